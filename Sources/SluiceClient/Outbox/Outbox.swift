@@ -3,12 +3,28 @@ import GRDB
 
 /// What is done with rows of the outbox in more than one place.
 enum Outbox {
-    /// Gives a row the next number, as if it were made now.
-    static func renumber(_ sequence: Int64, _ db: Database) throws {
-        try db.execute(
-            sql: "UPDATE sluice_mutations SET sequence_number = ? WHERE sequence_number = ?",
-            arguments: [try Device.nextSequence(db), sequence]
+    /// Gives what was never sent, from a number on, the next numbers, as if it were made now: in the order it had, and
+    /// behind all that was sent.
+    ///
+    /// - Returns: the entities whose edits stand in another order by now: their rows are to be written anew.
+    static func renumberQueued(from first: Int64, _ db: Database) throws -> [EntityName] {
+        let queued = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT sequence_number, entity_type, key FROM sluice_mutations
+                WHERE status = 'queued' AND sequence_number >= ? ORDER BY sequence_number
+                """,
+            arguments: [first]
         )
+        var names: Set<EntityName> = []
+        for row in queued {
+            try db.execute(
+                sql: "UPDATE sluice_mutations SET sequence_number = ? WHERE sequence_number = ?",
+                arguments: [try Device.nextSequence(db), row[0] as Int64]
+            )
+            if let key: String = row[2] { names.insert(EntityName(row[1], key)) }
+        }
+        return Array(names)
     }
 
     /// The gateway knows less than the phone: it was restored, or a push was lost. Everything above its watermark goes

@@ -31,10 +31,10 @@ struct PushBatch: Sendable {
 extension PushBatch {
     /// What is to be pushed next: first what was sent without an answer, again and alone, then what was never sent.
     /// From the transaction on it counts as sent.
-    static func next(_ limits: Limits, _ db: Database) throws -> PushBatch? {
+    static func next(_ limits: Limits, _ db: Database, _ shown: ShownRows) throws -> PushBatch? {
         let unanswered = try rows(of: .sent, limits, db)
         if !unanswered.isEmpty { return try batch(unanswered, db) }
-        try renumber(db)
+        try renumber(db, shown)
         var queued: [OutboxRow]
         repeat { queued = try rows(of: .queued, limits, db) } while try refuseOrphans(among: queued, db)
         guard !queued.isEmpty else { return nil }
@@ -98,19 +98,13 @@ extension PushBatch {
 
     /// Gives numbers above the watermark to what was never sent and has one below it: it was held back, or the phone
     /// was restored from a backup and its numbers were given before.
-    private static func renumber(_ db: Database) throws {
+    private static func renumber(_ db: Database, _ shown: ShownRows) throws {
         let accepted = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
         guard let first = try rows(of: .queued, Limits(entries: 1), db).first?.sequence, first <= accepted else {
             return
         }
         // all that come behind as well, so that they keep their order
-        let behind = try Int64.fetchAll(
-            db,
-            sql: "SELECT sequence_number FROM sluice_mutations WHERE status = 'queued' AND sequence_number >= ?"
-                + " ORDER BY sequence_number",
-            arguments: [first]
-        )
-        for sequence in behind { try Outbox.renumber(sequence, db) }
+        try shown.refresh(Outbox.renumberQueued(from: first, db))
     }
 
     /// What names the client id of a create that was given up is refused here, as the gateway refuses what depends on

@@ -75,22 +75,14 @@ struct Settling {
                 sql: """
                     UPDATE sluice_mutations
                     SET status = 'queued', payload = coalesce(edited_payload, payload), edited_payload = NULL,
-                        error = NULL, settled_at = NULL
+                        error = NULL, settled_at = NULL, overtaken = NULL
                     WHERE sequence_number = ?
                     """,
                 arguments: [sequence]
             )
         }
         // with what was refused because of it, and all that was made later and never sent: they keep their order
-        let behind = try Int64.fetchAll(
-            db,
-            sql: """
-                SELECT sequence_number FROM sluice_mutations WHERE status = 'queued' AND sequence_number >= ?
-                ORDER BY sequence_number
-                """,
-            arguments: [first]
-        )
-        for sequence in behind { try Outbox.renumber(sequence, db) }
+        try rows.refresh(Outbox.renumberQueued(from: first, db))
     }
 
     private func rejected(becauseOf row: OutboxRow) throws -> [Int64] {

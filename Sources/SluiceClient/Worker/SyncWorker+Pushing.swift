@@ -57,7 +57,9 @@ extension SyncWorker {
 
     /// Pushes everything that waits.
     func push() async throws {
-        while let batch = try await write({ [limits] db, _ in try PushBatch.next(limits, db) }) {
+        while let batch = try await write({ [limits, map] db, now in
+            try PushBatch.next(limits, db, ShownRows(map, db, now: now))
+        }) {
             status.update { $0.phase = .pushing }
             try await send(batch)
         }

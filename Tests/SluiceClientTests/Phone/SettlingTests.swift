@@ -133,6 +133,33 @@ import Testing
         #expect(try await other.visits().map(\.contactID) == other.contacts().map(\.id))
     }
 
+    /// It stands behind what was made since, and what is shown has to say so.
+    @Test func `what is sent once more behind a deletion is shown again`() async throws {
+        let gateway = try await TestGateway.start()
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        let (kari, ola) = (Contact(name: "Kari"), Contact(name: "Ola"))
+        var visit = Visit(contactID: kari.id, title: "First")
+        try await phone.create(kari)
+        try await phone.create(visit)
+        let create = try #require(try await phone.create(ola))
+        visit.contactID = ola.id
+        let patch = try #require(try await phone.update(visit))
+        let deletion = try #require(try await phone.delete(visit))
+        // as the gateway answered: it took neither what names nobody nor the create, and works on the deletion
+        try await phone.pool.write { db in
+            try db.execute(sql: "UPDATE sluice_mutations SET status = 'succeeded', version = 1")
+            for (id, status) in [(create, "rejected"), (patch, "rejected"), (deletion, "pending")] {
+                try db.execute(
+                    sql: "UPDATE sluice_mutations SET status = ? WHERE id = ?",
+                    arguments: [status, id.uuidString.lowercased()]
+                )
+            }
+        }
+        #expect(try await phone.visits() == [])
+        try await phone.client.retry(create)
+        #expect(try await phone.visits() == [visit])
+    }
+
     @Test func `what a person had open for a while changes only what the person changed`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         // the form is open, and somebody else changes the name meanwhile
