@@ -67,7 +67,6 @@ public final class SluiceClient: Sendable {
     private let counting: AnyDatabaseCancellable
     /// Whether a transaction that is not over yet will wake the worker.
     private let isRinging = Locked(false)
-    let hasSignedOut = Locked(false)
 
     /// - Parameters:
     ///   - database: the app's own, migrated with ``GRDB/DatabaseMigrator/registerSluiceMigrations()``.
@@ -134,7 +133,8 @@ public final class SluiceClient: Sendable {
     ///
     /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``; nil for an update that changes nothing.
     /// - Throws: ``SluiceError/invalid(_:)`` for what cannot be sent, ``SluiceError/unknownEntity(entityType:key:)`` for
-    ///   a row, or a reference to one, that the library knows nothing of; the database's errors.
+    ///   a row, or a reference to one, that the library knows nothing of, ``SluiceError/configuration(_:)`` for a record
+    ///   of a type that is not synchronized, ``SluiceError/otherAccount`` after a sign-out; the database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
         try checkTransaction(db)
@@ -148,7 +148,8 @@ public final class SluiceClient: Sendable {
         guard db.isInsideTransaction else {
             throw SluiceError.invalid("a row and its write belong into one transaction: database.write { db in … }")
         }
-        if hasSignedOut.withLock({ $0 }) { throw SluiceError.otherAccount }
+        // whoever has signed out, on whatever client of the file: the next user's writes are not this client's
+        guard try Device.known(db) == worker.device else { throw SluiceError.otherAccount }
     }
 
     /// One observer a transaction, however much it enqueues: each would be told of every row that is changed.

@@ -21,7 +21,8 @@ struct DeviceNumbers {
                 sql: "SELECT seq FROM sqlite_sequence WHERE lower(name) = lower(?)",
                 arguments: [entity.table]
             )
-            numbers[entity.entityType] = (highest ?? 0) + 1
+            // the last number there is, is the next one for ever: SQLite gives none behind it
+            numbers[entity.entityType] = min(max(highest ?? 0, 0), .max - 1) + 1
         }
     }
 
@@ -34,9 +35,13 @@ struct DeviceNumbers {
                 arguments: [next - 1, entity.table]
             )
             if db.changesCount > 0 { continue }
+            // under the name that the table was made with, in whichever case the app writes it here
             try db.execute(
-                sql: "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)",
-                arguments: [entity.table, next - 1]
+                sql: """
+                    INSERT INTO sqlite_sequence (name, seq)
+                    SELECT name, ? FROM sqlite_schema WHERE type = 'table' AND lower(name) = lower(?)
+                    """,
+                arguments: [next - 1, entity.table]
             )
         }
     }
@@ -73,7 +78,7 @@ struct DeviceNumbers {
         else { return }
         let number = try next()[entity.entityType] ?? 1
         try KeyRewriter(map, db).rename(mapping, entity, to: number)
-        try raise(to: [entity.entityType: number + 1])
+        try raise(to: [entity.entityType: min(number, .max - 1) + 1])
     }
 
     /// Whether the gateway knows of numbers that the phone has never sent or been given.

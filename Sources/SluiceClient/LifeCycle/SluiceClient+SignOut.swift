@@ -52,7 +52,6 @@ extension SluiceClient {
             for entity in map.entities { try db.execute(sql: "DELETE FROM \(entity.table.quotedDatabaseIdentifier)") }
             for table in LibraryTables.all { try db.execute(sql: "DELETE FROM \(table)") }
         }
-        hasSignedOut.withLock { $0 = true }
         hub.update { $0 = SyncStatus() }
         await gateway.tokens.forget()
     }

@@ -19,6 +19,8 @@ struct Device {
 
     /// The number of the next mutation. It is given once it stands in the outbox: nothing is written for it here, since
     /// each page that a write changes is one more in the log.
+    ///
+    /// - Throws: ``SluiceError/otherAccount`` where there is no device: the user has signed out.
     static func nextSequence(_ db: Database) throws -> Int64 {
         let next = try db.cachedStatement(
             sql: """
@@ -26,8 +28,7 @@ struct Device {
                 FROM sluice_device
                 """
         )
-        if let sequence = try Int64.fetchOne(next) { return sequence }
-        _ = try id(db)
-        return try nextSequence(db)
+        guard let sequence = try Int64.fetchOne(next) else { throw SluiceError.otherAccount }
+        return sequence
     }
 }

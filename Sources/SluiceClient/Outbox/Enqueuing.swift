@@ -56,7 +56,8 @@ struct Enqueuing {
                 map,
                 shown: shown(entity, name),
                 original: original.map { try entity.document(of: $0, map) },
-                edited: entity.document(of: values, map)
+                edited: entity.document(of: values, map),
+                standard: { try rows.standard(of: $0, in: entity) }
             )
             payload = edit.patch
             isOverlapping = edit.isOverlapping

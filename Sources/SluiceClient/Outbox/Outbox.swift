@@ -29,13 +29,24 @@ enum Outbox {
 
     /// The gateway knows less than the phone: it was restored, or a push was lost. Everything above its watermark goes
     /// out once more (`docs/clients.md`, sequence_gap) but what was given up or never taken.
-    static func reopen(above watermark: Int64, _ db: Database) throws {
+    static func reopen(above watermark: Int64, _ db: Database, now: Date) throws {
+        // what a person gave up never runs; the gateway says of the decision that it knows of no such write
+        try Intent.giveUpHidden(above: watermark, db, now: now)
+        try db.execute(
+            sql: """
+                UPDATE sluice_mutations SET status = 'failed'
+                WHERE sequence_number > ? AND \(WriteStatus.isOpen)
+                    AND id IN (SELECT mutation_id FROM sluice_intents WHERE \(Intent.givesUp))
+                """,
+            arguments: [watermark]
+        )
         try db.execute(
             sql: """
                 UPDATE sluice_mutations
                 SET status = 'queued', payload = coalesce(edited_payload, payload), edited_payload = NULL,
                     is_shown = \(RowOperation.isOfRow), version = NULL, settled_at = NULL
                 WHERE sequence_number > ? AND status NOT IN ('discarded', 'rejected')
+                    AND id NOT IN (SELECT mutation_id FROM sluice_intents WHERE \(Intent.givesUp))
                 """,
             arguments: [watermark]
         )

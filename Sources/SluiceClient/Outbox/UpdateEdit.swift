@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 
 /// What an update changes, as a merge patch.
 struct UpdateEdit {
@@ -11,10 +12,18 @@ struct UpdateEdit {
     ///   - shown: the document that is shown before the edit.
     ///   - original: what the person started from; nil for what is shown.
     ///   - edited: what the person made of it.
-    init(_ entity: EntitySync, _ map: EntityMap, shown: JSON, original: JSON?, edited: JSON) {
+    ///   - standard: what a column has where the document has no such member, and NULL is not allowed.
+    init(
+        _ entity: EntitySync,
+        _ map: EntityMap,
+        shown: JSON,
+        original: JSON?,
+        edited: JSON,
+        standard: (SyncedColumn) throws -> DatabaseValue?
+    ) rethrows {
         let shown = entity.mapped(shown)
-        let start = original.map { Self.untouched(entity, map, of: shown, in: $0) } ?? shown
-        let patch = start.patch(to: Self.untouched(entity, map, of: start, in: edited))
+        let start = try original.map { try Self.untouched(entity, map, of: shown, in: $0, standard) } ?? shown
+        let patch = start.patch(to: try Self.untouched(entity, map, of: start, in: edited, standard))
         self.patch = patch
         let theirs = start.patch(to: shown)?.object ?? [:]
         let ours = patch?.object ?? [:]
@@ -22,12 +31,22 @@ struct UpdateEdit {
     }
 
     /// A document in which members are as they were before where their column is the same: a moment to the microsecond
-    /// was read to the millisecond, `25` as 25.0, and nobody has touched it.
-    private static func untouched(_ entity: EntitySync, _ map: EntityMap, of before: JSON, in after: JSON) -> JSON {
+    /// was read to the millisecond, `25` as 25.0, no member as the column's default, and nobody has touched it.
+    private static func untouched(
+        _ entity: EntitySync,
+        _ map: EntityMap,
+        of before: JSON,
+        in after: JSON,
+        _ standard: (SyncedColumn) throws -> DatabaseValue?
+    ) rethrows -> JSON {
         var after = after
         for column in entity.columns {
-            guard let old = before[column.member], let new = after[column.member] else { continue }
-            if column.isSame(old, new, map) { after[column.member] = old }
+            guard let new = after[column.member] else { continue }
+            if let old = before[column.member] {
+                if column.isSame(old, new, map) { after[column.member] = old }
+            } else if let standard = try standard(column), standard == column.databaseValue(of: new, map) {
+                after[column.member] = nil
+            }
         }
         return after
     }

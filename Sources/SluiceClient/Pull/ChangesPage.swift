@@ -14,7 +14,14 @@ struct ChangesPage: Sendable {
         self.changes = changes
         self.next = next
         isUpToDate = json["up_to_date"]?.bool ?? false
-        nextLocalIDs = json["next_local_ids"]?.object?.compactMapValues(\.int64) ?? [:]
+        nextLocalIDs = json.nextLocalIDs
+    }
+}
+
+extension JSON {
+    /// The counters that an answer tells: numbers from 1 on.
+    var nextLocalIDs: NextLocalIDs {
+        self["next_local_ids"]?.object?.compactMapValues { $0.int64.flatMap { $0 > 0 ? $0 : nil } } ?? [:]
     }
 }
 

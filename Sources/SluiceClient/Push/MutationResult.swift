@@ -39,7 +39,7 @@ struct MutationResult: Sendable {
         serverID = member("server_id")
         version = member("version")?.int64
         etag = member("etag")?.string
-        blockedBy = member("blocked_by")?.array ?? []
+        blockedBy = (member("blocked_by")?.array ?? []).filter { $0.string.flatMap(UUID.init(text:)) != nil }
         resolution = member("resolution")?.string
         response = member("response")
         error = member("error")

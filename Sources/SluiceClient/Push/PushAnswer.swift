@@ -16,12 +16,11 @@ struct PushAnswer {
 
     /// - Returns: false for an answer that is not what the contract says; nothing is written then.
     func apply(_ answer: JSON, to batch: PushBatch) throws -> Bool {
-        guard let entries = answer["results"]?.array?.map(MutationResult.init), entries.count == batch.rows.count,
-            entries.allSatisfy({ $0 != nil })
-        else { return false }
-        for result in entries.compactMap({ $0 }) { try results.apply(result) }
+        let entries = answer["results"]?.array?.compactMap(MutationResult.init) ?? []
+        guard entries.map(\.id) == batch.rows.map(\.id), let accepted = answer.acceptedSequence else { return false }
+        for result in entries { try results.apply(result) }
         for mapping in answer["id_mappings"]?.array ?? [] { try results.note(mapping) }
-        if let accepted = answer["accepted_sequence"]?.int64 { try Outbox.note(accepted: accepted, db) }
+        try Outbox.note(accepted: accepted, db)
         try db.execute(sql: "UPDATE sluice_device SET pushed_at = ?", arguments: [now.rfc3339])
         return true
     }
@@ -40,4 +39,9 @@ struct PushAnswer {
         let json: JSON = ["id": .string(row.id.wire), "status": "rejected", "error": problem.json]
         if let result = MutationResult(json) { try results.apply(result) }
     }
+}
+
+extension JSON {
+    /// The watermark that an answer tells; nil for none, and for what can be none: behind it there are numbers yet.
+    var acceptedSequence: Int64? { self["accepted_sequence"]?.int64.flatMap { (0..<(1 << 62)).contains($0) ? $0 : nil } }
 }

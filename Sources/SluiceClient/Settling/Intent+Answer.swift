@@ -3,12 +3,16 @@ import GRDB
 
 /// What the gateway says to a decision.
 extension Intent {
-    func apply(_ answer: JSON, _ map: EntityMap, _ db: Database, now: Date) throws {
+    func apply(_ result: MutationResult, _ map: EntityMap, _ db: Database, now: Date) throws {
         try delete(db)
-        if let result = MutationResult(answer) { try PushAnswer(map, db, now: now).apply(result) }
+        try PushAnswer(map, db, now: now).apply(result)
     }
 
-    /// Whether the write is to go.
+    /// A condition: the decision is that the write is to go.
+    static let givesUp = """
+        (action = 'discard' OR json_extract(body, '$.strategy') = '\(Winner.server.rawValue)')
+        """
+
     private var isGivingUp: Bool { action == .discard || body["strategy"]?.string == Winner.server.rawValue }
 
     func apply(_ problem: Problem, _ map: EntityMap, _ db: Database, now: Date) throws {

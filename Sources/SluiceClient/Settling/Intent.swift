@@ -57,6 +57,19 @@ struct Intent: Sendable {
         )
     }
 
+    /// What was given up together with something else has no decision of its own, only a row that is hidden.
+    static func giveUpHidden(above watermark: Int64, _ db: Database, now: Date) throws {
+        try db.execute(
+            sql: """
+                INSERT OR IGNORE INTO sluice_intents (mutation_id, action, body, created_at)
+                SELECT id, ?, '{"dependents":"keep"}', ? FROM sluice_mutations
+                WHERE sequence_number > ? AND \(WriteStatus.isUnfinished) AND status <> 'rejected'
+                    AND \(RowOperation.isOfRow) AND NOT is_shown ORDER BY sequence_number
+                """,
+            arguments: [Action.discard.rawValue, now.rfc3339, watermark]
+        )
+    }
+
     func delete(_ db: Database) throws {
         try db.execute(sql: "DELETE FROM sluice_intents WHERE id = ?", arguments: [id])
     }

@@ -50,6 +50,9 @@ final class RowWriter {
         deletion = "DELETE FROM \(table) WHERE \(key) = ?"
     }
 
+    /// What a column has where the document has no such member; nil where that is NULL.
+    func standard(of column: SyncedColumn) throws -> DatabaseValue? { try defaults.get()[column.name.lowercased()] }
+
     /// - Parameter document: nil to delete the row.
     func write(_ key: String, _ document: JSON?) throws -> Result {
         guard let keyValue = entity.key.databaseValue(of: key) else {
@@ -59,7 +62,9 @@ final class RowWriter {
             if let table = try foreignKeys.tableNamingLater(keyValue) {
                 return .kept("rows of the table '\(table)' name it", nil)
             }
-            return try run(deletion, [keyValue], key, nil)
+            let result = try run(deletion, [keyValue], key, nil)
+            guard case .unchanged = result, try hasRow(key) else { return result }
+            return .kept("a trigger of the table '\(entity.table)' ignores its deletion", nil)
         }
         if let target = try foreignKeys.missingLater(in: document, of: key) {
             return .kept("there is no row of the '\(target.entityType)' that it names", target)
@@ -69,11 +74,10 @@ final class RowWriter {
             guard let value = column.databaseValue(of: document[column.member], map) else {
                 return .kept("member '\(column.member)' does not fit the column '\(column.name)'", nil)
             }
-            let standard = value.isNull ? try defaults.get()[column.name.lowercased()] : nil
-            values.append(standard ?? value)
+            values.append(try value.isNull ? standard(of: column) ?? value : value)
         }
         let result = try run(upsert, values, key, document)
-        guard case .unchanged = result, try !hasRow(key) else { return result }
+        guard case .unchanged = result, try !hasRow(of: values) else { return result }
         return .kept("a trigger or a constraint of the table '\(entity.table)' ignores it", nil)
     }
 
@@ -122,6 +126,17 @@ final class RowWriter {
     func cascade(of key: String) throws -> [EntityName] {
         guard let value = entity.key.databaseValue(of: key) else { return [] }
         return try foreignKeys.cascade(of: value)
+    }
+
+    /// Whether the table has a row of these values: that of the key, and those of the columns in their order.
+    private func hasRow(of values: [DatabaseValue]) throws -> Bool {
+        let names = ([entity.key.column] + entity.columns.map(\.name)).map(\.quotedDatabaseIdentifier)
+        let conditions = ["\(names[0]) = ?"] + names.dropFirst().map { "\($0) IS ? COLLATE BINARY" }
+        let table = entity.table.quotedDatabaseIdentifier
+        let statement = try db.cachedStatement(
+            sql: "SELECT EXISTS (SELECT 1 FROM \(table) WHERE \(conditions.joined(separator: " AND ")))"
+        )
+        return try Bool.fetchOne(statement, arguments: StatementArguments(values)) ?? false
     }
 
     /// Whether the table has the row.

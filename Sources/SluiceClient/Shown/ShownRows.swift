@@ -122,6 +122,11 @@ final class ShownRows {
         }
     }
 
+    /// What a column has where the document has no such member; nil where that is NULL.
+    func standard(of column: SyncedColumn, in entity: EntitySync) throws -> DatabaseValue? {
+        try writer(entity).standard(of: column)
+    }
+
     private func writer(_ entity: EntitySync) -> RowWriter {
         if let writer = writers[entity.entityType] { return writer }
         let writer = RowWriter(entity, map, db)

@@ -5,7 +5,7 @@ struct EventParser {
         var data = ""
     }
 
-    /// Longer than any event of the gateway's.
+    /// Longer than any event of the gateway's; what is longer is cut, and then is no JSON.
     static let lineLimit = 8 << 20
 
     private var line: [UInt8] = []
@@ -38,7 +38,7 @@ struct EventParser {
         switch parts[0] {
         case "event": event.name = String(value)
         case "data":
-            event.data += (hasData ? "\n" : "") + value
+            if event.data.utf8.count < Self.lineLimit { event.data += (hasData ? "\n" : "") + value }
             hasData = true
         default: break
         }

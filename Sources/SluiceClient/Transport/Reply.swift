@@ -17,7 +17,7 @@ struct Trouble: Sendable, Hashable {
     var isOffline = false
     /// In words, for whoever looks.
     let text: String
-    /// Seconds that the gateway asked to wait.
+    /// Seconds that the gateway asked to wait, up to a day.
     var retryAfter: Double?
 }
 
@@ -50,8 +50,10 @@ extension Reply {
         }
     }
 
+    /// - Returns: a day at most, whatever the header says.
     private static func seconds(_ header: String, _ now: Date) -> Double? {
-        if let seconds = Double(header), seconds >= 0 { return seconds }
+        let day = 86_400.0
+        if let seconds = Double(header), seconds >= 0 { return min(seconds, day) }
         let style = Date.ParseStrategy(
             format: """
                 \(weekday: .abbreviated), \(day: .twoDigits) \(month: .abbreviated) \(year: .defaultDigits) \
@@ -60,6 +62,6 @@ extension Reply {
             locale: Locale(identifier: "en_US_POSIX"),
             timeZone: .gmt
         )
-        return (try? Date(header, strategy: style)).map { max(0, $0.timeIntervalSince(now)) }
+        return (try? Date(header, strategy: style)).map { min(max(0, $0.timeIntervalSince(now)), day) }
     }
 }

@@ -27,7 +27,8 @@ extension SyncWorker {
             beginPull()
             switch try await send(request(feed, device, numbers)) {
             case .ok(let answer):
-                guard let page = ChangesPage(answer) else {
+                // one that goes nowhere would be asked for without end
+                guard let page = ChangesPage(answer), page.isUpToDate || page.next != feed.cursor else {
                     throw Stop.again(Trouble(text: "a page of changes that is none"))
                 }
                 if try await apply(page, feed, numbers), page.isUpToDate {

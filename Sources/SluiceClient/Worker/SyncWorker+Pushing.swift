@@ -11,14 +11,14 @@ extension SyncWorker {
         switch try await send(GatewayRequest(method: "PUT", path: "/v1/devices/\(device.wire)", body: [:])) {
         case .refused(let problem): throw Stop.blocked(.refused(problem))
         case .ok(let answer):
-            guard let accepted = answer["accepted_sequence"]?.int64 else {
+            guard let accepted = answer.acceptedSequence else {
                 throw Stop.again(Trouble(text: "the answer to a registration has no accepted_sequence"))
             }
-            let numbers = answer["next_local_ids"]?.object?.compactMapValues(\.int64) ?? [:]
+            let numbers = answer.nextLocalIDs
             let suspects = try await write { [map] db, now in
                 let known = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
                 if accepted < known {
-                    try Outbox.reopen(above: accepted, db)
+                    try Outbox.reopen(above: accepted, db, now: now)
                 } else {
                     try Intent.repeatDiscards(above: known, upTo: accepted, db, now: now)
                     try Outbox.note(accepted: accepted, db)
@@ -44,9 +44,20 @@ extension SyncWorker {
         while let intent = try await write({ db, _ in try Intent.next(db) }) {
             let path = "/v1/mutations/\(intent.mutationID.wire)/\(intent.action.rawValue)"
             let reply = try await send(GatewayRequest(method: "POST", path: path, body: intent.body))
+            let result: MutationResult?
+            switch reply {
+            case .ok(let answer):
+                result = MutationResult(answer)
+                // JSON of something else that stands between: the decision is not known to be taken
+                guard result?.id == intent.mutationID else {
+                    throw Stop.again(Trouble(text: "an answer to a decision that is none"))
+                }
+            case .refused: result = nil
+            }
             try await write { [map] db, now in
                 switch reply {
-                case .ok(let answer): try intent.apply(answer, map, db, now: now)
+                case .ok:
+                    if let result { try intent.apply(result, map, db, now: now) }
                 case .refused(let problem): try intent.apply(problem, map, db, now: now)
                 }
             }
@@ -100,12 +111,13 @@ extension SyncWorker {
     private func handle(_ problem: Problem, of batch: PushBatch) async throws {
         switch problem.code {
         case "sequence_gap":
-            // one that does not set the phone back would come again at once
+            // one that does not set the phone back would come again at once, and one that sets it back by little each time
+            // not at once, but often
             let expected = problem.json["expected"]?.int64
-            guard let expected, expected < batch.afterSequence ?? .max else {
+            guard let expected, (0..<(batch.afterSequence ?? .max)).contains(expected), mayReopen() else {
                 throw Stop.again(Trouble(text: problem.description))
             }
-            try await write { db, _ in try Outbox.reopen(above: expected, db) }
+            try await write { db, now in try Outbox.reopen(above: expected, db, now: now) }
         case "payload_too_large" where batch.rows.count > 1:
             limits.entries = max(1, batch.rows.count / 2)
             limits.bytes = max(1, limits.bytes / 2)
@@ -151,7 +163,7 @@ extension SyncWorker {
         stoppedAskedAt = .now
         for id in try await write({ db, _ in try FailedWrite.someThatWereTaken(db) }) {
             guard case .ok(let answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),
-                let result = MutationResult(answer), ![.failed, .conflict].contains(result.status)
+                let result = MutationResult(answer), result.id == id, ![.failed, .conflict].contains(result.status)
             else { continue }
             try await write { [map] db, now in try PushAnswer(map, db, now: now).apply(result) }
             isPullWanted = true

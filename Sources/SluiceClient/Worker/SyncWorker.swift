@@ -47,6 +47,7 @@ actor SyncWorker {
     private var recheckedAt: ContinuousClock.Instant?
     /// What a turn's own push left open is asked after in a later one, however long the turn takes.
     private var turnBegan = ContinuousClock.now
+    private var reopenedInTurn: ContinuousClock.Instant?
     private var prunedAt: ContinuousClock.Instant?
     /// When the gateway wants to be asked again; nil where it did not say.
     private var notBefore: ContinuousClock.Instant?
@@ -301,6 +302,12 @@ actor SyncWorker {
     }
 
     func beginPull() { isPullWanted = false }
+
+    /// Whether the outbox may be set back to what the gateway knows: once a turn.
+    func mayReopen() -> Bool {
+        defer { reopenedInTurn = turnBegan }
+        return reopenedInTurn != turnBegan
+    }
 
     func notePulled() { pulledAt = ContinuousClock.now }
 

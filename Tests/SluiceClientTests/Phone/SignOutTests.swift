@@ -72,4 +72,18 @@ import Testing
         let next = try await TestPhone(gateway, organization: phone.organization, file: phone.file)
         #expect((await next.sync()).blockedBy == nil)
     }
+
+    @Test func `whoever has the file open writes nothing more for the next user`() async throws {
+        let lab = try Lab()
+        let file = lab.pool.path
+        let widget = try Lab(file: file)
+        try await lab.client.signOut(pending: .discard)
+        #expect(throws: SluiceError.otherAccount) { try widget.create(Contact(name: "Late")) }
+        #expect(throws: SluiceError.otherAccount) { try lab.create(Contact(name: "Late")) }
+        #expect(try lab.strings("SELECT name FROM contact UNION ALL SELECT id FROM sluice_mutations").isEmpty)
+        let next = try Lab(file: file)
+        try next.create(Contact(name: "Kari"))
+        #expect(throws: SluiceError.otherAccount) { try widget.create(Contact(name: "Late")) }
+        #expect(try lab.strings("SELECT name FROM contact") == ["Kari"])
+    }
 }

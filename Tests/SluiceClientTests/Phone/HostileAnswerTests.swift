@@ -1,0 +1,92 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import SluiceClient
+
+/// Answers that no gateway gives: they end no process, lose nothing and are asked for again with a pause.
+@Suite struct HostileAnswerTests {
+    @Test(arguments: ["inf", "1e300", "1e19", "86401", "Sun, 06 Nov 2994 08:49:37 GMT"])
+    func `nobody waits for more than a day`(header: String) {
+        let reply = Reply.of(status: 503, body: [], retryAfter: header)
+        guard case .again(let trouble) = reply else {
+            Issue.record("\(reply)")
+            return
+        }
+        #expect(trouble.retryAfter == 86_400)
+    }
+
+    @Test(arguments: ["nan", "-1", "soon"])
+    func `what is no pause is none`(header: String) {
+        guard case .again(let trouble) = Reply.of(status: 503, body: [], retryAfter: header) else {
+            Issue.record("it counts as an answer")
+            return
+        }
+        #expect(trouble.retryAfter == nil)
+    }
+
+    @Test(arguments: [JSON.integer(.max), .integer(-1), .null, "1"])
+    func `a watermark that can be none is not noted`(accepted: JSON) throws {
+        let lab = try Lab()
+        let contact = try #require(try lab.create(Contact(name: "Kari")))
+        let batch = try #require(try lab.batch())
+        let result: JSON = ["id": .string(contact.wire), "status": "succeeded", "version": 1, "server_id": "a"]
+        let answer: JSON = ["results": .array([result]), "accepted_sequence": accepted]
+        #expect(try !lab.answer(answer, to: batch))
+        #expect(try lab.strings("SELECT status FROM sluice_mutations") == ["sent"])
+        try lab.create(Contact(name: "Ola"))
+    }
+
+    @Test func `results of other writes answer none`() throws {
+        let lab = try Lab()
+        try lab.create(Contact(name: "Kari"))
+        let batch = try #require(try lab.batch())
+        let result: JSON = ["id": .string(UUID().wire), "status": "succeeded", "version": 1]
+        #expect(try !lab.answer(["results": .array([result]), "accepted_sequence": 1], to: batch))
+        #expect(try lab.succeed(batch))
+    }
+
+    @Test(arguments: [Int64.min, -1, 0])
+    func `counters begin at one`(number: Int64) throws {
+        let numbers: JSON = ["next_local_ids": ["folder": .integer(number), "job": 7]]
+        #expect(numbers.nextLocalIDs == ["job": 7])
+    }
+
+    @Test func `the last number that SQLite has is counted`() throws {
+        let lab = try Lab([Folder.sync])
+        try lab.pool.write { db in
+            let numbers = DeviceNumbers(lab.map, db)
+            try numbers.raise(to: ["folder": .max])
+            #expect(try numbers.next() == ["folder": .max])
+            #expect(try numbers.suspects(["folder": .max]).isEmpty)
+            try db.execute(sql: "UPDATE sqlite_sequence SET seq = ?", arguments: [Int64.max])
+            #expect(try numbers.next() == ["folder": .max])
+        }
+    }
+
+    @Test func `a table is counted under its own name`() throws {
+        let sync = EntitySync("folder", table: "FOLDER", key: .integer("id"), columns: [.text("name")], idSpace: .device)
+        let lab = try Lab([sync])
+        try lab.pool.write { try DeviceNumbers(lab.map, $0).raise(to: ["folder": 8]) }
+        #expect(try lab.strings("SELECT name FROM sqlite_sequence WHERE lower(name) = 'folder'") == ["folder"])
+        var folder = Folder(name: "First")
+        try lab.pool.write { try folder.insert($0) }
+        #expect(folder.id == 8)
+    }
+
+    @Test func `an event without an end takes no more room than the longest`() {
+        var parser = EventParser()
+        let line = Array("data: \(String(repeating: "x", count: 1 << 20))\n".utf8)
+        for _ in 0..<12 { #expect(parser.take(line).isEmpty) }
+        let events = parser.take(Array("\n".utf8))
+        #expect(events.count == 1 && events[0].data.utf8.count <= EventParser.lineLimit + line.count)
+    }
+
+    @Test func `what blocks is named by ids`() throws {
+        let id = UUID()
+        let json: JSON = [
+            "id": .string(id.wire), "status": "blocked", "blocked_by": ["nonsense", 1, .string(id.wire)],
+        ]
+        #expect(try #require(MutationResult(json)).blockedBy == [.string(id.wire)])
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import SluiceClient
+
+/// What tables of the app's do by themselves with what the library writes.
+@Suite struct OwnTriggerTests {
+    private static let id: JSON = "50000000-0000-4000-8000-000000000001"
+
+    @Test func `a row whose change a trigger ignores is held, and the next edit of it conflicts`() throws {
+        let lab = try Lab()
+        try lab.change("contact", Self.id, version: 1, ["name": "Kari", "phone": "1"])
+        try lab.pool.write { db in
+            try db.execute(sql: "CREATE TRIGGER keep BEFORE UPDATE ON contact BEGIN SELECT RAISE(IGNORE); END")
+        }
+        try lab.change("contact", Self.id, version: 2, ["name": "Ola", "phone": "1"])
+        #expect(try lab.pool.read { try HeldRow.fetchAll($0) }.count == 1)
+        try lab.pool.write { try $0.execute(sql: "DROP TRIGGER keep") }
+        var shown = try #require(try lab.pool.read { try Contact.fetchOne($0) })
+        #expect(shown.name == "Kari")
+        shown.phone = "2"
+        try lab.update(shown)
+        // it says what the person saw, which is not what the server has
+        #expect(try lab.strings("SELECT base_version FROM sluice_mutations") == ["1"])
+    }
+
+    @Test func `a row whose deletion a trigger ignores is held`() throws {
+        let lab = try Lab()
+        try lab.change("contact", Self.id, version: 1, ["name": "Kari"])
+        try lab.pool.write { db in
+            try db.execute(sql: "CREATE TRIGGER keep BEFORE DELETE ON contact BEGIN SELECT RAISE(IGNORE); END")
+        }
+        try lab.change("contact", Self.id, version: 2, nil)
+        #expect(try lab.pool.read { try HeldRow.fetchAll($0) }.count == 1)
+        try lab.pool.write { db in
+            try db.execute(sql: "DROP TRIGGER keep")
+            let rows = ShownRows(lab.map, db, now: Date())
+            try rows.refresh(rows.held(limit: 10))
+        }
+        #expect(try lab.pool.read { try Contact.fetchCount($0) + HeldRow.fetchAll($0).count } == 0)
+    }
+
+    @Test func `a column at its default is none that somebody has changed`() throws {
+        let lab = try Lab(
+            [Contact.sync],
+            """
+            DROP TABLE visit; DROP TABLE contact;
+            CREATE TABLE contact (id BLOB PRIMARY KEY NOT NULL, name TEXT NOT NULL, phone TEXT NOT NULL DEFAULT '')
+            """
+        )
+        try lab.change("contact", Self.id, version: 1, ["name": "Kari"])
+        var shown = try #require(try lab.pool.read { try Contact.fetchOne($0) })
+        #expect(shown.phone == "")
+        shown.name = "Ola"
+        try lab.update(shown)
+        #expect(try lab.strings("SELECT payload FROM sluice_mutations") == [#"{"name":"Ola"}"#])
+        shown.phone = "1"
+        try lab.update(shown)
+        #expect(try lab.strings("SELECT payload FROM sluice_mutations").last == #"{"phone":"1"}"#)
+    }
+}
