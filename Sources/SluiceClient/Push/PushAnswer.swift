@@ -43,5 +43,7 @@ struct PushAnswer {
 
 extension JSON {
     /// The watermark that an answer tells; nil for none, and for what can be none: behind it there are numbers yet.
-    var acceptedSequence: Int64? { self["accepted_sequence"]?.int64.flatMap { (0..<(1 << 62)).contains($0) ? $0 : nil } }
+    var acceptedSequence: Int64? {
+        self["accepted_sequence"]?.int64.flatMap { (0..<(1 << 62)).contains($0) ? $0 : nil }
+    }
 }

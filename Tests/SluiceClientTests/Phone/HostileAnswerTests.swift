@@ -65,8 +65,8 @@ import Testing
     }
 
     @Test func `a table is counted under its own name`() throws {
-        let sync = EntitySync("folder", table: "FOLDER", key: .integer("id"), columns: [.text("name")], idSpace: .device)
-        let lab = try Lab([sync])
+        let (key, columns) = (EntityKey.integer("id"), [SyncedColumn.text("name")])
+        let lab = try Lab([EntitySync("folder", table: "FOLDER", key: key, columns: columns, idSpace: .device)])
         try lab.pool.write { try DeviceNumbers(lab.map, $0).raise(to: ["folder": 8]) }
         #expect(try lab.strings("SELECT name FROM sqlite_sequence WHERE lower(name) = 'folder'") == ["folder"])
         var folder = Folder(name: "First")
