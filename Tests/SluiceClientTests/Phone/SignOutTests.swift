@@ -19,7 +19,7 @@ import Testing
             phone = try await TestPhone(gateway, organization: first.organization, user: first.user) {
                 $0.pageLimit = 1
             }
-            sync = Task { [phone] in await phone.client.syncOnce(deadline: .seconds(60)) }
+            sync = Task { [phone] in await phone.client.syncOnce(deadline: .seconds(600)) }
             while try await phone.contacts().count < 3 { await Task.yield() }
         }
     }
@@ -62,7 +62,7 @@ import Testing
             isAsked.give(.success(()))
             return try await token.value
         }
-        let sync = Task { await client.syncOnce(deadline: .seconds(60)) }
+        let sync = Task { await client.syncOnce(deadline: .seconds(600)) }
         try await isAsked.value
         try await client.signOut(pending: .discard)
         token.give(.success(try await gateway.token(organization: phone.organization, user: phone.user)))

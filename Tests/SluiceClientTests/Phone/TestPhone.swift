@@ -75,7 +75,7 @@ final class TestPhone: Sendable {
     }
 
     @discardableResult
-    func sync() async -> SyncStatus { await client.syncOnce(deadline: .seconds(60)) }
+    func sync() async -> SyncStatus { await client.syncOnce(deadline: .seconds(600)) }
 
     func contacts() async throws -> [Contact] {
         try await pool.read { try Contact.order(Column("name")).fetchAll($0) }

@@ -58,7 +58,7 @@ import Testing
             return try blocked.enqueue(.update(renamed), in: db)
         }
         let edit = try #require(written)
-        let status = await blocked.syncOnce(deadline: .seconds(1))
+        let status = await blocked.syncOnce(deadline: .seconds(600))
         guard case .token = status.blockedBy else {
             Issue.record("\(status)")
             return
@@ -77,7 +77,7 @@ import Testing
         try await phone.create(Contact(name: "Ola"))
         let other = try await gateway.token(organization: phone.organization, user: UUID())
         let client = try Self.client(phone, gateway, Purse([other]))
-        let status = await client.syncOnce(deadline: .seconds(1))
+        let status = await client.syncOnce(deadline: .seconds(600))
         #expect(status.blockedBy == .otherAccount && status.pending == 1)
         await #expect(throws: SluiceError.pendingWrites(1)) { try await client.signOut() }
         #expect(String(decoding: try await client.export(), as: UTF8.self).contains(#""name":"Ola""#))
