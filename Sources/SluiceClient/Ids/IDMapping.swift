@@ -76,6 +76,18 @@ extension IDMapping {
         return try Row.fetchOne(statement, arguments: arguments).map(IDMapping.init)
     }
 
+    /// Whether nothing is known of the entity but that others name it.
+    func isNameOnly(_ db: Database) throws -> Bool {
+        guard clientID == nil else { return false }
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT EXISTS (SELECT 1 FROM sluice_base WHERE entity_type = ?1 AND key = ?2)
+                    OR EXISTS (SELECT 1 FROM sluice_mutations WHERE entity_type = ?1 AND key = ?2)
+                """
+        )
+        return try Bool.fetchOne(statement, arguments: [entityType, key]) == false
+    }
+
     /// Writes the mapping, in the place of an older one of the same key.
     func save(_ db: Database, at now: String) throws {
         try insert(

@@ -99,7 +99,14 @@ final class Identities {
 
     private func findKey(of entity: EntitySync, serverID: JSON, clientID: JSON?) throws -> String {
         let type = entity.entityType
-        if let mapping = try IDMapping.of(type, serverID: serverID, db) { return mapping.key }
+        if let mapping = try IDMapping.of(type, serverID: serverID, db) {
+            guard !isReading, let clientID, mapping.clientID == nil,
+                let own = try IDMapping.of(type, clientID: clientID, db), own.status == .pending,
+                try give(mapping, to: own, entity)
+            else { return mapping.key }
+            try resolve(own, serverID: serverID)
+            return own.key
+        }
         for id in [clientID, serverID].compactMap({ $0 }) {
             guard let mapping = try IDMapping.of(type, clientID: id, db) else { continue }
             if id == clientID, !isReading { try resolve(mapping, serverID: serverID) }
@@ -124,6 +131,24 @@ final class Identities {
             if try IDMapping.of(entity.entityType, key: text, db) == nil { return text }
         }
         return UUID.random().wire
+    }
+
+    /// What the phone made keeps its key, also where the entity was given another one before the phone heard whose it
+    /// is: because another row names it. That key goes, and what has it has the phone's.
+    ///
+    /// - Returns: false where more is known under the other key than that it is named.
+    func give(_ name: IDMapping, to own: IDMapping, _ entity: EntitySync) throws -> Bool {
+        guard try name.isNameOnly(db), try KeyRewriter(map, db).merge(name, into: own, entity) == own.key else {
+            return false
+        }
+        forget()
+        return true
+    }
+
+    /// Forgets what it looked up: keys have changed.
+    func forget() {
+        known = [:]
+        keys = [:]
     }
 
     /// Notes the server id of what the phone made.

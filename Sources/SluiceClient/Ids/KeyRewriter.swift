@@ -69,6 +69,14 @@ struct KeyRewriter {
             guard isMerged else { return mapping.key }
         }
         try Base.delete(EntityName(entity.entityType, mapping.key), db)
+        // what waits for the row need not wait for it to be written: it is there, or is held itself
+        try db.execute(
+            sql: """
+                UPDATE sluice_held SET waits_for_type = NULL, waits_for_key = NULL
+                WHERE waits_for_type = ? AND waits_for_key = ?
+                """,
+            arguments: [entity.entityType, other.key]
+        )
         try db.execute(
             sql: "DELETE FROM sluice_id_mappings WHERE entity_type = ? AND key = ?",
             arguments: [entity.entityType, mapping.key]

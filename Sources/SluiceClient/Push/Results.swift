@@ -153,7 +153,12 @@ final class Results {
         let rewriter = KeyRewriter(map, db)
         // a create that met an entity that was pulled before: both names mean that one from now on
         if let other = try IDMapping.of(entity.entityType, serverID: serverID, db), other.key != mapping.key {
-            return try rewriter.merge(mapping, into: other, entity)
+            guard try identities.give(other, to: mapping, entity) else {
+                let key = try rewriter.merge(mapping, into: other, entity)
+                identities.forget()
+                try rows.refresh(entity, key)
+                return key
+            }
         }
         try identities.resolve(mapping, serverID: serverID)
         guard isRewritten else { return mapping.key }

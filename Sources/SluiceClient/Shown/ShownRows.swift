@@ -75,18 +75,33 @@ final class ShownRows {
     private func write(_ entity: EntitySync, _ name: EntityName, _ base: Base?, _ arrived: inout [EntityName]) throws {
         let document = try document(entity, name, base: base)
         let writer = writer(entity)
-        let children = document == nil ? try writer.cascade(of: name.key) : []
+        let descendants = document == nil ? try descendants(of: name) : []
         switch try writer.write(name.key, document) {
         case .unchanged:
             if try isAnyHeld.get() { try release(name) }
         case .inserted:
             // what went with its parent, and nobody has deleted, waits for it
-            for child in children { try restore(child, &arrived) }
+            for descendant in descendants { try restore(descendant, &arrived) }
             guard try isAnyHeld.get() else { return }
             try release(name)
             arrived.append(name)
         case .kept(let reason, let target): try hold(name, reason, target)
         }
+    }
+
+    /// The rows that SQLite deletes with one: those that name it, behind them those that name these, and so on; each
+    /// once, however they name each other.
+    private func descendants(of name: EntityName) throws -> [EntityName] {
+        var found = [name]
+        var known: Set = [name]
+        var next = 0
+        while next < found.count {
+            if let entity = map[found[next].entityType] {
+                found += try writer(entity).cascade(of: found[next].key).filter { known.insert($0).inserted }
+            }
+            next += 1
+        }
+        return Array(found.dropFirst())
     }
 
     private func restore(_ name: EntityName, _ arrived: inout [EntityName]) throws {
