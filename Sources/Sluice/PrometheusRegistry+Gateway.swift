@@ -31,9 +31,14 @@ extension PrometheusRegistry {
             ),
             (DevicePuller.assigned, "Numbers that pulls gave to entities new to a device."),
             (StoreMetrics.unreadableValues, "Sealed values that could not be opened when their rows were read."),
+            (
+                StoreMetrics.identityLookups,
+                "Look-ups in the database of what issuers call users and organizations: found, made, unknown."
+            ),
             (DispatchMetrics.attempts, "Requests sent to upstreams, by what came of them."),
             (DispatchMetrics.leasesLost, "Outcomes thrown away because another worker had taken the lane."),
             (RetentionMetrics.rows, "Rows that retention changed or deleted, by what they were."),
+            (MaintenanceMetrics.joinedUsers, "Users that operators joined into others, through this replica."),
         ]
         for (name, help) in counters { describe(name, kind: .counter, help: help) }
         describe(
@@ -122,7 +127,7 @@ extension PrometheusRegistry {
         ) { Double(retention.state.finishedAt?.microseconds ?? 0) / 1_000_000 }
     }
 
-    /// The store's connections, the pushes that wait for a committer, and other replicas.
+    /// The store's connections and memory, the pushes that wait for a committer, and other replicas.
     func addStoreMetrics(of store: Store) {
         let pool = "sluice_database_pool_"
         addGauge(pool + "connections", "Connections of the pool, by state: idle, busy, connecting.", by: "state") {
@@ -144,6 +149,9 @@ extension PrometheusRegistry {
         }
         addCounter(pool + "exhausted_total", "Callers who were refused as all connections of the pool were in use.") {
             Double(store.poolStatistics.exhausted)
+        }
+        addGauge("sluice_subjects_cached", "Subjects whose users are remembered.") {
+            Double(store.identities.remembered)
         }
         addGauge("sluice_commit_queue_pushes", "Pushes that wait for a committer.") { Double(store.pushes.waiting) }
         addGauge("sluice_replica_peers", "Other replicas heard of within 16 seconds.") { Double(store.notifier.peers) }

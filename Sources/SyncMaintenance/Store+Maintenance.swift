@@ -3,7 +3,26 @@ package import SyncStore
 /// The store's services for operators and retention: no code on a mutation's way imports this module.
 extension Store {
     package var administration: Administration {
-        Administration(pool: pool, catalog: catalog, now: now, failure: failure, logger: logger)
+        Administration(
+            pool: pool,
+            catalog: catalog,
+            identities: identities,
+            now: now,
+            failure: failure,
+            logger: logger
+        )
+    }
+
+    /// Joins users.
+    package var joining: UserJoining {
+        UserJoining(
+            pool: pool,
+            catalog: catalog,
+            notifier: notifier,
+            now: now,
+            failure: failure,
+            logger: logger
+        )
     }
 
     package var retention: RetentionStore {

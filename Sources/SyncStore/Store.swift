@@ -7,6 +7,8 @@ import Synchronization
 /// All database services of the gateway, wired once.
 package final class Store: Sendable {
     package let catalog: Catalog
+    /// Which users and organizations are meant by what issuers call them.
+    package let identities: Identities
     /// Accepts pushes; a service to run.
     package let pushes: PushCommit
     /// Admits requests of organizations that have a quota; a service to run.
@@ -94,6 +96,7 @@ package final class Store: Sendable {
         masterKeys = configuration.masterKeys
         keyCheck = MasterKeyCheck(pool: pool, masterKeys: configuration.masterKeys)
         self.catalog = catalog
+        identities = Identities(pool: pool, now: now, failure: failure)
         self.logger = logger
         self.notifier = notifier
         self.pushes = PushCommit(

@@ -4,4 +4,7 @@ import Metrics
 package enum StoreMetrics {
     /// Sealed values that could not be opened when their rows were read.
     package static let unreadableValues = "sluice_unreadable_values_total"
+    /// Look-ups of subjects and of organizations' names in the database, with `outcome`: `found`, `made` (a user who came
+    /// for the first time) or `unknown`.
+    package static let identityLookups = "sluice_identity_lookups_total"
 }

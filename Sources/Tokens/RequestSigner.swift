@@ -34,7 +34,7 @@ package final class RequestSigner: Sendable {
     private let now: TimeSource
     /// Header and dot, the same for all tokens.
     private let prefix: String
-    private let cache = Mutex(TokenCache<Bearer, Token>(capacity: rememberedTokens))
+    private let cache = Mutex(GenerationCache<Bearer, Token>(capacity: rememberedTokens))
 
     /// A signer with the private key of a PEM file: EC on P-256 signs by ES256, Ed25519 by EdDSA, RSA of at least 2048
     /// bits by RS256.

@@ -15,8 +15,8 @@ package enum TokenError: Error, Sendable, Hashable {
     case notYetValid
     /// `iss` is not the configured issuer.
     case wrongIssuer
-    /// `aud` does not hold the configured audience.
-    case wrongAudience
+    /// The claim that says for whom the token is, `aud` as a rule, does not hold the configured audience.
+    case wrongAudience(claim: String)
     /// A required claim is missing.
     case missingClaim(String)
     /// A claim's value has the wrong type or form; with the words for what it must be.
@@ -43,7 +43,8 @@ package enum TokenError: Error, Sendable, Hashable {
         case .expired: "The token has expired: claim `exp` is in the past."
         case .notYetValid: "The token is not valid yet: claim `nbf` is in the future."
         case .wrongIssuer: "The token's issuer is not accepted: claim `iss` names another."
-        case .wrongAudience: "The token is meant for another audience: claim `aud` does not name this one."
+        case .wrongAudience(let name):
+            "The token is meant for another audience: claim `\(Self.plain(name))` does not name this one."
         case .missingClaim(let name): "Claim `\(Self.plain(name))` of the token is missing."
         case .malformedClaim(let name, let form): "Claim `\(Self.plain(name))` of the token must be \(form)."
         case .algorithmNotAllowed: "The token's algorithm is not accepted."
@@ -52,11 +53,15 @@ package enum TokenError: Error, Sendable, Hashable {
         }
     }
 
-    /// The part of a setting that may stand in a header between quotes.
+    /// The part of a setting that may stand in a header between quotes. In a path, either kind of quotes means the same.
     private static func plain(_ name: String) -> String {
         String(
-            name.unicodeScalars.map {
-                (0x20..<0x7f).contains($0.value) && !"\"\\".unicodeScalars.contains($0) ? Character($0) : "?"
+            name.unicodeScalars.map { character in
+                switch character {
+                case "\"": "'"
+                case "\\": "?"
+                default: (0x20..<0x7f).contains(character.value) ? Character(character) : "?"
+                }
             }
         )
     }

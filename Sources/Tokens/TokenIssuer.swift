@@ -1,4 +1,5 @@
 package import FoundationEssentials
+import JSONText
 import JWTKit
 
 /// Makes HS256 tokens with the shared secret: for a developer's command line, not for production users.
@@ -22,15 +23,17 @@ package struct TokenIssuer: Sendable {
     /// - Parameters:
     ///   - ttlSeconds: how long it lives from `now`, in seconds; at least 1.
     ///   - now: seconds since 1970.
-    /// - Throws: what JWTKit throws when it cannot sign; with a checked secret, nothing.
+    /// - Throws: ``TokenConfigurationError`` where a claim's place leads into a list.
     package func issue(organization: UUID, user: UUID, ttlSeconds: Int64, now: Int64) async throws -> String {
-        var texts = [
-            issuer.organizationClaim: organization.uuidString.lowercased(),
-            issuer.userClaim: user.uuidString.lowercased(),
-        ]
-        texts["iss"] = issuer.issuer
-        texts["aud"] = issuer.audience
-        let payload = IssuedPayload(texts: texts, numbers: ["iat": now, "exp": now + max(1, ttlSeconds)])
+        var payload = IssuedPayload(texts: [:], numbers: ["iat": now, "exp": now + max(1, ttlSeconds)])
+        switch issuer.places.organization {
+        case .claim(let place): try payload.set(.text(organization.lowercased), at: place)
+        case .keys(let place): try payload.set(.object([organization.lowercased: .object([:])]), at: place)
+        case .fixed: break
+        }
+        try payload.set(.text(user.lowercased), at: issuer.places.user)
+        if let name = issuer.issuer { try payload.set(.text(name), at: ClaimPlace(named: "iss")) }
+        if let audience = issuer.audience { try payload.set(.text(audience), at: issuer.audienceClaim) }
         let encoder = DefaultJWTSerializer().jsonEncoder
         let header = try encoder.encode(["alg": TokenAlgorithm.hs256.rawValue, "typ": "JWT"])
         let signed = Base64URL.encode(header) + "." + Base64URL.encode(try encoder.encode(payload))

@@ -1,9 +1,8 @@
-import FoundationEssentials
 import JSONText
 
-/// A payload's claims. Settings say which claims name the user and the organization, so they are read by name.
+/// A payload's claims. Settings say where user and organization stand, so these are read by their places.
 struct TokenPayload {
-    private let claims: JSONValue
+    let claims: JSONValue
 
     init(_ json: [UInt8]) throws(TokenError) {
         claims = try TokenObject.parsing(json)
@@ -28,22 +27,13 @@ struct TokenPayload {
     }
 
     /// A text, or a list of texts.
-    func texts(_ name: String) throws(TokenError) -> [String]? {
-        guard let value = claim(name) else { return nil }
+    func texts(_ place: ClaimPlace) throws(TokenError) -> [String]? {
+        guard let value = claims.value(at: place.query) else { return nil }
         if let text = value.string { return [text] }
         let texts = value.elements.map { $0.map(\.string) } ?? [nil]
         guard texts.allSatisfy({ $0 != nil }) else {
-            throw .malformedClaim(name, mustBe: "a text or a list of texts")
+            throw .malformedClaim(place.description, mustBe: "a text or a list of texts")
         }
         return texts.compactMap { $0 }
-    }
-
-    func uuid(_ name: String) throws(TokenError) -> UUID {
-        guard let value = claim(name) else { throw .missingClaim(name) }
-        // Foundation takes a plus sign for a digit, so two texts would name one user
-        guard let text = value.string, let uuid = UUID(uuidString: text),
-            uuid.uuidString.lowercased() == text.lowercased()
-        else { throw .malformedClaim(name, mustBe: "a UUID such as 0192f0c1-2345-7abc-8def-0123456789ab") }
-        return uuid
     }
 }

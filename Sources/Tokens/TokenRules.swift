@@ -1,9 +1,12 @@
+import SyncModel
+
 /// The conditions on a payload; signatures are checked elsewhere.
 struct TokenRules: Sendable {
     let issuer: String?
     let audience: String?
-    let userClaim: String
-    let organizationClaim: String
+    let audienceClaim: ClaimPlace
+    let places: IdentityPlaces
+    let namespace: ExactText
     let organizations: TrustedIssuer.Organizations
     let leewaySeconds: Int64
 
@@ -11,13 +14,14 @@ struct TokenRules: Sendable {
         guard (0...600).contains(leewaySeconds) else {
             throw TokenConfigurationError("The JWT leeway must be 0 to 600 seconds.")
         }
-        guard !issuer.userClaim.isEmpty, !issuer.organizationClaim.isEmpty else {
-            throw TokenConfigurationError("The names of the JWT claims for user and organization must not be empty.")
+        guard issuer.places.organization.place != issuer.places.user else {
+            throw TokenConfigurationError("The JWT claims for user and organization must differ.")
         }
         self.issuer = issuer.issuer
         self.audience = issuer.audience
-        self.userClaim = issuer.userClaim
-        self.organizationClaim = issuer.organizationClaim
+        self.audienceClaim = issuer.audienceClaim
+        self.places = issuer.places
+        self.namespace = ExactText(issuer.rememberedAs)
         self.organizations = issuer.organizations
         self.leewaySeconds = leewaySeconds
     }
@@ -31,12 +35,19 @@ struct TokenRules: Sendable {
             guard found == issuer else { throw .wrongIssuer }
         }
         if let audience {
-            guard let found = try payload.texts("aud") else { throw .missingClaim("aud") }
-            guard found.contains(audience) else { throw .wrongAudience }
+            let name = audienceClaim.description
+            guard let found = try payload.texts(audienceClaim) else { throw .missingClaim(name) }
+            guard found.contains(audience) else { throw .wrongAudience(claim: name) }
         }
-        let organization = try payload.uuid(organizationClaim)
-        let user = try payload.uuid(userClaim)
-        guard organizations.covers(organization) else { throw .organizationNotCovered }
-        return TokenClaims(organization: organization, user: user, expiresAt: expiresAt)
+        let organization = try payload.organization(places.organization, places.organizationForm)
+        let user = try payload.user(places.user, places.userForm)
+        if case .id(let id) = organization, !organizations.covers(id) { throw .organizationNotCovered }
+        return TokenClaims(
+            namespace: namespace,
+            organization: organization,
+            user: user,
+            covered: organizations,
+            expiresAt: expiresAt
+        )
     }
 }

@@ -16,7 +16,7 @@ package final class TokenVerifier: Sendable {
         var table: IssuerTable
         /// By URL.
         var remotes: [String: RemoteKeys]
-        var cache: TokenCache<TokenDigest, TokenClaims>
+        var cache: GenerationCache<TokenDigest, TokenClaims>
         /// Counts key changes, so that a verdict by an old key set is not cached after the change.
         var epoch = 0
         /// Numbers of fetches by result.
@@ -47,7 +47,7 @@ package final class TokenVerifier: Sendable {
         (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
         leewaySeconds = configuration.leewaySeconds
         let (table, remotes) = try await IssuerTable.table(configuration, known: [:], wake: wake)
-        let cache = TokenCache<TokenDigest, TokenClaims>(capacity: configuration.cacheCapacity)
+        let cache = GenerationCache<TokenDigest, TokenClaims>(capacity: configuration.cacheCapacity)
         state = Mutex(State(configuration: configuration, table: table, remotes: remotes, cache: cache))
     }
 

@@ -10,7 +10,7 @@ import Testing
     private static let commands = [
         ["serve"], ["dev"], ["migrate"], ["organizations"], ["organizations", "create"], ["organizations", "list"],
         ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"],
-        ["retention"],
+        ["retention"], ["users"], ["users", "join"],
         ["after-restore"],
         ["doctor"],
         ["organizations", "readers"], ["organizations", "readers", "add"], ["organizations", "readers", "remove"],
@@ -43,7 +43,8 @@ import Testing
             "DATABASE_URL", "DATABASE_POOL_SIZE", "COMMITTERS", "STATEMENT_SECONDS", "PUBLIC_ADDRESS",
             "OPERATIONS_ADDRESS", "CORS_ORIGINS", "JWT_SECRET",
             "JWT_KEYS_FILE", "JWT_JWKS_URL", "JWT_ISSUERS_FILE", "JWT_ISSUER", "JWT_AUDIENCE",
-            "JWT_EXCLUSIVE_KEYS", "JWT_USER_CLAIM", "JWT_ORGANIZATION_CLAIM",
+            "JWT_EXCLUSIVE_KEYS", "JWT_USER_CLAIM", "JWT_USER_IDS", "JWT_ORGANIZATION_CLAIM",
+            "JWT_ORGANIZATION_KEYS", "JWT_ORGANIZATION", "JWT_ORGANIZATION_IDS", "JWT_AUDIENCE_CLAIM",
             "JWT_LEEWAY_SECONDS", "OPERATOR_TOKEN", "SIGNING_KEY_FILE", "MASTER_KEY_FILE", "RETRY_BASE_SECONDS",
             "RETRY_CAP_SECONDS", "LEASE_SECONDS", "MAX_LANES", "RETENTION_SUCCEEDED_DAYS", "RETENTION_DAYS",
             "RETENTION_INTERVAL_SECONDS",

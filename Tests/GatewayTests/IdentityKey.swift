@@ -31,6 +31,13 @@ struct IdentityKey: Sendable {
         return signed + "." + Self.base64(try key.signature(for: Data(signed.utf8)).rawRepresentation)
     }
 
+    /// A token with whatever claims, as JSON text.
+    func token(claims: String) throws -> String {
+        let header = #"{"alg":"ES256"\#(id.map { #","kid":"\#($0)""# } ?? "")}"#
+        let signed = Self.base64(Data(header.utf8)) + "." + Self.base64(Data(claims.utf8))
+        return signed + "." + Self.base64(try key.signature(for: Data(signed.utf8)).rawRepresentation)
+    }
+
     /// A token by a secret, which may be anything.
     static func token(
         secret: some ContiguousBytes & Sequence<UInt8>,

@@ -108,6 +108,7 @@ import Tokens
             configuration.version = "0.1.0"
             configuration.canSign = true
             configuration.maximumStream = .seconds(1)
+            configuration.joinSettling = 0
             if let keys { configuration.jwks = Array(keys.raw) }
         }
         let (organization, user) = (try contract.exampleOrganization(), try contract.exampleUser())
@@ -149,6 +150,8 @@ import Tokens
             // what is made up to wait for a minute must not
             configuration.maximumWait = .milliseconds(50)
             configuration.maximumStream = .milliseconds(50)
+            configuration.joinSettling = 0
+            configuration.joinPatience = .milliseconds(50)
         }
         let other = UUID()
         let (organization, user) = (try contract.exampleOrganization(), try contract.exampleUser())

@@ -121,7 +121,13 @@ import Testing
                 VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 'task', 1, 'a'),
                     ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 'task', 1, 'b');
                 INSERT INTO local_id_pages (organization_id, user_id, device_id, page, since_page, counters)
-                VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 1, 0, '{}')
+                VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 1, 0, '{}');
+                INSERT INTO user_subjects (organization_id, issuer, subject, user_id, created_at)
+                VALUES ('\(worker.organization)', 'issuer', 'somebody', gen_random_uuid(), now());
+                INSERT INTO external_ids (organization_id, issuer, external_id, created_at)
+                VALUES ('\(worker.organization)', 'issuer', '\(role)', now());
+                INSERT INTO user_joins (organization_id, user_id, into_id, started_at, feed_end, finished_at)
+                VALUES ('\(worker.organization)', gen_random_uuid(), gen_random_uuid(), now(), 0, now())
                 """
             )
         }

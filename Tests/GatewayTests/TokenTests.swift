@@ -124,8 +124,9 @@ import Tokens
             ["exp": nil], ["exp": "null"], ["exp": #""\#(now + 60)""#], ["exp": "1e300"], ["exp": "-1"],
             ["exp": "\(now)"], ["exp": "\(now - 1)"], ["exp": "true"],
             ["nbf": "\(now + 1)"], ["nbf": #""soon""#],
-            ["sub": nil], ["sub": "1"], ["sub": #""ada""#], ["sub": "null"], ["sub": "[\(UUID().quoted)]"],
-            ["org": nil], ["org": #""""#], ["org": #""{\#(UUID().lowercased)}""#], ["org": "{}"],
+            ["sub": nil], ["sub": "1"], ["sub": #""""#], ["sub": #""a\tb""#], ["sub": "null"],
+            ["sub": "[\(UUID().quoted)]"],
+            ["org": nil], ["org": #""""#], ["org": "[\(UUID().quoted)]"], ["org": "{}"],
         ]
         let tables = try await scene.tables()
         for change in changes {
@@ -174,7 +175,7 @@ import Tokens
         var tokens = LiveGateway.tokens
         tokens.own.issuer = "https://id.example"
         tokens.own.audience = "sluice"
-        tokens.own.userClaim = "uid"
+        tokens.own.places.user = ClaimPlace(named: "uid")
         let scene = try await Scene(tokens: tokens)
         #expect(try await scene.ada.get("/v1/mutations").status == 200)
         let right: [String: String?] = [

@@ -49,12 +49,38 @@ import Tokens
         let id = try #require(UUID(uuidString: Self.id))
         #expect(found.map(\.issuer) == ["https://a", "https://b", "https://c"])
         #expect(found.map(\.audience) == ["x", "everybody's", "everybody's"])
-        #expect(found.map(\.userClaim) == ["user", "uid", "user"])
-        #expect(found.map(\.organizationClaim) == ["org", "org", "tenant"])
+        #expect(found.map(\.places.user.description) == ["user", "uid", "user"])
+        #expect(found.map(\.places.organization.place?.description) == ["org", "org", "tenant"])
         #expect(found.map(\.organizations) == [.only([id]), .any, .only([id])])
         #expect(found.map(\.jwksURL) == ["https://a/keys", nil, nil])
         #expect(found[1].keys.map(\.name) == [keys.path])
         #expect(found[2].secret == Array("a secret of the tests, long enough".utf8))
+    }
+
+    @Test func `each issuer says where user and organization stand, or does as the settings do`() throws {
+        let key = #""jwks_url": "https://a/keys", "organizations""#
+        let found = try issuers(
+            """
+            {"issuers": [
+              {"issuer": "https://a", \(key): "any"},
+              {"issuer": "https://b", \(key): "any", "user_claim": "$.oid", "organization_keys": "$.organization",
+               "user_ids": "mapped", "organization_ids": "external", "audience_claim": "azp", "namespace": "b"},
+              {"issuer": "https://c", "jwks_url": "https://a/keys", "organization": "\(Self.id)"},
+              {"issuer": "https://d", \(key): ["\(Self.id)"], "organization": "\(Self.id)", "organization_ids": "uuid"}
+            ]}
+            """,
+            ["SLUICE_JWT_ORGANIZATION_CLAIM": "$.o.id", "SLUICE_JWT_USER_IDS": "uuid"]
+        )
+        let id = try #require(UUID(uuidString: Self.id))
+        #expect(found.map(\.places.user.description) == ["sub", "$.oid", "sub", "sub"])
+        #expect(found[0].places.organization == .claim(try ClaimPlace(parsing: "$.o.id")))
+        #expect(found[1].places.organization == .keys(ClaimPlace(named: "organization")))
+        #expect(found[2].places.organization == .fixed(id) && found[3].places.organization == .fixed(id))
+        #expect(found.map(\.places.userForm) == [.uuid, .mapped, .uuid, .uuid])
+        #expect(found.map(\.places.organizationForm) == [.either, .external, .either, .uuid])
+        #expect(found.map(\.audienceClaim.description) == ["aud", "azp", "aud", "aud"])
+        #expect(found.map(\.rememberedAs) == ["https://a", "b", "https://c", "https://d"])
+        #expect(found.map(\.organizations) == [.any, .any, .only([id]), .only([id])])
     }
 
     /// An issuer signs for its other customers, too: without an audience, their tokens would be taken.
@@ -127,6 +153,21 @@ import Tokens
         ("", #""organizations":"any""#, "must have one of jwks_url, keys_file and secret_file"),
         ("", #""organizations":"any","jwks_url":"https://a/k","keys_file":"/k""#, "must have one of"),
         ("", #""organizations":"any","jwks_url":"https://a/k","user_claim":"org""#, "has one claim for both"),
+        ("", #""organizations":"any","jwks_url":"https://a/k","user_claim":"$['org']""#, "has one claim for both"),
+        ("", #""organizations":"any","organization_keys":"a","organization_claim":"b""#, "may have one of"),
+        ("/organization", #""organization":"acme""#, "must be a UUID"),
+        (
+            "/organization", #""organization":"1192f0c1-2345-7abc-8def-0123456789ab","organizations":["ID"]"#,
+            "is not among its organizations"
+        ),
+        (
+            "/user_claim", #""user_claim":"$..sub""#,
+            "is no name and no path of names and indices: it leads to more than one value"
+        ),
+        ("/organization_keys", #""organization_keys":"$""#, "is no name and no path of names and indices: it leads to"),
+        ("/user_ids", #""user_ids":"external""#, "must be one of either, uuid, mapped"),
+        ("/organization_ids", #""organization_ids":"mapped""#, "must be one of either, uuid, external"),
+        ("/namespace", #""namespace":"""#, "must be a text of 1 to 255 bytes"),
         ("/jwks_url", #""organizations":"any","jwks_url":"ftp://a/k""#, "must start with http:// or https://"),
         ("/jwks_url", #""organizations":"any","jwks_url":"https://u:hushhush@a/k""#, "may hold no user or password"),
         ("/keys_file", #""organizations":"any","keys_file":"/nowhere""#, "names a file that cannot be read"),

@@ -18,7 +18,8 @@ import Tokens
         #expect(settings.operationsAddress == ListenAddress(host: "127.0.0.1", port: 8_081))
         #expect(settings.jwtSecret == nil && settings.jwtKeysFile == nil)
         #expect(settings.jwtIssuer == nil && settings.jwtAudience == nil)
-        #expect(settings.jwtUserClaim == "sub" && settings.jwtOrganizationClaim == "org")
+        #expect(settings.identityPlaces == IdentityPlaces())
+        #expect(settings.jwtAudienceClaim == ClaimPlace(named: "aud"))
         #expect(settings.jwtLeewaySeconds == 0)
         #expect(settings.operatorTokens == nil && settings.signingKeyFile == nil)
         #expect(settings.masterKeyFile == nil && settings.masterKeys == nil)
@@ -43,7 +44,8 @@ import Tokens
             "jwt_secret": "0123456789abcdef0123456789abcdef",
             "jwt_keys_file": "/keys", "jwt_jwks_url": "https://i/keys?v=1", "jwt_issuers_file": "/issuers",
             "jwt_issuer": "https://i", "jwt_audience": "a",
-            "jwt_exclusive_keys": "yes", "jwt_user_claim": "u",
+            "jwt_audience_claim": "client_id", "jwt_exclusive_keys": "yes", "jwt_user_claim": "$.u.id",
+            "jwt_user_ids": "mapped", "jwt_organization_ids": "external",
             "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
             "signing_key_file": "/key", "master_key_file": keys.path, "retry_base_seconds": "0.5",
             "retry_cap_seconds": "60", "lease_seconds": "30",
@@ -54,7 +56,9 @@ import Tokens
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
             "max_answer_bytes_in_flight": "8589934592", "max_devices_per_user": "7",
         ]
-        #expect(values.keys.sorted() == Setting.all.map(\.name).sorted())
+        // an organization stands in one place
+        let others: [Setting] = [.jwtOrganizationKeys, .jwtOrganization]
+        #expect((values.keys + others.map(\.name)).sorted() == Setting.all.map(\.name).sorted())
         let variables = Dictionary(uniqueKeysWithValues: values.map { ("SLUICE_" + $0.key.uppercased(), $0.value) })
         let members = values.map { name, value in
             Double(value) == nil ? #""\#(name)":"\#(value)""# : #""\#(name)":\#(value)"#
@@ -78,8 +82,11 @@ import Tokens
             #expect(settings.jwtIssuer == "https://i")
             #expect(settings.jwtAudience == "a")
             #expect(settings.hasExclusiveKeys)
-            #expect(settings.jwtUserClaim == "u")
-            #expect(settings.jwtOrganizationClaim == "o")
+            #expect(settings.jwtAudienceClaim == ClaimPlace(named: "client_id"))
+            #expect(settings.identityPlaces.user.description == "$.u.id")
+            #expect(settings.identityPlaces.organization == .claim(ClaimPlace(named: "o")))
+            #expect(settings.identityPlaces.userForm == .mapped)
+            #expect(settings.identityPlaces.organizationForm == .external)
             #expect(settings.jwtLeewaySeconds == 60)
             #expect(settings.operatorTokens == OperatorTokens(parsing: "abcdefghijklmnop"))
             #expect(settings.signingKeyFile == "/key")
@@ -99,6 +106,26 @@ import Tokens
             #expect(settings.maxConnections == 1)
             #expect(settings.maxBodyBytesInFlight == 8_589_934_592)
             #expect(settings.warnings == [])
+        }
+    }
+
+    @Test func `an organization stands in one place, by a claim or its keys, or is always the same`() throws {
+        let id = UUID()
+        let (claim, keys) = ("SLUICE_JWT_ORGANIZATION_CLAIM", "SLUICE_JWT_ORGANIZATION_KEYS")
+        #expect(
+            try load([keys: "$.organization"]).identityPlaces.organization == .keys(ClaimPlace(named: "organization"))
+        )
+        let fixed = try load(["SLUICE_JWT_ORGANIZATION": id.uuidString, "SLUICE_JWT_SECRET": "0123456789abcdef"])
+        #expect(fixed.identityPlaces.organization == .fixed(id))
+        #expect(try fixed.tokenConfiguration().own.organizations == .only([id]))
+        for two in [[claim: "o", keys: "k"], [claim: "o", "SLUICE_JWT_ORGANIZATION": "\(id)"]] {
+            #expect(throws: ConfigurationError.self) { try load(two) }
+        }
+        for wrong in [
+            [keys: "sub"], [keys: "$.sub"], [claim: "$['sub']"], [claim: "$"], [claim: "$.a[*]"], [claim: "$..org"],
+            ["SLUICE_JWT_ORGANIZATION": "acme"], ["SLUICE_JWT_USER_IDS": "external"], ["SLUICE_JWT_USER_CLAIM": "org"],
+        ] {
+            #expect(throws: ConfigurationError.self, "\(wrong)") { try load(wrong) }
         }
     }
 

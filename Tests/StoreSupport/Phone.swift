@@ -10,13 +10,29 @@ package final class Phone: Sendable {
     package let gateway: Gateway
     package let organization: Organization
     package let user: UUID
-    package let device = UUID()
-    private let lastNumber = Mutex<Int64>(0)
+    package let device: UUID
+    private let lastNumber: Mutex<Int64>
 
-    package init(_ gateway: Gateway, _ organization: Organization, user: UUID = UUID()) {
+    package init(_ gateway: Gateway, _ organization: Organization, user: UUID = UUID(), device: UUID = UUID()) {
         self.gateway = gateway
         self.organization = organization
         self.user = user
+        self.device = device
+        lastNumber = Mutex(0)
+    }
+
+    /// The same phone, with a token of another user.
+    private init(_ phone: Phone, as user: UUID, through gateway: Gateway) {
+        self.gateway = gateway
+        organization = phone.organization
+        self.user = user
+        device = phone.device
+        lastNumber = Mutex(phone.lastNumber.withLock { $0 })
+    }
+
+    /// The same phone, with a token of another user.
+    package func signedIn(as user: UUID, through gateway: Gateway? = nil) -> Phone {
+        Phone(self, as: user, through: gateway ?? self.gateway)
     }
 
     /// The next number of this device.

@@ -1,4 +1,5 @@
 import Foundation
+import SyncModel
 import Testing
 
 @testable import Tokens
@@ -74,8 +75,8 @@ struct ClaimTests {
         #expect(try refusal("https://id.example/", "sluice") == .wrongIssuer)
         #expect(try refusal(NSNull(), "sluice") == .missingClaim("iss"))
         #expect(try refusal(["https://id.example"], "sluice") == .malformedClaim("iss", mustBe: "a text"))
-        #expect(try refusal("https://id.example", "other") == .wrongAudience)
-        #expect(try refusal("https://id.example", [String]()) == .wrongAudience)
+        #expect(try refusal("https://id.example", "other") == .wrongAudience(claim: "aud"))
+        #expect(try refusal("https://id.example", [String]()) == .wrongAudience(claim: "aud"))
         #expect(try refusal("https://id.example", NSNull()) == .missingClaim("aud"))
         #expect(try refusal("https://id.example", 5) == .malformedClaim("aud", mustBe: "a text or a list of texts"))
     }
@@ -86,8 +87,11 @@ struct ClaimTests {
     }
 
     @Test
-    func `User and organization must be UUIDs, in either case`() async throws {
-        let verifier = try await verifier()
+    func `Where user and organization must be UUIDs, they may be in either case`() async throws {
+        let verifier = try await verifier {
+            $0.own.places.userForm = .uuid
+            $0.own.places.organizationForm = .uuid
+        }
         #expect(verifier.refusal(try key.token(claims(["sub": user.uuidString.lowercased()]))) == nil)
         let uuid = "a UUID such as 0192f0c1-2345-7abc-8def-0123456789ab"
         for name in ["sub", "org"] {
@@ -107,15 +111,17 @@ struct ClaimTests {
     @Test
     func `The claims' names are settings`() async throws {
         let verifier = try await verifier {
-            $0.own.userClaim = "https://example.com/user"
-            $0.own.organizationClaim = "tenant"
+            $0.own.places = IdentityPlaces(
+                user: ClaimPlace(named: "https://example.com/user"),
+                organization: ClaimPlace(named: "tenant")
+            )
         }
         let custom = claims([
             "sub": NSNull(), "org": NSNull(), "https://example.com/user": user.uuidString,
             "tenant": organization.uuidString,
         ])
-        #expect(try verifier.verify(key.token(custom), now: now).organization == organization)
-        #expect(try verifier.verify(key.token(custom), now: now).user == user)
+        #expect(try verifier.verify(key.token(custom), now: now).organization == .id(organization))
+        #expect(try verifier.verify(key.token(custom), now: now).user == .id(user))
         #expect(verifier.refusal(try key.token(claims())) == .missingClaim("tenant"))
     }
 
@@ -123,7 +129,7 @@ struct ClaimTests {
     func `Explanations hold nothing that could break a header`() {
         let errors: [TokenError] = [
             .missing, .malformed, .malformedHeader("alg", mustBe: "a text"), .badSignature, .expired, .notYetValid,
-            .wrongIssuer, .wrongAudience,
+            .wrongIssuer, .wrongAudience(claim: "\"ü\\"),
             .missingClaim("\"x"), .malformedClaim("\\\"\u{7f}ü\n", mustBe: "a text"), .unknownKey, .algorithmNotAllowed,
             .repeatedMember, .organizationNotCovered, .keysUnavailable(retryAfter: 1),
         ]
@@ -138,7 +144,8 @@ struct ClaimTests {
         let sub = TokenError.malformedClaim("https://example.com/user", mustBe: "a UUID").explanation
         #expect(sub == "Claim `https://example.com/user` of the token must be a UUID.")
         for (error, name) in [
-            (TokenError.expired, "exp"), (.notYetValid, "nbf"), (.wrongIssuer, "iss"), (.wrongAudience, "aud"),
+            (TokenError.expired, "exp"), (.notYetValid, "nbf"), (.wrongIssuer, "iss"),
+            (.wrongAudience(claim: "client_id"), "client_id"),
         ] {
             #expect(error.explanation.contains("claim `\(name)`"))
         }
@@ -173,13 +180,19 @@ struct ClaimTests {
     @Test
     func `What the issuer makes, the verifier accepts`() async throws {
         var configuration = TokenConfiguration(secret: Keys.secret, issuer: "i \"quoted\"", audience: "a")
-        configuration.own.organizationClaim = "tenant"
+        configuration.own.places.organization = .claim(ClaimPlace(named: "tenant"))
         let token = try await TokenIssuer(configuration: configuration)
             .issue(organization: organization, user: user, ttlSeconds: 30, now: now)
         let verifier = try await TokenVerifier(configuration: configuration)
         #expect(
             try verifier.verify(token, now: now)
-                == TokenClaims(organization: organization, user: user, expiresAt: now + 30)
+                == TokenClaims(
+                    namespace: "i \"quoted\"",
+                    organization: .id(organization),
+                    user: .id(user),
+                    covered: .any,
+                    expiresAt: now + 30
+                )
         )
         #expect(verifier.refusal(token, now: now + 30) == .expired)
         await #expect(throws: TokenConfigurationError.self) {

@@ -152,8 +152,7 @@ struct IssuerTests {
     func `Audience and names of claims are each issuer's own`() async throws {
         let verifier = try await verifier { north, south, _ in
             north.audience = "n"
-            south.userClaim = "uid"
-            south.organizationClaim = "tenant"
+            south.places = IdentityPlaces(user: ClaimPlace(named: "uid"), organization: ClaimPlace(named: "tenant"))
         }
         let right = try token(.es256(northKey), iss: Self.north, org: Self.tenantN, ["aud": "n"])
         #expect(verifier.refusal(right) == nil)

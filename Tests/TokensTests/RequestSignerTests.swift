@@ -33,7 +33,7 @@ import Testing
         let jwks = TokenKeySource(name: "jwks", text: String(decoding: signer.jwks, as: UTF8.self))
         let verifier = try await TokenVerifier(configuration: TokenConfiguration(keys: [jwks], issuer: "sluice"))
         let claims = try verifier.verify(token, now: now)
-        #expect(claims == TokenClaims(organization: organization, user: user, expiresAt: now + 300))
+        #expect(claims == TokenClaims(organization, user, by: ExactText(RequestSigner.issuer), expiresAt: now + 300))
         #expect(verifier.refusal(token, now: now + 300) == .expired)
         let header = try TokenText(Array(token.utf8)).header
         #expect(header.alg == algorithm)
@@ -71,8 +71,9 @@ import Testing
         )
         let token = try await signer.sign(organization: organization, user: user)
         let payload = try TokenPayload(TokenText(Array(token.utf8)).payload)
-        #expect(try payload.uuid("uid") == user)
-        #expect(try payload.uuid("te\"nant") == organization)
+        #expect(try payload.user(ClaimPlace(named: "uid"), .uuid) == .id(user))
+        let tenant = try payload.organization(.claim(ClaimPlace(named: "te\"nant")), .uuid)
+        #expect(tenant == .id(organization))
         #expect(try payload.text("jti")?.isEmpty == false)
         #expect(try payload.seconds("iat") == now)
     }

@@ -107,6 +107,19 @@ func claims(_ changes: [String: Any] = [:]) -> [String: Any] {
     return claims
 }
 
+extension TokenClaims {
+    /// Those of a token that says UUIDs.
+    init(_ organization: UUID, _ user: UUID, by issuer: ExactText = "", expiresAt: Int64) {
+        self.init(
+            namespace: issuer,
+            organization: .id(organization),
+            user: .id(user),
+            covered: .any,
+            expiresAt: expiresAt
+        )
+    }
+}
+
 extension TokenVerifier {
     /// The error that a token is refused with; nil when it is accepted.
     func refusal(_ token: String, now moment: Int64 = now) -> TokenError? {

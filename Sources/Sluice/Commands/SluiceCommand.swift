@@ -12,6 +12,7 @@ struct SluiceCommand: AsyncParsableCommand {
               sluice migrate      bring the database's schema up to date
               sluice serve        run the gateway
               sluice retention    do away with what is old, or say what that would be
+              sluice users        join two users into one
               sluice after-restore  set right a restored database, before gateways start
               sluice doctor       find out what is wrong with a set-up
 
@@ -21,8 +22,8 @@ struct SluiceCommand: AsyncParsableCommand {
             """,
         version: Version.current,
         subcommands: [
-            ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, KeysCommand.self,
-            TokenCommand.self, RetentionCommand.self, AfterRestoreCommand.self, DoctorCommand.self,
+            ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, UsersCommand.self,
+            KeysCommand.self, TokenCommand.self, RetentionCommand.self, AfterRestoreCommand.self, DoctorCommand.self,
             HealthCheckCommand.self,
         ]
     )

@@ -4,17 +4,20 @@ import SyncModel
 import Tokens
 
 /// The file of issuers: `{"issuers": [{"issuer", "jwks_url" | "keys_file" | "secret_file", "audience"?, "user_claim"?,
-/// "organization_claim"?, "exclusive_keys"?, "organizations": [UUID…] | "any"}]}`. Each mistake is reported with its
+/// "organization_claim" | "organization_keys" | "organization"?, "user_ids"?, "organization_ids"?, "audience_claim"?,
+/// "namespace"?, "exclusive_keys"?, "organizations": [UUID…] | "any"}]}`. Each mistake is reported with its
 /// place, and without the value, which may be a secret that got into the wrong line.
 struct IssuersFile {
     static let maximumIssuers = 100
     static let maximumOrganizations = 10_000
     private static let maximumText = 1_000
+    private static let maximumNamespace = 255
     private static let maximumBytes = 8_388_608
 
     private static let members = [
-        "issuer", "jwks_url", "keys_file", "secret_file", "audience", "exclusive_keys", "user_claim",
-        "organization_claim", "organizations",
+        "issuer", "jwks_url", "keys_file", "secret_file", "audience", "audience_claim", "exclusive_keys", "user_claim",
+        "user_ids", "organization_claim", "organization_keys", "organization", "organization_ids", "namespace",
+        "organizations",
     ]
 
     let path: String
@@ -69,13 +72,12 @@ struct IssuersFile {
         var issuer = TrustedIssuer(
             issuer: name,
             audience: try text("audience", of: value, at: place) ?? defaults.audience,
-            userClaim: try text("user_claim", of: value, at: place) ?? defaults.userClaim,
-            organizationClaim: try text("organization_claim", of: value, at: place) ?? defaults.organizationClaim,
-            organizations: try organizations(value, at: place)
+            audienceClaim: try claim("audience_claim", of: value, at: place) ?? defaults.audienceClaim,
+            places: try places(of: value, at: place),
+            namespace: try text("namespace", of: value, at: place, most: Self.maximumNamespace),
+            organizations: .any
         )
-        guard issuer.userClaim != issuer.organizationClaim else {
-            throw problem(place, "has one claim for both the user and the organization")
-        }
+        issuer.organizations = try organizations(value, issuer.places.organization, at: place)
         let url = try text("jwks_url", of: value, at: place)
         let keysFile = try text("keys_file", of: value, at: place)
         let secretFile = try text("secret_file", of: value, at: place)
@@ -105,6 +107,65 @@ struct IssuersFile {
         return flag
     }
 
+    /// Where its tokens say who their user is and for which organization; as other settings have it, where it does not
+    /// say.
+    private func places(of value: JSONValue, at place: String) throws(ConfigurationError) -> IdentityPlaces {
+        var places = defaults.places
+        if let user = try claim("user_claim", of: value, at: place) { places.user = user }
+        let name = try claim("organization_claim", of: value, at: place)
+        let keys = try claim("organization_keys", of: value, at: place)
+        switch (name, keys, value["organization"]) {
+        case (nil, nil, nil): break
+        case (let name?, nil, nil): places.organization = .claim(name)
+        case (nil, let keys?, nil): places.organization = .keys(keys)
+        case (nil, nil, let organization?):
+            guard let id = organization.uuid else { throw problem(place + "/organization", "must be a UUID") }
+            places.organization = .fixed(id)
+        default:
+            throw problem(place, "may have one of organization_claim, organization_keys and organization")
+        }
+        guard places.organization.place != places.user else {
+            throw problem(place, "has one claim for both the user and the organization")
+        }
+        places.userForm = try choice("user_ids", of: value, at: place) ?? places.userForm
+        places.organizationForm = try choice("organization_ids", of: value, at: place) ?? places.organizationForm
+        return places
+    }
+
+    private func claim(_ name: String, of value: JSONValue, at place: String) throws(ConfigurationError) -> ClaimPlace?
+    {
+        guard let text = try text(name, of: value, at: place) else { return nil }
+        do throws(SingularQueryError) {
+            return try ClaimPlace(parsing: text)
+        } catch {
+            throw problem("\(place)/\(name)", "is no name and no path of names and indices: it \(error)")
+        }
+    }
+
+    private func choice<Choice: RawRepresentable & CaseIterable>(
+        _ name: String,
+        of value: JSONValue,
+        at place: String
+    ) throws(ConfigurationError) -> Choice? where Choice.RawValue == String {
+        guard let text = try text(name, of: value, at: place) else { return nil }
+        if let choice = Choice(rawValue: text) { return choice }
+        throw problem("\(place)/\(name)", "must be one of \(Choice.allCases.map(\.rawValue).joined(separator: ", "))")
+    }
+
+    private func organizations(
+        _ value: JSONValue,
+        _ organization: IdentityPlaces.Organization,
+        at place: String
+    ) throws(ConfigurationError) -> TrustedIssuer.Organizations {
+        guard case .fixed(let id) = organization else { return try organizations(value, at: place) }
+        // all of its tokens are for this one, so there is nothing else to list
+        guard value["organizations"] != nil else { return .only([id]) }
+        guard try organizations(value, at: place).covers(id) else {
+            throw problem(place + "/organization", "is not among its organizations")
+        }
+        return .only([id])
+    }
+
     private func organizations(
         _ value: JSONValue,
         at place: String
@@ -128,10 +189,15 @@ struct IssuersFile {
         return .only(ids)
     }
 
-    private func text(_ name: String, of value: JSONValue, at place: String) throws(ConfigurationError) -> String? {
+    private func text(
+        _ name: String,
+        of value: JSONValue,
+        at place: String,
+        most: Int = maximumText
+    ) throws(ConfigurationError) -> String? {
         guard let member = value.members?.first(where: { $0.name.string == name })?.value else { return nil }
-        guard let text = member.string, (1...Self.maximumText).contains(text.utf8.count) else {
-            throw problem("\(place)/\(name)", "must be a text of 1 to \(Self.maximumText) bytes")
+        guard let text = member.string, (1...most).contains(text.utf8.count) else {
+            throw problem("\(place)/\(name)", "must be a text of 1 to \(most) bytes")
         }
         return text
     }

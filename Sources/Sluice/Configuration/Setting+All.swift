@@ -1,5 +1,6 @@
 import Logging
 import Telemetry
+import Tokens
 
 extension Setting {
     static let databaseURL = Setting("database_url", .databaseURL, "postgresql:///sluice", isSecret: true)
@@ -36,10 +37,28 @@ extension Setting {
         .meaning("What a token's aud must be or hold. Public keys need it; a secret's tokens are taken without.")
     static let jwtExclusiveKeys = Setting("jwt_exclusive_keys", .choice(["no", "yes"]), "no")
         .meaning("With yes, public keys sign for this gateway alone, so issuer and audience may be unset.")
-    static let jwtUserClaim = Setting("jwt_user_claim", .text, "sub")
-        .meaning("The claim that holds the user's UUID.")
-    static let jwtOrganizationClaim = Setting("jwt_organization_claim", .text, "org")
-        .meaning("The claim that holds the organization's UUID.")
+    static let jwtAudienceClaim = Setting("jwt_audience_claim", .claimPlace, "aud")
+        .meaning("The claim that must be or hold the audience; `client_id` for access tokens of Cognito.")
+    static let jwtUserClaim = Setting("jwt_user_claim", .claimPlace, "sub")
+        .meaning(
+            "The claim that says who the user is: a name, or a path such as $.oid or $['https://acme.example/user']."
+        )
+    static let jwtUserIDs = Setting("jwt_user_ids", .choice(IdentityPlaces.UserForm.allCases.map(\.rawValue)), "either")
+        .meaning("Whether it is the user's UUID (`uuid`), a text that is given one (`mapped`), or either, by its look.")
+    static let jwtOrganizationClaim = Setting("jwt_organization_claim", .claimPlace, "org")
+        .meaning("The claim that says which organization it is: a name, or a path.")
+    static let jwtOrganizationKeys = Setting("jwt_organization_keys", .claimPlace)
+        .meaning("Instead, an object whose members bear organizations' names, or a list of names: $.organization.")
+    static let jwtOrganization = Setting("jwt_organization", .uuid)
+        .meaning("Instead, the one organization that all tokens are for, whatever they say.")
+    static let jwtOrganizationIDs = Setting(
+        "jwt_organization_ids",
+        .choice(IdentityPlaces.OrganizationForm.allCases.map(\.rawValue)),
+        "either"
+    )
+    .meaning(
+        "Whether the claim is the organization's UUID (`uuid`), one of its `external_ids` (`external`), or either."
+    )
     static let jwtLeewaySeconds = Setting("jwt_leeway_seconds", .number(0...600), "0")
         .meaning("How far the clock of the signer of tokens may be off.")
     static let operatorToken = Setting("operator_token", .operatorTokens, hint: "none: /admin is off", isSecret: true)
@@ -100,7 +119,8 @@ extension Setting {
         databaseURL, databasePoolSize, committers, statementSeconds,
         publicAddress, operationsAddress, corsOrigins,
         jwtSecret, jwtKeysFile, jwtJWKSURL, jwtIssuersFile,
-        jwtIssuer, jwtAudience, jwtExclusiveKeys, jwtUserClaim, jwtOrganizationClaim, jwtLeewaySeconds,
+        jwtIssuer, jwtAudience, jwtAudienceClaim, jwtExclusiveKeys, jwtUserClaim, jwtUserIDs,
+        jwtOrganizationClaim, jwtOrganizationKeys, jwtOrganization, jwtOrganizationIDs, jwtLeewaySeconds,
         operatorToken, signingKeyFile, masterKeyFile,
         retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
         retentionSucceededDays, retentionDays, retentionIntervalSeconds,

@@ -1,7 +1,10 @@
+import FoundationEssentials
+import JSONText
 import Logging
 import Postgres
 import SyncHTTP
 import SyncModel
+import Tokens
 
 extension Setting.Form {
     /// The allowed values, to stand behind "must be".
@@ -20,6 +23,10 @@ extension Setting.Form {
             "at least \(OperatorTokens.minimumBytes) characters, of letters, digits and -._~+/=, or sha256: and 64 "
                 + "hexadecimal digits, or up to \(OperatorTokens.maximum) of these with spaces or line ends between"
         case .keySetURL: "a URL such as https://id.example/.well-known/jwks.json, without user and password"
+        case .claimPlace:
+            "a claim's name, or a path to it such as $.o.id or $['https://acme.example/org'] (JSONPath, of names and "
+                + "indices only)"
+        case .uuid: "a UUID such as 0192f0c1-2345-7abc-8def-0123456789ab"
         case .origins:
             "up to \(AllowedOrigins.maximum) origins such as https://app.example.org, or https://*.example.org for its "
                 + "subdomains, with spaces between: in lower case, without a path and without the scheme's own port"
@@ -39,6 +46,8 @@ extension Setting.Form {
         case .secret(let bytes): "text, at least \(bytes) bytes"
         case .operatorTokens: "texts of at least \(OperatorTokens.minimumBytes) bytes, or sha256:HEX"
         case .keySetURL: "URL"
+        case .claimPlace: "name or path"
+        case .uuid: "UUID"
         case .origins: "origins with spaces between"
         }
     }
@@ -54,6 +63,8 @@ extension Setting.Form {
         case .secret(let bytes): text.utf8.count >= bytes
         case .operatorTokens: OperatorTokens(parsing: text) != nil
         case .keySetURL: KeySetURL.problem(text) == nil
+        case .claimPlace: (try? ClaimPlace(parsing: text)) != nil
+        case .uuid: UUID(parsing: text) != nil
         case .origins: AllowedOrigins(parsing: text) != nil
         }
     }

@@ -18,6 +18,9 @@ struct Setting: Sendable {
         case operatorTokens
         /// `http://` or `https://`.
         case keySetURL
+        /// A claim's name, or a path to it.
+        case claimPlace
+        case uuid
         /// Origins of web pages, and patterns of subdomains.
         case origins
     }

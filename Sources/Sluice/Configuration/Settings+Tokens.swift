@@ -20,10 +20,13 @@ extension Settings {
             jwksURL: jwtJWKSURL,
             issuer: jwtIssuer,
             audience: jwtAudience,
-            userClaim: jwtUserClaim,
-            organizationClaim: jwtOrganizationClaim,
+            audienceClaim: jwtAudienceClaim,
+            places: identityPlaces,
             leewaySeconds: Int64(jwtLeewaySeconds)
         )
+        if case .fixed(let organization) = identityPlaces.organization {
+            configuration.own.organizations = .only([organization])
+        }
         if let jwtKeysFile { configuration.own.keys = [try Self.keys(in: jwtKeysFile, .jwtKeysFile)] }
         if let jwtIssuersFile {
             let own = hasOwnKeys ? jwtIssuer : nil
@@ -59,10 +62,11 @@ extension Settings {
         guard let signingKeyFile else { return nil }
         let pem = try Self.keys(in: signingKeyFile, .signingKeyFile)
         do {
+            // a path into the provider's own objects is no name for a claim of ours
             return try await RequestSigner(
                 pem: pem,
-                userClaim: jwtUserClaim,
-                organizationClaim: jwtOrganizationClaim,
+                userClaim: identityPlaces.user.plainName ?? "sub",
+                organizationClaim: identityPlaces.organization.claimName ?? "org",
                 now: SystemClock.now
             )
         } catch {

@@ -1,8 +1,11 @@
+import FoundationEssentials
+import JSONText
 import Logging
 import SyncHTTP
 import SyncModel
 import SyncStore
 import Telemetry
+import Tokens
 
 /// Every setting with its checked value.
 struct Settings: Sendable {
@@ -79,7 +82,18 @@ struct Settings: Sendable {
         )
         order(.retryBaseSeconds, .retryCapSeconds, retryBaseSeconds <= retryCapSeconds)
         order(.retentionSucceededDays, .retentionDays, retentionSucceededDays <= retentionDays)
-        differ(.jwtUserClaim, .jwtOrganizationClaim, jwtUserClaim != jwtOrganizationClaim)
+        let ways: [Setting] = [.jwtOrganizationClaim, .jwtOrganizationKeys, .jwtOrganization].filter {
+            reader.isSet($0)
+        }
+        reader.require(
+            ways.count <= 1,
+            "\(ways.map(\.variable).joined(separator: " and ")) are all set; an organization stands in one place."
+        )
+        differ(
+            .jwtUserClaim,
+            self[.jwtOrganizationKeys] == nil ? .jwtOrganizationClaim : .jwtOrganizationKeys,
+            identityPlaces.organization.place != identityPlaces.user
+        )
         if let jwtSecret, jwtSecret.utf8.count < 32 {
             warnings.append("\(Setting.jwtSecret.variable) has \(jwtSecret.utf8.count) bytes; 32 or more are good.")
         }
@@ -108,8 +122,23 @@ extension Settings {
     var jwtAudience: String? { self[.jwtAudience] }
     /// Whether the operator says that public keys sign for this gateway alone.
     var hasExclusiveKeys: Bool { self[.jwtExclusiveKeys] == "yes" }
-    var jwtUserClaim: String { text(.jwtUserClaim) }
-    var jwtOrganizationClaim: String { text(.jwtOrganizationClaim) }
+    var jwtAudienceClaim: ClaimPlace { place(.jwtAudienceClaim) ?? ClaimPlace(named: "aud") }
+    /// Where tokens say who their user is and for which organization.
+    var identityPlaces: IdentityPlaces {
+        var places = IdentityPlaces()
+        if let user = place(.jwtUserClaim) { places.user = user }
+        if let organization = self[.jwtOrganization].flatMap(UUID.init(parsing:)) {
+            places.organization = .fixed(organization)
+        } else if let keys = place(.jwtOrganizationKeys) {
+            places.organization = .keys(keys)
+        } else if let claim = place(.jwtOrganizationClaim) {
+            places.organization = .claim(claim)
+        }
+        places.userForm = self[.jwtUserIDs].flatMap(IdentityPlaces.UserForm.init(rawValue:)) ?? .either
+        places.organizationForm =
+            self[.jwtOrganizationIDs].flatMap(IdentityPlaces.OrganizationForm.init(rawValue:)) ?? .either
+        return places
+    }
     var jwtLeewaySeconds: Int { number(.jwtLeewaySeconds) }
     var operatorTokens: OperatorTokens? { self[.operatorToken].flatMap(OperatorTokens.init(parsing:)) }
     var signingKeyFile: String? { self[.signingKeyFile] }
@@ -139,6 +168,8 @@ extension Settings {
     private func text(_ setting: Setting) -> String { self[setting] ?? "" }
     private func number(_ setting: Setting) -> Int { self[setting].flatMap(Setting.Form.wholeNumber) ?? 0 }
     private func decimal(_ setting: Setting) -> Double { self[setting].flatMap(Setting.Form.decimal) ?? 0 }
+
+    private func place(_ setting: Setting) -> ClaimPlace? { self[setting].flatMap { try? ClaimPlace(parsing: $0) } }
 
     private func address(_ setting: Setting) -> ListenAddress {
         self[setting].flatMap(ListenAddress.init(parsing:)) ?? ListenAddress(host: "", port: 0)

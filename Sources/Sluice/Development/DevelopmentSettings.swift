@@ -5,7 +5,8 @@ enum DevelopmentSettings {
     /// Settings that dev makes itself.
     private static let own: [Setting] = [
         .databaseURL, .publicAddress, .operationsAddress, .jwtSecret, .jwtKeysFile, .jwtJWKSURL, .jwtIssuersFile,
-        .jwtIssuer, .jwtAudience, .jwtExclusiveKeys, .jwtUserClaim, .jwtOrganizationClaim, .operatorToken,
+        .jwtIssuer, .jwtAudience, .jwtAudienceClaim, .jwtExclusiveKeys, .jwtUserClaim, .jwtUserIDs,
+        .jwtOrganizationClaim, .jwtOrganizationKeys, .jwtOrganization, .jwtOrganizationIDs, .operatorToken,
     ]
 
     /// Variables of the environment that have no effect here.

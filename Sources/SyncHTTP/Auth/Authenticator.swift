@@ -8,6 +8,7 @@ import Tokens
 struct Authenticator: Sendable {
     let verifier: TokenVerifier
     let catalog: Catalog
+    let identities: Identities
     let quotas: QuotaGate
     let now: TimeSource
     /// How often the caller of a waiting request is checked again.
@@ -16,8 +17,9 @@ struct Authenticator: Sendable {
     /// The caller of a request with a valid token of an active organization.
     func caller(_ headers: HTTPFields) async throws -> Caller {
         let claims = try await claims(BearerToken.of(headers))
-        let organization = try await organization(claims.organization, serving: claims.user)
-        return Caller(organization: organization, user: claims.user, expiresAt: claims.expiresAt)
+        let organization = try await activeOrganization(organization(of: claims, headers))
+        let user = try await owner(of: user(of: claims, in: organization), in: organization)
+        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt)
     }
 
     /// The caller of a request with a valid token of an active organization without quotas, where all of this is in
@@ -25,23 +27,24 @@ struct Authenticator: Sendable {
     func callerAtHand(_ headers: HTTPFields) -> Caller? {
         guard let token = try? BearerToken.of(headers),
             let claims = verifier.knownClaims(token, now: now()),
-            let organization = catalog.organizationAtHand(claims.organization),
+            let id = organizationAtHand(of: claims, headers), let named = userAtHand(of: claims, in: id),
+            let (organization, user) = catalog.atHand(id, named),
             organization.status == .active, !organization.settings.hasQuota
         else { return nil }
         if organization.settings.provisioning == .explicit {
-            let user = LaneKey(organization: organization.id, user: claims.user)
-            guard catalog.isUserAtHand(user) else { return nil }
+            guard catalog.isUserAtHand(LaneKey(organization: organization.id, user: user)) else { return nil }
         }
-        return Caller(organization: organization, user: claims.user, expiresAt: claims.expiresAt)
+        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt)
     }
 
-    /// Whether a caller whose token was good is still served: long-running requests check again.
+    /// Whether a caller whose token was good is still served, and as the same user: long-running requests check
+    /// again.
     ///
     /// - Throws: `store_unavailable`, `overloaded` when that cannot be determined.
     func isServed(_ caller: Caller) async throws -> Bool {
         do throws(Problem) {
-            _ = try await organization(caller.organization.id, serving: caller.user)
-            return true
+            let organization = try await activeOrganization(caller.organization.id)
+            return try await owner(of: caller.user, in: organization) == caller.user
         } catch {
             if error.code == .storeUnavailable || error.code == .overloaded { throw error }
             return false
@@ -53,22 +56,31 @@ struct Authenticator: Sendable {
     /// - Throws: why the organization is not served.
     @discardableResult
     func activeOrganization(_ id: UUID) async throws(Problem) -> Organization {
-        guard let organization = try await catalog.organization(id) else { throw Self.unknown }
+        guard let organization = try await catalog.organization(id) else { throw Problem.unknownOrganization }
         switch organization.status {
         case .active: return organization
         case .suspended: throw Problem(.organizationSuspended, "The organization is suspended; ask its operator.")
-        case .purging: throw Self.unknown
+        case .purging: throw Problem.unknownOrganization
         }
     }
 
-    private func organization(_ id: UUID, serving user: UUID) async throws(Problem) -> Organization {
-        let organization = try await activeOrganization(id)
+    /// The user whose requests these are: a joined user is its target.
+    ///
+    /// - Throws: `user_unknown` where an operator lets users in, and did not let in this one.
+    private func owner(of user: UUID, in organization: Organization) async throws(Problem) -> UUID {
+        let owner = try await catalog.owner(of: user, in: organization.id)
         if organization.settings.provisioning == .explicit {
-            guard try await catalog.isUserKnown(user, in: organization.id) else {
-                throw Problem(.userUnknown, "The user of this token is not registered with the organization.")
-            }
+            guard try await catalog.isUserKnown(owner, in: organization.id) else { throw Problem.unknownUser }
         }
-        return organization
+        return owner
+    }
+
+    /// What a waiting request checks now and then: its organization is served, and its user is not another by now.
+    private func checkServed(_ caller: Caller) async throws(Problem) {
+        try await activeOrganization(caller.organization.id)
+        guard try await catalog.owner(of: caller.user, in: caller.organization.id) == caller.user else {
+            throw .userIsJoining
+        }
     }
 
     /// An endpoint for authenticated callers, within their organization's quota of requests.
@@ -81,7 +93,7 @@ struct Authenticator: Sendable {
             exchange.user = LaneKey(organization: caller.organization.id, user: caller.user)
             exchange.checkInterval = checkInterval
             try exchange.hold.belongs(to: exchange.user)
-            exchange.isStillServed = { [id = caller.organization.id] in try await activeOrganization(id) }
+            exchange.isStillServed = { try await checkServed(caller) }
             guard caller.organization.settings.hasQuota else { return try await endpoint(exchange, caller) }
             return try await quotas.answer(exchange, caller, by: endpoint)
         }
@@ -105,7 +117,7 @@ struct Authenticator: Sendable {
         } catch {
             switch error {
             case .organizationNotCovered:
-                throw Self.unknown
+                throw Problem.unknownOrganization
             case .keysUnavailable(let seconds):
                 var problem = Problem(.keysUnavailable, error.explanation)
                 problem.retryAfter = seconds
@@ -124,9 +136,5 @@ struct Authenticator: Sendable {
             guard error == .unknownKey else { throw error }
             return try await verifier.verifyOrFetch(token, now: now)
         }
-    }
-
-    private static var unknown: Problem {
-        Problem(.organizationUnknown, "The organization of this token is not known here.")
     }
 }

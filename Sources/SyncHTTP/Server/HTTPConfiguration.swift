@@ -1,3 +1,4 @@
+import SyncMaintenance
 package import SyncModel
 
 /// The settings of both servers. Everything that a client can make grow has its bound here.
@@ -48,6 +49,11 @@ package struct HTTPConfiguration: Sendable {
     package var shutdownTimeout: Duration = .seconds(5)
     /// The longest `wait` that is granted; a longer one is cut to this.
     package var maximumWait: Duration = .seconds(60)
+
+    /// How long a request to join two users waits for their lanes to come to rest.
+    package var joinPatience: Duration = .seconds(30)
+    /// For how many seconds both are not served before, so that every gateway knows.
+    package var joinSettling = UserJoining.settlingSeconds
 
     /// How often the caller of a waiting request is checked. Cached organizations are five seconds old at most, so a
     /// suspended one's waits end within ten.

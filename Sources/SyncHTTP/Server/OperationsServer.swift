@@ -73,6 +73,9 @@ package struct OperationsServer: Service {
     ) {
         let organizations = OrganizationEndpoints(store: store, bodies: bodies)
         let users = UserEndpoints(store: store)
+        var joining = store.joining
+        joining.settling = configuration.joinSettling
+        let joins = UserJoinEndpoint(joining: joining, bodies: bodies, patience: configuration.joinPatience)
         let types = EntityTypeEndpoints(store: store, bodies: bodies)
         let rules = UpstreamRules(canSign: configuration.canSign, leaseSeconds: configuration.leaseSeconds)
         let upstreams = UpstreamEndpoints(store: store, bodies: bodies, rules: rules)
@@ -92,6 +95,7 @@ package struct OperationsServer: Service {
         let user = organization + "/users/{user}"
         routes.add(.put, user, token.operators(only: users.add))
         routes.add(.delete, user, token.operators(only: users.remove))
+        routes.add(.post, user + "/join", token.operators(only: joins.join))
         let type = organization + "/entity-types/{name}"
         routes.add(.get, type, token.operators(only: types.read))
         routes.add(.put, type, token.operators(only: types.write))

@@ -25,6 +25,7 @@ package struct PublicServer: Service {
         let authenticator = Authenticator(
             verifier: verifier,
             catalog: store.catalog,
+            identities: store.identities,
             quotas: QuotaGate(quotas: store.quotas, logger: logger),
             now: configuration.now,
             checkInterval: configuration.checkInterval

@@ -8,6 +8,7 @@ import SyncStore
 package struct Administration: Sendable {
     let pool: Pool
     let catalog: Catalog
+    let identities: Identities
     let now: TimeSource
     let failure: StoreFailure
     let logger: Logger

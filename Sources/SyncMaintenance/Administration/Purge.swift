@@ -32,6 +32,7 @@ extension Administration {
                 try await connection.run(Self.lastStatements.map { Query($0, key) })
             }
             catalog.invalidate(id)
+            identities.invalidate()
             logger.notice("organization purged", metadata: ["organization": "\(id.uuidString.lowercased())"])
             return true
         } catch {
@@ -61,8 +62,8 @@ extension Administration {
 
     /// One for each table that operators know.
     static let extentStatements: [(table: String, Statement)] = [
-        "mutations", "entities", "id_mappings", "local_ids", "rejections", "devices", "users", "entity_types",
-        "readers",
+        "mutations", "entities", "id_mappings", "local_ids", "rejections", "devices", "users", "user_subjects",
+        "entity_types", "readers",
     ].map { table in
         let statement = Statement(
             "purge_extent_\(table)",
@@ -88,6 +89,7 @@ extension Administration {
         purge("entities", key: ["entity_type", "id"]),
         purge("devices", key: ["user_id", "device_id"]),
         purge("users", key: ["user_id"]),
+        purge("user_subjects", key: ["issuer", "subject"]),
         purge("mutation_quotas", key: ["user_id"]),
     ]
 
@@ -96,6 +98,8 @@ extension Administration {
         Statement("purge_feeds", "DELETE FROM feeds WHERE organization_id = $1"),
         Statement("purge_entity_types", "DELETE FROM entity_types WHERE organization_id = $1"),
         Statement("purge_request_quotas", "DELETE FROM request_quotas WHERE organization_id = $1"),
+        Statement("purge_external_ids", "DELETE FROM external_ids WHERE organization_id = $1"),
+        Statement("purge_user_joins", "DELETE FROM user_joins WHERE organization_id = $1"),
         Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
         Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),
         // without these keys no copy of the sealed values can be opened any more

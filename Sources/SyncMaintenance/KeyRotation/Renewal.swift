@@ -3,22 +3,29 @@ import SyncModel
 /// Opens stored values and seals them anew.
 struct Renewal {
     let seal: Seal
+    /// What a value's place is afterwards; usually it stays where it is.
+    private let destination: @Sendable (SealedPlace) -> SealedPlace
     /// The values that cannot be opened, with the errors.
     private(set) var closed: [(place: SealedPlace, error: SealError)] = []
 
-    init(seal: Seal) { self.seal = seal }
+    init(seal: Seal, destination: @escaping @Sendable (SealedPlace) -> SealedPlace = { $0 }) {
+        self.seal = seal
+        self.destination = destination
+    }
 
     /// A value sealed anew; one that cannot be opened stays unchanged and is added to ``closed``.
     mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
-        try renewed(stored, place) { seal throws(SealError) in
-            try seal.seal(json: seal.open(json: stored, as: place), as: place)
+        let destination = destination(place)
+        return try renewed(stored, place) { seal throws(SealError) in
+            try seal.seal(json: seal.open(json: stored, as: place), as: destination)
         }
     }
 
     /// The same of a text column.
     mutating func text(_ stored: String?, as place: SealedPlace) throws(SealError) -> String? {
-        try renewed(stored, place) { seal throws(SealError) in
-            try seal.seal(text: seal.open(text: stored, as: place), as: place)
+        let destination = destination(place)
+        return try renewed(stored, place) { seal throws(SealError) in
+            try seal.seal(text: seal.open(text: stored, as: place), as: destination)
         }
     }
 

@@ -42,6 +42,9 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public var error: [UInt8]?
     /// W3C trace context of the push.
     public var traceparent: String?
+    /// Whose name its idempotency keys are made with, where it came with a user that was joined into the lane's; nil
+    /// for the lane's user.
+    public var keyUser: UUID?
     /// Parts of the mutation that cannot be opened, so that it cannot be sent; normally none.
     public var unreadable: [String] = []
 

@@ -16,10 +16,14 @@ public final class LanePlan {
 
     /// Seconds that a lane waits if it cannot run: the organization is not served, or its data cannot be opened.
     public static let pause: Double = 30
+    /// Seconds that a lane waits while its user is being joined with another: as long as that may stay unknown.
+    public static let joiningPause: Double = 5
 
     public let request: LaneRequest
     /// Nil where the organization no longer exists.
     private let organization: Organization?
+    /// Whether the user is being joined with another: the lane comes to rest.
+    private let isJoining: Bool
     public let recovery: Recovery?
     /// The lane to write.
     public private(set) var lane: LaneState
@@ -39,17 +43,21 @@ public final class LanePlan {
 
     /// Begins a step.
     ///
-    /// - Parameter lane: the lane as its locked row says.
+    /// - Parameters:
+    ///   - lane: the lane as its locked row says.
+    ///   - isJoining: whether the user is being joined with another.
     /// - Returns: nil where the step is lost: another gateway holds the lane, or the lane is not ready.
     public init?(
         _ request: LaneRequest,
         lane: LaneState,
         organization: Organization?,
+        isJoining: Bool = false,
         by planner: TurnPlanner,
         now: Timestamp
     ) {
         self.request = request
         self.organization = organization
+        self.isJoining = isJoining
         self.lane = lane
         if let token = request.step.token {
             guard lane.leaseToken == token, lane.leaseOwner == request.worker else { return nil }
@@ -167,6 +175,7 @@ public final class LanePlan {
             guard let organization, organization.status == .active else {
                 return release(at: now.adding(seconds: Self.pause))
             }
+            if isJoining { return release(at: now.adding(seconds: Self.joiningPause)) }
             var surroundings = TurnPlanner.Surroundings(
                 lane: request.lane,
                 token: lane.leaseToken,

@@ -180,6 +180,32 @@ public struct LaneState: Sendable, Hashable {
         readyAt = moment
     }
 
+    // MARK: - Joining
+
+    /// Whether no worker holds the lane, and nothing that was sent has no outcome yet.
+    public var isAtRest: Bool { leaseOwner == nil && inFlight == nil }
+
+    /// Takes in another lane's mutations behind its own. Both lanes are at rest, and one of them at most is halted.
+    ///
+    /// - Returns: what is added to the other lane's positions and change positions: readers of either lane are not
+    ///   past any of them then.
+    public mutating func absorb(_ other: LaneState, now: Timestamp) -> (positions: Int64, changes: Int64) {
+        assert(isAtRest && other.isAtRest && (haltedBy == nil || other.haltedBy == nil))
+        let (positions, changes) = (nextPosition - 1, max(changePosition, other.changePosition))
+        if other.queuedCount > 0 {
+            if queuedCount == 0 { headPosition = positions + other.headPosition }
+            queuedSince = [queuedSince, other.queuedSince].compactMap(\.self).min()
+        }
+        nextPosition = positions + other.nextPosition
+        changePosition = changes + other.changePosition
+        queuedCount += other.queuedCount
+        openCount += other.openCount
+        haltedBy = haltedBy ?? other.haltedBy
+        leaseToken = max(leaseToken, other.leaseToken)
+        wake(now: now)
+        return (positions, changes)
+    }
+
     /// Lets a worker look at the lane at once, unless a worker holds it, it waits for a person, or nothing is to run.
     mutating func wake(now: Timestamp) {
         guard leaseOwner == nil else { return }

@@ -26,6 +26,15 @@ public enum SealedPlace: Sendable, Hashable {
         case headers = 10
     }
 
+    /// The same value's place once its row is another user's.
+    public func moved(to user: UUID) -> SealedPlace {
+        switch self {
+        case .mutation(let column, _, let id): .mutation(column, user: user, id: id)
+        case .rejection(_, let key): .rejection(user: user, key: key)
+        case .document, .upstream: self
+        }
+    }
+
     private var column: UInt8 {
         switch self {
         case .mutation(let column, _, _): column.rawValue

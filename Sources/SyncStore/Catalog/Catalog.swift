@@ -12,6 +12,8 @@ import Synchronization
 package final class Catalog: Sendable {
     /// How long a cached entry is valid, in microseconds.
     static let lifetime: Int64 = 5_000_000
+    /// The same in seconds.
+    package static let lifetimeSeconds = Double(lifetime) / 1_000_000
     /// Organizations cached at most; beyond it the cache starts over.
     static let capacity = 20_000
 
@@ -24,7 +26,14 @@ package final class Catalog: Sendable {
         var partition: Int
         /// Seals and opens the organization's stored values.
         var seal: Seal
+        /// Users that are others by now.
+        var joins = UserJoins()
         var readAt: Timestamp
+
+        /// An entry read later than `now` was read before the clock was set back: it is not fresh.
+        fileprivate func isFresh(at now: Timestamp) -> Bool {
+            Catalog.isFresh(readAt, at: now) && !joins.isOutdated(at: now)
+        }
     }
 
     private struct State {
@@ -60,10 +69,40 @@ package final class Catalog: Sendable {
         return entry.organization
     }
 
-    /// An organization, at most five seconds old, if it is in memory and can be served.
-    package func organizationAtHand(_ id: UUID) -> Organization? {
-        guard let entry = entryAtHand(id), entry.seal.lock == nil else { return nil }
-        return entry.organization
+    /// An organization, at most five seconds old, and the user that a user's requests are of, if both are in memory
+    /// and can be served.
+    package func atHand(_ id: UUID, _ user: UUID) -> (organization: Organization, user: UUID)? {
+        guard let entry = entryAtHand(id), entry.seal.lock == nil, let organization = entry.organization else {
+            return nil
+        }
+        switch entry.joins.standing(of: user, at: now()) {
+        case .itself: return (organization, user)
+        case .part(let owner): return (organization, owner)
+        case .closed: return nil
+        }
+    }
+
+    /// The user that a user's requests are of: itself, or the one that it was joined into.
+    ///
+    /// - Throws: `overloaded` while the user is being joined with another.
+    package func owner(of user: UUID, in organization: UUID) async throws(Problem) -> UUID {
+        switch try await entry(organization).joins.standing(of: user, at: now()) {
+        case .itself: return user
+        case .part(let owner): return owner
+        case .closed: throw .userIsJoining
+        }
+    }
+
+    /// Why a user's lane is missing that was to be locked, although the organization was active a moment ago.
+    func reasonForNoLane(of lane: LaneKey, taking what: String) async -> Problem {
+        invalidate(lane.organization)
+        do throws(Problem) {
+            // as what the user became, the same request is taken
+            if try await owner(of: lane.user, in: lane.organization) != lane.user { return .userIsJoining }
+            return Problem(.organizationUnknown, "the organization takes no \(what)")
+        } catch {
+            return error
+        }
     }
 
     /// Whether a user has pushed before or an operator has added the user.
@@ -98,7 +137,7 @@ package final class Catalog: Sendable {
     /// The entry of an organization, at most five seconds old, if it is in memory.
     package func entryAtHand(_ id: UUID) -> Entry? {
         let moment = now()
-        guard let cached = state.withLock({ $0.entries[id] }), Self.isFresh(cached.readAt, at: moment) else {
+        guard let cached = state.withLock({ $0.entries[id] }), cached.isFresh(at: moment) else {
             return nil
         }
         return cached
@@ -122,6 +161,7 @@ package final class Catalog: Sendable {
                 types: try Self.types(rows.types),
                 partition: rows.partition ?? Self.spread(id),
                 seal: seal,
+                joins: try UserJoins(rows.joins),
                 readAt: moment
             )
         } catch {
@@ -173,7 +213,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// An entry read later than `now` was read before the clock was set back: it is not fresh.
+    /// What was read later than `now` was read before the clock was set back: it is not fresh.
     private static func isFresh(_ readAt: Timestamp, at now: Timestamp) -> Bool {
         readAt <= now && now.microseconds - readAt.microseconds < lifetime
     }

@@ -14,6 +14,7 @@ final class CatalogReader: Sendable {
         var types: [RowReader] = []
         var upstream: RowReader?
         var keys: [RowReader] = []
+        var joins: [RowReader] = []
     }
 
     private typealias Waiter = CheckedContinuation<Result<Found, any Error>, Never>
@@ -111,7 +112,7 @@ final class CatalogReader: Sendable {
         let results = try await pool.run([
             .beginReading, Query(SettleStatements.planShape), Query(Self.organizations, organizations),
             Query(Self.types, parameters), Query(Self.upstreams, parameters),
-            OrganizationKeys.read(ids),
+            OrganizationKeys.read(ids), Query(UserJoins.statement, parameters),
             .rollback,
         ])
         var found: [UUID: Found] = [:]
@@ -124,6 +125,7 @@ final class CatalogReader: Sendable {
         for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
         for var row in results[4] { found[try row.uuid("organization_id"), default: Found()].upstream = row }
         for var row in results[5] { found[try row.uuid("organization_id"), default: Found()].keys.append(row) }
+        for var row in results[6] { found[try row.uuid("organization_id"), default: Found()].joins.append(row) }
         note(found)
         return found
     }
@@ -169,5 +171,5 @@ final class CatalogReader: Sendable {
         """
     )
 
-    static let statements = [organizations, types, upstreams]
+    static let statements = [organizations, types, upstreams, UserJoins.statement]
 }

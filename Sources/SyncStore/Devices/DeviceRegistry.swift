@@ -40,19 +40,25 @@ package struct DeviceRegistry: Sendable {
             if let known = try found[0].read({ try DeviceRow(device, next, &$0) }).first { return (false, known) }
             var make = write
             make.add(Int64(limit))
-            let lanes = LaneRows.keys([LaneKey(organization: organization.id, user: user)])
+            let owner = LaneKey(organization: organization.id, user: user)
+            let lanes = LaneRows.keys([owner])
             let isUserMade = organization.settings.provisioning == .onFirstPush
-            return try await pool.transaction { [lanes, newcomer, key, make] connection in
+            let registered: (Bool, DeviceRow)? = try await pool.transaction { [lanes, newcomer, key, make] connection in
                 // a push adds devices under the lane's lock, and so does this; counted in a later statement than the
                 // lock's, it sees what the lock's last holder committed
                 var queries = [Query(GroupStatements.makeLanes, lanes), Query(LaneRows.lock, lanes)]
                 if isUserMade { queries.append(Query(Self.makeUserStatement, newcomer)) }
                 queries.append(Query(Self.makeDeviceStatement, make))
-                let made = try await connection.run(queries)[queries.count - 1]
+                let results = try await connection.run(queries)
+                guard results[1].count > 0 else { return nil }
+                let made = results[queries.count - 1]
                 if let made = try made.read({ try DeviceRow(device, next, &$0) }).first { return (true, made) }
                 let found = try await connection.run(Query(Self.stateStatement, key))
                 return (false, try row(device, next, found))
             }
+            // the reason is read when the transaction has ended: it would wait for a connection while it holds one
+            guard let registered else { throw await catalog.reasonForNoLane(of: owner, taking: "devices") }
+            return registered
         } catch {
             throw failure.problem(error, doing: "register a device")
         }

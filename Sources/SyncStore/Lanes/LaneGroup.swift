@@ -60,7 +60,14 @@ struct LaneGroup {
         if results.count > 2 { try EntityRows.load(results[2], into: &entities, documentSeals) }
         for (index, job) in group.enumerated() {
             guard let lane = lanes[job.lane], let entry = entries[job.lane.organization] else { continue }
-            plans[index] = LanePlan(job.request, lane: lane, organization: entry.organization, by: planner, now: now)
+            plans[index] = LanePlan(
+                job.request,
+                lane: lane,
+                organization: entry.organization,
+                isJoining: entry.joins.isClosed(job.lane.user, at: now),
+                by: planner,
+                now: now
+            )
         }
     }
 

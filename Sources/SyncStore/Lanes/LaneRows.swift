@@ -97,6 +97,15 @@ package enum LaneRows {
         Query(write, columns.parameters(lanes.sorted { $0.key < $1.key }))
     }
 
+    /// Writes one existing, locked lane.
+    package static func write(_ key: LaneKey, _ state: LaneState) -> Query { write([LaneRow(key: key, state: state)]) }
+
+    /// Reads lanes without waiting for row locks.
+    package static func look(_ lanes: [LaneKey]) -> Query { Query(look, keys(lanes.sorted())) }
+
+    /// Creates a lane where it is missing and the organization takes one.
+    package static func make(_ lane: LaneKey) -> Query { Query(GroupStatements.makeLanes, keys([lane])) }
+
     static let statements = [lock, look, write]
 }
 

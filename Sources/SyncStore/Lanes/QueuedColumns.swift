@@ -9,7 +9,7 @@ enum QueuedColumns {
         m.id, m.device_id, m.position, m.accepted_at, m.operation, \(EntityName.list), m.max_attempts,
             m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids,
             m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method,
-            m.sent_endpoint, m.sent_payload, m.error, m.traceparent
+            m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id
         """
 
     /// Reads the place in the lane, of a row whose other columns are not read.
@@ -50,6 +50,7 @@ enum QueuedColumns {
         mutation.override = try sent(&row, seal, of: id, &unreadable)
         mutation.error = try seal.read(json: row.optionalBytes("error"), .error, of: id, &lost)
         mutation.traceparent = try row.optionalString("traceparent")
+        mutation.keyUser = try row.optionalUUID("key_user_id")
         mutation.unreadable = unreadable
         return mutation
     }

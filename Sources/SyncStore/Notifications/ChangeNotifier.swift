@@ -64,7 +64,7 @@ package final class ChangeNotifier: Service {
         if due.isDue() { outgoing.continuation.yield(.due) }
     }
 
-    func ready(_ lanes: [LaneKey]) {
+    package func ready(_ lanes: [LaneKey]) {
         guard !lanes.isEmpty else { return }
         state.withLock { $0.onReady }?(lanes)
     }
@@ -72,7 +72,7 @@ package final class ChangeNotifier: Service {
     // MARK: - Readers
 
     /// Tells that mutations of lanes were changed, and with them perhaps their organizations' feeds.
-    func changed(_ lanes: [LaneKey]) {
+    package func changed(_ lanes: [LaneKey]) {
         let isHeard = hints.isHeard
         let (watches, moved, isFirst) = state.withLock { state in
             var (watches, moved): ([any ChangeObserver], [UUID]) = ([], [])

@@ -97,8 +97,8 @@ final class ReplicaHints: Sendable {
 
     /// Registers this replica, and counts the others that are registered.
     private func register() async {
-        let own = Parameters(id)
-        var others = own
+        let own = Parameters(id, Schema.newest)
+        var others = Parameters(id)
         others.add(Int64(Self.memory.components.seconds))
         let queries = [
             notification(.presence), Query(Self.registerStatement, own), Query(Self.othersStatement, others),
@@ -153,7 +153,7 @@ final class ReplicaHints: Sendable {
     static let registerStatement = Statement(
         "gateways_register",
         """
-        INSERT INTO gateways AS g (id, seen_at) VALUES ($1::uuid, clock_timestamp())
+        INSERT INTO gateways AS g (id, seen_at, newest_migration) VALUES ($1::uuid, clock_timestamp(), $2::text)
         ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
         """
     )

@@ -13,6 +13,8 @@ struct GroupPlan {
     /// Pushes that cannot be planned before every name in them was looked up. While there are any, the plan is
     /// discarded: later pushes in the group were planned without them.
     private(set) var incomplete: Set<Int> = []
+    /// Pushes whose user's lane is missing, and was not made.
+    private(set) var withoutLane: [Int] = []
     /// Whether a lane or a device is missing that was remembered.
     private(set) var lacksRemembered = false
 
@@ -27,6 +29,7 @@ struct GroupPlan {
                 return
             }
             guard snapshot.hasLane[index] else {
+                withoutLane.append(index)
                 outcomes.append(.failure(Problem(.organizationUnknown, "the organization takes no pushes")))
                 continue
             }

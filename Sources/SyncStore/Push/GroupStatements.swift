@@ -11,6 +11,7 @@ import SyncModel
 enum GroupStatements {
     /// Creates missing lanes, in active organizations only: a purged one takes no new rows. A purge does not see a
     /// lane that is not committed yet, so creating one holds the organization's row, which a purge changes first.
+    /// Nor for a user that was joined into another, whose lane went with that: whoever asks has not heard of it.
     static let makeLanes = Statement(
         "group_make_lanes",
         """
@@ -22,6 +23,9 @@ enum GroupStatements {
             WHEN (SELECT x.user_id FROM lanes x
                   WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id) IS NULL
             THEN (SELECT o.status FROM organizations o WHERE o.id = k.organization_id FOR SHARE) = 'active'
+                AND (SELECT j.into_id FROM user_joins j
+                     WHERE j.organization_id = k.organization_id AND j.user_id = k.user_id
+                        AND j.closed_until IS NULL) IS NULL
         END
         ORDER BY k.organization_id, k.user_id
         ON CONFLICT (organization_id, user_id) DO NOTHING

@@ -67,6 +67,10 @@ struct PushWork: GroupWork {
         )
         let feeds = try writer.feeds(await connection.run(writer.queries))
         finish(group, plan, feeds, at: moment)
+        // behind the others' answers, which need not wait for what is read here
+        for index in plan.withoutLane {
+            group[index].reply.send(.failure(await catalog.reasonForNoLane(of: group[index].lane, taking: "pushes")))
+        }
     }
 
     func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "commit pushes") }
@@ -107,7 +111,8 @@ struct PushWork: GroupWork {
     }
 
     private func finish(_ group: [PushJob], _ plan: GroupPlan, _ feeds: [UUID: FeedCursor], at moment: Timestamp) {
-        for (index, job) in group.enumerated() {
+        let withoutLane = Set(plan.withoutLane)
+        for (index, job) in group.enumerated() where !withoutLane.contains(index) {
             switch plan.outcomes[index] {
             case .failure(let problem): job.reply.send(.failure(problem))
             case .success(let planned):

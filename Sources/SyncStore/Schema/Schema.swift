@@ -31,7 +31,15 @@ package enum Schema {
         ),
         Migration(name: "0014_gateways", sql: String(decoding: PackageResources._014_gateways_sql, as: UTF8.self)),
         Migration(name: "0015_etags", sql: String(decoding: PackageResources._015_etags_sql, as: UTF8.self)),
+        Migration(name: "0016_identities", sql: String(decoding: PackageResources._016_identities_sql, as: UTF8.self)),
+        Migration(
+            name: "0017_joined_users",
+            sql: String(decoding: PackageResources._017_joined_users_sql, as: UTF8.self)
+        ),
     ]
+
+    /// The name of the newest migration.
+    package static var newest: String { migrations.last?.name ?? "" }
 
     /// Applies missing migrations.
     ///

@@ -3,13 +3,13 @@ package import FoundationEssentials
 /// An issuer whose tokens are accepted, with the keys that sign them and the organizations that they may name.
 package struct TrustedIssuer: Sendable, Equatable {
     /// The organizations that an issuer speaks for.
-    package enum Organizations: Sendable, Equatable {
+    package enum Organizations: Sendable, Hashable {
         /// Every organization of the gateway.
         case any
         /// Only these. A token that names another is answered as if that organization did not exist.
         case only(Set<UUID>)
 
-        func covers(_ organization: UUID) -> Bool {
+        package func covers(_ organization: UUID) -> Bool {
             switch self {
             case .any: true
             case .only(let organizations): organizations.contains(organization)
@@ -21,10 +21,13 @@ package struct TrustedIssuer: Sendable, Equatable {
     package var issuer: String?
     /// What `aud` must be, or contain; nil accepts any, or none.
     package var audience: String?
-    /// The claim that holds the user's UUID.
-    package var userClaim: String
-    /// The claim that holds the organization's UUID.
-    package var organizationClaim: String
+    /// The claim that must be, or contain, the audience.
+    package var audienceClaim: ClaimPlace
+    /// Where user and organization stand.
+    package var places: IdentityPlaces
+    /// Under which name the gateway remembers its users, and the names that it has for organizations. Nil, as a rule:
+    /// its own name. Two issuers with the same namespace speak of the same users, as a provider's two domains do.
+    package var namespace: String?
     package var organizations: Organizations
     /// The secret of its HS256 tokens, at least 16 bytes; nil: it has none.
     package var secret: [UInt8]?
@@ -33,6 +36,9 @@ package struct TrustedIssuer: Sendable, Equatable {
     /// Where it publishes its public keys; nil: nowhere.
     package var jwksURL: String?
 
+    /// What is remembered of it is remembered under this name; empty for the issuer without a name.
+    package var rememberedAs: String { namespace ?? issuer ?? "" }
+
     /// Whether any key could verify its tokens.
     var hasKey: Bool { secret != nil || !keys.isEmpty || jwksURL != nil }
 
@@ -40,8 +46,9 @@ package struct TrustedIssuer: Sendable, Equatable {
     package init(
         issuer: String?,
         audience: String? = nil,
-        userClaim: String = "sub",
-        organizationClaim: String = "org",
+        audienceClaim: ClaimPlace = ClaimPlace(named: "aud"),
+        places: IdentityPlaces = IdentityPlaces(),
+        namespace: String? = nil,
         organizations: Organizations,
         secret: [UInt8]? = nil,
         keys: [TokenKeySource] = [],
@@ -49,8 +56,9 @@ package struct TrustedIssuer: Sendable, Equatable {
     ) {
         self.issuer = issuer
         self.audience = audience
-        self.userClaim = userClaim
-        self.organizationClaim = organizationClaim
+        self.audienceClaim = audienceClaim
+        self.places = places
+        self.namespace = namespace
         self.organizations = organizations
         self.secret = secret
         self.keys = keys

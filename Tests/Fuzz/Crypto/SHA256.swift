@@ -12,7 +12,8 @@ package struct SHA256 {
     package init() {}
 
     /// The digest of some bytes.
-    package static func hash(data: [UInt8]) -> Digest {
+    package static func hash(data: some Sequence<UInt8>) -> Digest {
+        let data = Array(data)
         var digest = [UInt8](repeating: 0, count: 32)
         _ = COpenSSL.SHA256(data, data.count, &digest)
         return digest

@@ -1,5 +1,4 @@
 import JSONText
-import SyncMaintenance
 import SyncModel
 
 /// Bodies of settling and administration: the first byte says which. Whatever is refused says where.

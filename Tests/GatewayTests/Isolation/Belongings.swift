@@ -7,7 +7,7 @@ import Testing
 struct Belongings {
     /// What a name names.
     enum Kind: String, CaseIterable {
-        case user, device
+        case organization, user, device
         case mutation, failed, blocked, conflict
         case key, local, server
         case list, feed, mappings, events, pull
@@ -54,6 +54,7 @@ struct Belongings {
         )
         names[.pull] = pulled.next
 
+        names[.organization] = ada.organization.lowercased
         names[.user] = ada.user.lowercased
         names[.device] = ada.device.lowercased
         names[.mutation] = first.id

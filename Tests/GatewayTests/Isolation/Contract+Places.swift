@@ -4,7 +4,8 @@ extension Contract {
     /// Parameters, members and headers in which an id can stand, or a text that holds some.
     static let namesOfIDs: Set<String> = [
         "id", "ids", "user", "user_id", "device_id", "local_id", "server_id", "idempotency_key", "client_ids",
-        "dependency_ids", "cursor", "since", "Last-Event-ID", "endpoint", "payload",
+        "dependency_ids", "into", "cursor", "since", "Last-Event-ID", "X-Sluice-Organization",
+        "endpoint", "payload",
     ]
 
     /// Where ids can stand in the requests of a listener: `METHOD /path#parameter`, `METHOD /path#/body/pointer`.

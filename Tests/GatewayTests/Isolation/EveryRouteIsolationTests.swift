@@ -33,6 +33,7 @@ import Testing
             for kind in guess.kinds {
                 // what colleagues may see of an organization they may name as well
                 let isShared = !isForeign && visibility == "organization"
+                if !isForeign, kind == .organization { continue }
                 if isShared, kind == .server, guess.place.hasSuffix("/server_id") { continue }
                 let name = try belongings.name(kind)
                 let stranger = try await Stranger(belongings.scene, isForeign: isForeign)

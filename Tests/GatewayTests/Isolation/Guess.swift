@@ -24,7 +24,8 @@ struct Guess: Sendable {
     }
 
     /// One of `/v1` each, for every place.
-    static let all = queries + paths + bodies + pushes("/v1/mutations") + pushes("/v1/mutations/preview")
+    static let all =
+        queries + paths + bodies + pushes("/v1/mutations") + pushes("/v1/mutations/preview") + organizations
 
     private static let mutations: [Belongings.Kind] = [.mutation, .failed, .blocked, .conflict]
     private static let everything = mutations + [.device, .key, .local, .server]
@@ -74,6 +75,25 @@ struct Guess: Sendable {
         ].map { move, body in
             Guess("POST /v1/mutations/{id}/\(move)#id", everything) { worker, name in
                 try await worker.post("/v1/mutations/\(name)/\(move)", body)
+            }
+        }
+
+    /// Another organization than the token's, on every route.
+    private static let organizations = ((try? Contract().routes(ofOperations: false)) ?? []).sorted()
+        .filter { $0.contains(" /v1/") }
+        .map { route in
+            Guess("\(route)#X-Sluice-Organization", [.organization]) { worker, name in
+                let words = route.split(separator: " ").map(String.init)
+                let path = words[1].replacing("{id}", with: UUID().lowercased)
+                    .replacing("{device_id}", with: UUID().lowercased)
+                let method = HTTPMethod(rawValue: words[0])
+                // refused before a body is read, so there is none
+                return try await GatewayTests.send(
+                    method,
+                    worker.gateway.address + path,
+                    token: worker.token,
+                    headers: [("X-Sluice-Organization", name)]
+                )
             }
         }
 

@@ -1,3 +1,4 @@
+import Foundation
 import NIOHTTP1
 
 /// A place of `/admin` in which an id can stand, and a call about one organization with another's name in that place.
@@ -54,6 +55,8 @@ struct OperatorGuess: Sendable {
         OperatorGuess("DELETE \(root)#id", [.user]) { path, _ in path },
     ]
 
+    private static func join(_ target: String) -> String { #"{"into":"\#(target)"}"# }
+
     private static let parts =
         ["PUT", "DELETE"].flatMap { method in
             ["id", "user"].map { name in
@@ -61,6 +64,15 @@ struct OperatorGuess: Sendable {
             }
         }
         + [
+            OperatorGuess("POST \(root)/users/{user}/join#id", [.user], body: { _ in Self.join(UUID().uuidString) }) {
+                "\($0)/users/\($1)/join"
+            },
+            OperatorGuess("POST \(root)/users/{user}/join#user", [.user], body: { _ in Self.join(UUID().uuidString) }) {
+                "\($0)/users/\($1)/join"
+            },
+            OperatorGuess("POST \(root)/users/{user}/join#/into", [.user], body: Self.join) { path, _ in
+                "\(path)/users/\(UUID().uuidString)/join"
+            },
             OperatorGuess("GET \(root)/mutations#id", [.user]) { path, _ in path + "/mutations" },
             OperatorGuess("GET \(root)/mutations#device_id", [.device]) { "\($0)/mutations?device_id=\($1)" },
             OperatorGuess("GET \(root)/mutations#user_id", [.user]) { "\($0)/mutations?user_id=\($1)" },

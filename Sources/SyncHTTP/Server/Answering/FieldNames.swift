@@ -10,6 +10,8 @@ extension HTTPField.Name {
     static let lastEventID = known("Last-Event-ID")
     /// Heeded by nginx.
     static let xAccelBuffering = known("X-Accel-Buffering")
+    /// Which of the organizations that a token names is meant.
+    static let sluiceOrganization = known("X-Sluice-Organization")
     /// W3C Trace Context
     static let traceparent = known("traceparent")
     /// W3C Trace Context

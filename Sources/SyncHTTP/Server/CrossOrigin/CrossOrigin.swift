@@ -11,8 +11,8 @@ struct CrossOrigin: Sendable {
     private static let maximumAge = "7200"
     /// What requests may carry beside what the protocol lets through by itself.
     private static let requestFields = [
-        HTTPField.Name.authorization, .contentType, .prefer, .lastEventID, .ifNoneMatch, .xRequestID, .traceparent,
-        .tracestate,
+        HTTPField.Name.authorization, .contentType, .prefer, .lastEventID, .ifNoneMatch, .xRequestID,
+        .sluiceOrganization, .traceparent, .tracestate,
     ].map(\.rawName).joined(separator: ", ")
     /// What pages may read beside what the protocol shows by itself.
     private static let answerFields = [

@@ -89,7 +89,8 @@ enum PullStatements {
     )
 
     /// Stores a page's assignments. Holds the organization's row, as creating a lane does: a purged organization takes
-    /// no new rows. No row in the result: the organization is gone, or another pull was faster.
+    /// no new rows. So does a device that has gone with a joined user, and its row is held for that. No row in the
+    /// result: either is gone, or another pull was faster.
     static let keepPage = Statement(
         "pull_keep_page",
         """
@@ -99,6 +100,8 @@ enum PullStatements {
         SELECT $1::uuid, $2::uuid, $3::uuid, $4::int8, $5::int8, $6::text::json, $7::text[], $8::int8[], $9::text[],
             $10::bool[]
         WHERE (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
+            AND (SELECT d.device_id FROM devices d
+                 WHERE d.organization_id = $1 AND d.user_id = $2 AND d.device_id = $3 FOR KEY SHARE) IS NOT NULL
         ON CONFLICT (organization_id, user_id, device_id, page) DO NOTHING
         """
     )

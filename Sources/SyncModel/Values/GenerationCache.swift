@@ -1,27 +1,27 @@
-/// A cache for values of tokens, at most `capacity` entries, in two generations.
+/// A cache of at most `capacity` entries, in two generations.
 ///
 /// New and used entries go into the young one; when it is full, it becomes the old one and the old one is dropped. An
 /// entry used once a generation stays; no search for a victim is ever needed.
-struct TokenCache<Key: Hashable, Value> {
+public struct GenerationCache<Key: Hashable, Value> {
     private let generationCapacity: Int
     private var young: [Key: Value] = [:]
     private var old: [Key: Value] = [:]
 
     /// - Parameter capacity: 0 or 1 caches nothing.
-    init(capacity: Int) {
+    public init(capacity: Int) {
         self.generationCapacity = max(0, capacity / 2)
     }
 
-    var count: Int { young.count + old.count }
+    public var count: Int { young.count + old.count }
 
-    mutating func find(_ key: Key) -> Value? {
+    public mutating func find(_ key: Key) -> Value? {
         if let value = young[key] { return value }
         guard let value = old.removeValue(forKey: key) else { return nil }
         insert(value, for: key)
         return value
     }
 
-    mutating func insert(_ value: Value, for key: Key) {
+    public mutating func insert(_ value: Value, for key: Key) {
         guard generationCapacity > 0 else { return }
         if young.count >= generationCapacity {
             swap(&young, &old)
@@ -30,12 +30,12 @@ struct TokenCache<Key: Hashable, Value> {
         young[key] = value
     }
 
-    mutating func remove(_ key: Key) {
+    public mutating func remove(_ key: Key) {
         young[key] = nil
         old[key] = nil
     }
 
-    mutating func removeAll() {
+    public mutating func removeAll() {
         young.removeAll()
         old.removeAll()
     }

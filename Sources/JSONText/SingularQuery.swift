@@ -1,0 +1,96 @@
+/// A singular query of JSONPath (RFC 9535, 2.3.5.1): names and indices only, so it leads to one value at most.
+///
+/// Settings use them to say where in somebody else's JSON a value stands: `$.sub`, `$['https://acme.example/org']`.
+public struct SingularQuery: Sendable, Hashable {
+    /// One way down.
+    public enum Step: Sendable, Hashable {
+        /// The member with that unescaped name.
+        case member(String)
+        /// The element at that index; a negative one counts from the end.
+        case element(Int)
+    }
+
+    public static let maximumBytes = 256
+    public static let maximumSteps = 16
+
+    public let steps: [Step]
+
+    /// A query of one step, whatever characters the name has.
+    public init(member name: String) { steps = [.member(name)] }
+
+    /// Reads a query, which must be exactly as the RFC's grammar has it: no space before or behind.
+    public init(_ text: String) throws(SingularQueryError) {
+        guard text.utf8.count <= Self.maximumBytes else {
+            throw SingularQueryError(place: 0, reason: "has more than \(Self.maximumBytes) bytes")
+        }
+        var parser = SingularQueryParser(text)
+        steps = try parser.steps()
+    }
+}
+
+extension SingularQuery: CustomStringConvertible {
+    /// The normalized path (RFC 9535, 2.7), such as `$['o']['id']`; indices from the end stay what they are.
+    public var description: String {
+        steps.reduce(into: "$") { text, step in
+            switch step {
+            case .member(let name): text += "['" + name.unicodeScalars.map(Self.normalized).joined() + "']"
+            case .element(let index): text += "[\(index)]"
+            }
+        }
+    }
+
+    private static func normalized(_ character: Unicode.Scalar) -> String {
+        switch character {
+        case "\u{8}": return #"\b"#
+        case "\t": return #"\t"#
+        case "\n": return #"\n"#
+        case "\u{c}": return #"\f"#
+        case "\r": return #"\r"#
+        case "'": return #"\'"#
+        case "\\": return #"\\"#
+        case "\0"..<" ":
+            let digits = String(character.value, radix: 16)
+            return #"\u"# + String(repeating: "0", count: 4 - digits.count) + digits
+        default: return String(character)
+        }
+    }
+}
+
+/// Why a text is no singular query.
+public struct SingularQueryError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The Unicode characters before what is wrong.
+    public let place: Int
+    /// To stand behind the text: "leads to more than one value".
+    public let reason: String
+
+    public init(place: Int, reason: String) {
+        self.place = place
+        self.reason = reason
+    }
+
+    public var description: String { place == 0 ? reason : "\(reason), at character \(place + 1)" }
+}
+
+extension JSONValue {
+    /// The value that a query leads to from here; nil if there is none. Names are compared unescaped, byte by byte; of
+    /// several members with one name it is the first.
+    public func value(at query: SingularQuery) -> JSONValue? {
+        var value = self
+        for step in query.steps {
+            guard let next = value.child(at: step) else { return nil }
+            value = next
+        }
+        return value
+    }
+
+    private func child(at step: SingularQuery.Step) -> JSONValue? {
+        switch step {
+        case .member(let name):
+            return members?.first { $0.name.equals(name) }?.value
+        case .element(let index):
+            guard let elements else { return nil }
+            let place = index < 0 ? elements.count + index : index
+            return place < 0 ? nil : elements.dropFirst(place).first { _ in true }
+        }
+    }
+}

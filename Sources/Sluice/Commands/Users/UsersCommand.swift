@@ -1,0 +1,18 @@
+import ArgumentParser
+
+struct UsersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "users",
+        abstract: "Join two users of an organization into one.",
+        discussion: """
+            EXAMPLES
+              sluice users join 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --into 0192f0c1-2345-7abc-8def-ba9876543210 \\
+                --organization 0192f0c1-0000-7abc-8def-0123456789ab
+
+            They work on the database that SLUICE_DATABASE_URL names; gateways take a
+            change over within 5 seconds.
+            """,
+        subcommands: [JoinUsersCommand.self]
+    )
+}

@@ -1,0 +1,66 @@
+import Foundation
+import HTTPTypes
+import SyncModel
+import SyncStore
+import Tokens
+
+/// Who is meant by what a token says.
+extension Authenticator {
+    /// The organization that a request is for.
+    ///
+    /// - Throws: `organization_unknown`.
+    func organization(of claims: TokenClaims, _ headers: HTTPFields) async throws(Problem) -> UUID {
+        switch try OrganizationChoice(of: claims.organization, chosen: headers[.sluiceOrganization]) {
+        case .id(let id): return id
+        case .name(let name):
+            let id = ExternalID(issuer: claims.namespace, id: name)
+            guard let organization = try await identities.organization(id), claims.covered.covers(organization) else {
+                throw Problem.unknownOrganization
+            }
+            return organization
+        }
+    }
+
+    /// The same where it is in memory; nil says nothing.
+    func organizationAtHand(of claims: TokenClaims, _ headers: HTTPFields) -> UUID? {
+        switch try? OrganizationChoice(of: claims.organization, chosen: headers[.sluiceOrganization]) {
+        case nil: return nil
+        case .id(let id): return id
+        case .name(let name):
+            let id = ExternalID(issuer: claims.namespace, id: name)
+            return identities.organizationAtHand(id).flatMap { claims.covered.covers($0) ? $0 : nil }
+        }
+    }
+
+    /// The user that a token is for.
+    ///
+    /// - Throws: `user_unknown` for an id that was made here for a subject: it belongs to whoever comes under that, and
+    ///   not to another issuer that says it. What ``Identities/user(_:in:)`` throws.
+    func user(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> UUID {
+        switch claims.user {
+        case .id(let user):
+            guard try await !identities.isMade(LaneKey(organization: organization.id, user: user)) else {
+                throw Problem.unknownUser
+            }
+            return user
+        case .subject(let text):
+            return try await identities.user(Subject(issuer: claims.namespace, text: text), in: organization)
+        }
+    }
+
+    /// The same where it is in memory; nil says nothing.
+    func userAtHand(of claims: TokenClaims, in organization: UUID) -> UUID? {
+        switch claims.user {
+        case .id(let user):
+            return identities.isMadeAtHand(LaneKey(organization: organization, user: user)) == false ? user : nil
+        case .subject(let text):
+            return identities.userAtHand(Subject(issuer: claims.namespace, text: text), in: organization)
+        }
+    }
+}
+
+extension Problem {
+    static var unknownUser: Problem {
+        Problem(.userUnknown, "The user of this token is not registered with the organization.")
+    }
+}

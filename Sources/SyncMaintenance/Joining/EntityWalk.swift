@@ -1,0 +1,80 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// Looks through an organization's entities for those of a user. No index knows them by their owner, for it would cost
+/// each write something: so all are looked at, in the order of the feed, a page at a time and without locks.
+///
+/// An entity that is written meanwhile moves up, and is met again. What a user owns stays that user's, and whoever's
+/// lane is at rest writes nothing: of such a user the walk misses none.
+struct EntityWalk {
+    /// Entities that one statement looks at.
+    static let page: Int64 = 5_000
+
+    let pool: Pool
+    let organization: UUID
+    let user: UUID
+
+    /// Calls `found` with the keys on each page, sorted, up to a position of the feed.
+    ///
+    /// - Parameter statement: ``named`` or ``unseen``.
+    func run(
+        _ statement: Statement,
+        upTo end: Int64 = .max,
+        _ found: ([EntityKey]) async throws -> Void
+    ) async throws {
+        var position: Int64 = 0
+        while position < end {
+            let parameters = Parameters(of: organization, user, position, end, Self.page)
+            let rows = try await pool.run([Query(SettleStatements.planShape), Query(statement, parameters)])[1]
+            guard var row = rows.first, let last = try row.optionalInt64("last") else { return }
+            let types = try row.optionalStrings("entity_types") ?? []
+            let ids = try row.optionalStrings("ids") ?? []
+            if !types.isEmpty { try await found(zip(types, ids).map { EntityKey(type: $0, id: $1) }.inLockingOrder) }
+            position = last
+        }
+    }
+
+    /// Entities that the user owns, or wrote last.
+    static let named = walking("entity_walk_named", "x.owner_id = $2 OR x.updated_by = $2")
+
+    /// Living entities that the user owns and nobody else sees.
+    static let unseen = walking(
+        "entity_walk_unseen",
+        """
+        x.owner_id = $2 AND NOT x.is_deleted AND x.entity_type = ANY (ARRAY(
+                    SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user'))
+        """
+    )
+
+    private static func walking(_ name: String, _ isWanted: String) -> Statement {
+        Statement(
+            name,
+            """
+            SELECT max(x.feed_position) AS last,
+                array_agg(x.entity_type) FILTER (WHERE \(isWanted)) AS entity_types,
+                array_agg(x.id::text) FILTER (WHERE \(isWanted)) AS ids
+            FROM (
+                SELECT * FROM entities e
+                WHERE e.organization_id = $1 AND e.feed_position > $3 AND e.feed_position <= $4
+                ORDER BY e.feed_position
+                LIMIT $5
+            ) x
+            """
+        )
+    }
+
+    static let statements = [named, unseen]
+}
+
+extension [EntityKey] {
+    /// In the order in which entities are locked.
+    var inLockingOrder: [EntityKey] {
+        sorted { left, right in
+            left.type != right.type
+                ? left.type.utf8.lexicographicallyPrecedes(right.type.utf8)
+                : left.id.utf8.lexicographicallyPrecedes(right.id.utf8)
+        }
+    }
+}

@@ -1,0 +1,140 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// The transaction in which all rows of a user become another's.
+struct JoinMove {
+    /// Entities that one statement writes.
+    private static let entities = 5_000
+    /// Rows that are sealed anew in one round trip.
+    private static let sealed = 100
+
+    let connection: Connection
+    let user: LaneKey
+    let target: LaneKey
+    let seal: Seal
+    let now: Timestamp
+    let timeout: Duration
+
+    /// - Parameters:
+    ///   - entities: those that the user owns or wrote last, sorted.
+    ///   - expected: the user's lane when these were looked for.
+    /// - Returns: nil where a worker has a lane by now, or the user's has changed.
+    /// - Throws: `validation_failed` where the two cannot be one.
+    func run(_ entities: [EntityKey], expecting expected: LaneState?) async throws -> UserJoinRow? {
+        let parties = Parameters(of: user, target.user)
+        let results = try await connection.run(
+            [
+                Query(SettleStatements.planShape), LaneRows.make(target), LaneRows.lock([user, target]),
+                Query(JoinStatements.lock, parties),
+            ],
+            timeout: timeout
+        )
+        let lanes = try LaneRows.lanes(results[2])
+        let join = try results[3].read(UserJoinRow.init).first
+        guard let join, join.state == .closing, now < join.closedUntil ?? now, var lane = lanes[target] else {
+            return nil
+        }
+        guard lanes.values.allSatisfy(\.isAtRest), lanes[user]?.changePosition == expected?.changePosition,
+            lanes[user]?.nextPosition == expected?.nextPosition
+        else { return nil }
+        try await check(lanes, entities.count, parties)
+        try await own(entities)
+        if !seal.isPlain { try await sealAnew() }
+        let shift = lane.absorb(lanes[user] ?? LaneState(), now: now)
+        let mutations = Parameters(of: user, target.user, shift.positions, shift.changes)
+        let mappings = Parameters(of: user, target.user, shift.changes)
+        let own = Parameters(of: user)
+        let moved = try await connection.run(
+            [
+                Query(JoinStatements.devices, parties), Query(JoinStatements.pages, parties),
+                Query(JoinStatements.localIDs, parties), Query(JoinStatements.mutations, mutations),
+                Query(JoinStatements.mappings, mappings), Query(JoinStatements.rejections, parties),
+                Query(JoinStatements.quotas, parties), Query(JoinStatements.leaveQuotas, own),
+                Query(JoinStatements.users, parties), Query(JoinStatements.leaveUsers, own),
+                LaneRows.write(target, lane), Query(JoinStatements.leaveLanes, own),
+                Query(JoinStatements.followers, parties), Query(JoinStatements.markMoved, parties),
+            ],
+            timeout: timeout
+        )
+        return try moved[moved.count - 1].read(UserJoinRow.init).first
+    }
+
+    /// - Throws: `validation_failed` where rows of the two would stand for each other, or are too many.
+    private func check(_ lanes: [LaneKey: LaneState], _ entities: Int, _ parties: Parameters) async throws {
+        if lanes.values.count(where: { $0.haltedBy != nil }) > 1 {
+            throw JoinSituation.refusal(
+                "join_both_halted",
+                "the lanes of both users wait for a person: settle one of the two mutations first"
+            )
+        }
+        let results = try await connection.run(
+            [Query(JoinStatements.count, Parameters(of: user)), Query(JoinStatements.collisions, parties)],
+            timeout: timeout
+        )
+        guard var count = results[0].first, var found = results[1].first else { return }
+        guard try count.int64("rows") + Int64(entities) <= JoinSituation.rowLimit else { throw UserJoining.tooLarge }
+        if try found.bool("devices") {
+            throw JoinSituation.refusal("join_devices_collide", "both users have a device of the same id")
+        }
+        for name in ["mutations", "keys", "mappings"] as [StaticString] where try found.bool(name) {
+            let what = ["mutations": "a mutation", "keys": "an idempotency key"]["\(name)"] ?? "a client id"
+            throw JoinSituation.refusal("join_ids_collide", "both users have \(what) of the same id")
+        }
+    }
+
+    private func own(_ entities: [EntityKey]) async throws {
+        for start in stride(from: 0, to: entities.count, by: Self.entities) {
+            let part = entities[start..<min(start + Self.entities, entities.count)]
+            let wanted = Parameters(of: user, part.map(\.type), part.map(\.id))
+            let locked = try await connection.run(Query(JoinStatements.lockEntities, wanted), timeout: timeout)
+            let keys = try locked.read { try $0.entityKey() }
+            guard !keys.isEmpty else { continue }
+            let changes = Parameters(of: user, target.user, keys.map(\.type), keys.map(\.id))
+            _ = try await connection.run(Query(JoinStatements.ownEntities, changes), timeout: timeout)
+        }
+    }
+
+    /// Sealed values say whose they are: they are opened as the user's and sealed as the target's. One that nobody can
+    /// open stays as it is.
+    ///
+    /// - Throws: `store_unavailable` where another configuration can open a value.
+    private func sealAnew() async throws {
+        let target = target.user
+        var renewal = Renewal(seal: seal) { $0.moved(to: target) }
+        for table in [SealedTable.mutations, .rejections] {
+            let rows = SealedLaneRows(table: table, lane: user)
+            var next: UUID? = rows.first
+            while let start = next {
+                let ids = try await page(of: rows, from: start)
+                guard let last = ids.last else { break }
+                for start in stride(from: 0, to: ids.count, by: Self.sealed) {
+                    try await seal(Array(ids[start..<min(start + Self.sealed, ids.count)]), of: rows, &renewal)
+                }
+                next = rows.next(after: last)
+            }
+        }
+        for case .unknownKey(let number) in renewal.closed.map(\.error) where seal.isThere(number) {
+            throw StoreFailure.sealed
+        }
+    }
+
+    private func page(of rows: SealedLaneRows, from start: UUID) async throws -> [UUID] {
+        var parameters = rows.place(start)
+        parameters.add(SealingRun.scan)
+        parameters.add(SealedText.beginning(number: seal.number ?? 0, isJSON: true))
+        if rows.hasText { parameters.add(SealedText.beginning(number: seal.number ?? 0, isJSON: false)) }
+        return try await connection.run(Query(rows.page, parameters), timeout: timeout).read { try rows.key(&$0) }
+    }
+
+    private func seal(_ ids: [UUID], of rows: SealedLaneRows, _ renewal: inout Renewal) async throws {
+        let read = rows.read(ids)
+        let found = try await connection.run(read, timeout: timeout)[read.count - 1]
+        var queries: [Query] = []
+        for var row in found {
+            if let query = try rows.renewed(&row, &renewal) { queries.append(query) }
+        }
+        if !queries.isEmpty { _ = try await connection.run(queries, timeout: timeout) }
+    }
+}

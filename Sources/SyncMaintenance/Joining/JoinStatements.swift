@@ -1,0 +1,295 @@
+import Postgres
+import SyncModel
+import SyncStore
+
+/// The statements that join a user ($2) into another ($3) of an organization ($1).
+enum JoinStatements {
+    // MARK: - Closing
+
+    /// Joins of an organization are begun one after another, so that each sees those before it; a purge comes before or
+    /// after them.
+    static let lockOrganization = Statement(
+        "join_lock_organization",
+        "SELECT o.status FROM organizations o WHERE o.id = $1 FOR NO KEY UPDATE"
+    )
+
+    /// - Parameters: the name of the migration that gateways must know, and the seconds for which one counts as running
+    ///   that says nothing.
+    static let facts = Statement(
+        "join_facts",
+        """
+        SELECT \(isKnown("$2")) AS is_user_known, \(isKnown("$3")) AS is_target_known,
+            (SELECT count(*) FROM (
+                SELECT 1 FROM user_joins j WHERE j.organization_id = $1 LIMIT \(JoinSituation.limit)) x) AS joins,
+            EXISTS (
+                SELECT 1 FROM gateways g
+                WHERE coalesce(g.newest_migration, '') < $4
+                    AND g.seen_at > clock_timestamp() - $5::int8 * interval '1 second') AS has_old_gateway
+        """
+    )
+
+    /// Whoever has pushed, registered a device, or was added by an operator.
+    private static func isKnown(_ user: String) -> String {
+        """
+        (EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = \(user))
+                OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = \(user)))
+        """
+    }
+
+    /// The joins that name either of the two.
+    static let related = Statement(
+        "join_related",
+        """
+        SELECT \(UserJoinRow.list) FROM user_joins j WHERE j.organization_id = $1 AND j.user_id = ANY ($2::uuid[])
+        UNION ALL
+        SELECT \(UserJoinRow.list) FROM user_joins j
+        WHERE j.organization_id = $1 AND j.into_id = ANY ($2::uuid[]) AND j.user_id <> ALL ($2::uuid[])
+        """
+    )
+
+    /// Begins a join, or goes on with it. One that was given up, or led elsewhere, begins anew.
+    static let close = Statement(
+        "join_close",
+        """
+        INSERT INTO user_joins AS j (organization_id, user_id, into_id, started_at, closed_until)
+        VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (organization_id, user_id) DO UPDATE
+        SET into_id = excluded.into_id, closed_until = excluded.closed_until,
+            started_at = CASE
+                WHEN j.closed_until > excluded.started_at AND j.into_id = excluded.into_id THEN j.started_at
+                ELSE excluded.started_at END
+        WHERE j.closed_until IS NOT NULL
+        RETURNING \(UserJoinRow.list)
+        """
+    )
+
+    /// Gives a join up whose rows have not moved.
+    static let open = Statement(
+        "join_open",
+        """
+        DELETE FROM user_joins j
+        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3 AND j.closed_until IS NOT NULL
+        """
+    )
+
+    // MARK: - Moving
+
+    static let lock = Statement(
+        "join_lock",
+        """
+        SELECT \(UserJoinRow.list) FROM user_joins j
+        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3 FOR UPDATE
+        """
+    )
+
+    /// The joined user's rows, counted up to one more than may move.
+    static let count = Statement(
+        "join_count",
+        "SELECT " + ["mutations", "rejections", "id_mappings", "local_ids"].map(count(of:)).joined(separator: " + ")
+            + " AS rows"
+    )
+
+    private static func count(of table: String) -> String {
+        """
+        (SELECT count(*) FROM (
+            SELECT 1 FROM \(table) x WHERE x.organization_id = $1 AND x.user_id = $2
+            LIMIT \(JoinSituation.rowLimit + 1)) y)
+        """
+    }
+
+    /// What both users have under one name. Client ids are random, and so are the others: it does not happen to apps
+    /// that make them as they should, and which of the two is meant could not be told afterwards.
+    static let collisions = Statement(
+        "join_collisions",
+        """
+        SELECT (\(meets("devices", "devices", "b.device_id = a.device_id"))) AS devices,
+            (\(meets("mutations", "mutations", "b.id = a.id"))) AS mutations,
+            (\(meets("mutations", "mutations", "b.idempotency_key = a.idempotency_key")))
+                OR (\(meets("rejections", "mutations", "b.idempotency_key = a.idempotency_key")))
+                OR (\(meets("mutations", "rejections", "b.idempotency_key = a.idempotency_key")))
+                OR (\(meets("rejections", "rejections", "b.idempotency_key = a.idempotency_key"))) AS keys,
+            (\(meets("id_mappings", "id_mappings", "b.client_id = a.client_id AND b.entity_type = a.entity_type")))
+                AS mappings
+        """
+    )
+
+    private static func meets(_ own: String, _ other: String, _ condition: String) -> String {
+        """
+        SELECT count(*) > 0 FROM (
+                SELECT 1 FROM \(own) a
+                CROSS JOIN LATERAL (
+                    SELECT 1 FROM \(other) b
+                    WHERE b.organization_id = $1 AND b.user_id = $3 AND \(condition)
+                    OFFSET 0
+                ) z
+                WHERE a.organization_id = $1 AND a.user_id = $2
+                LIMIT 1
+            ) y
+        """
+    }
+
+    /// $4 and $5: what is added to positions and change positions.
+    static let mutations = Statement(
+        "join_mutations",
+        """
+        UPDATE mutations AS m
+        SET user_id = $3, key_user_id = coalesce(m.key_user_id, m.user_id), position = m.position + $4,
+            change_position = m.change_position + $5
+        WHERE m.organization_id = $1 AND m.user_id = $2
+        """
+    )
+
+    static let mappings = Statement(
+        "join_mappings",
+        """
+        UPDATE id_mappings AS i SET user_id = $3, change_position = i.change_position + $4
+        WHERE i.organization_id = $1 AND i.user_id = $2
+        """
+    )
+
+    /// Devices before what pulls gave them: a pull holds the device's row while it writes.
+    static let devices = moving("devices")
+    static let pages = moving("local_id_pages")
+    static let localIDs = moving("local_ids")
+    static let rejections = moving("rejections")
+
+    private static func moving(_ table: String) -> Statement {
+        Statement(
+            "join_\(table)",
+            "UPDATE \(table) AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2"
+        )
+    }
+
+    /// The target keeps its own use of the quota; where it has none noted, the joined user's counts on.
+    static let quotas = Statement(
+        "join_quotas",
+        """
+        INSERT INTO mutation_quotas AS q (organization_id, user_id, missing, as_of)
+        SELECT x.organization_id, $3::uuid, x.missing, x.as_of FROM mutation_quotas x
+        WHERE x.organization_id = $1 AND x.user_id = $2
+        ON CONFLICT (organization_id, user_id) DO NOTHING
+        """
+    )
+
+    static let users = Statement(
+        "join_users",
+        """
+        INSERT INTO users AS u (organization_id, user_id, created_at)
+        SELECT x.organization_id, $3::uuid, x.created_at FROM users x WHERE x.organization_id = $1 AND x.user_id = $2
+        ON CONFLICT (organization_id, user_id) DO NOTHING
+        """
+    )
+
+    static let leaveQuotas = leaving("mutation_quotas")
+    static let leaveUsers = leaving("users")
+    static let leaveLanes = leaving("lanes")
+
+    private static func leaving(_ table: String) -> Statement {
+        Statement("join_leave_\(table)", "DELETE FROM \(table) WHERE organization_id = $1 AND user_id = $2")
+    }
+
+    /// Those who were joined into the user are part of the target now.
+    static let followers = Statement(
+        "join_followers",
+        """
+        UPDATE user_joins AS j SET into_id = $3
+        WHERE j.organization_id = $1 AND j.into_id = $2 AND j.closed_until IS NULL
+        """
+    )
+
+    static let markMoved = Statement(
+        "join_mark_moved",
+        """
+        UPDATE user_joins AS j
+        SET closed_until = NULL,
+            feed_end = coalesce((SELECT f.last_position FROM feeds f WHERE f.organization_id = $1), 0)
+        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3
+        RETURNING \(UserJoinRow.list)
+        """
+    )
+
+    static let finish = Statement(
+        "join_finish",
+        """
+        UPDATE user_joins AS j SET finished_at = $4
+        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3 AND j.finished_at IS NULL
+        RETURNING \(UserJoinRow.list)
+        """
+    )
+
+    // MARK: - Entities
+
+    /// Locks entities, in the order given, of which a user is the owner or the last writer.
+    ///
+    /// - Parameters: organization, user, types, ids.
+    static let lockEntities = Statement(
+        "join_lock_entities",
+        """
+        SELECT e.entity_type, e.id
+        FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)
+        CROSS JOIN LATERAL (
+            SELECT x.entity_type, x.id FROM entities x
+            WHERE x.organization_id = $1 AND x.entity_type = k.entity_type AND x.id = k.id
+                AND (x.owner_id = $2 OR x.updated_by = $2)
+            FOR UPDATE
+        ) e
+        """
+    )
+
+    /// $4 and $5: types and ids of locked entities. Readers need not learn of it: who wrote last is the same person.
+    static let ownEntities = Statement(
+        "join_own_entities",
+        """
+        UPDATE entities AS e
+        SET owner_id = CASE WHEN e.owner_id = $2 THEN $3 ELSE e.owner_id END,
+            updated_by = CASE WHEN e.updated_by = $2 THEN $3 ELSE e.updated_by END
+        FROM unnest($4::text[], $5::text[]) AS k (entity_type, id)
+        WHERE e.organization_id = $1 AND e.entity_type = k.entity_type AND e.id = k.id
+        """
+    )
+
+    /// Locks those of the entities that are still where the join found them.
+    ///
+    /// - Parameters: organization, owner, types, ids, the feed's end of then.
+    static let lockUnseen = Statement(
+        "join_lock_unseen",
+        """
+        SELECT e.entity_type, e.id
+        FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)
+        CROSS JOIN LATERAL (
+            SELECT x.entity_type, x.id FROM entities x
+            WHERE x.organization_id = $1 AND x.entity_type = k.entity_type AND x.id = k.id
+                AND x.owner_id = $2 AND NOT x.is_deleted AND x.feed_position <= $5
+            FOR UPDATE
+        ) e
+        """
+    )
+
+    /// The feed's counter, the last lock of a transaction.
+    static let raiseFeed = Statement(
+        "join_raise_feed",
+        """
+        UPDATE feeds AS f SET last_position = f.last_position + $2 WHERE f.organization_id = $1
+        RETURNING f.last_position
+        """
+    )
+
+    /// Puts locked entities at the feed's end, so that devices that are past them get them.
+    ///
+    /// - Parameters: organization, types, ids, the feed's raised end.
+    static let show = Statement(
+        "join_show",
+        """
+        UPDATE entities AS e
+        SET feed_position = $4 - cardinality($2::text[]) + k.place
+        FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS k (entity_type, id, place)
+        WHERE e.organization_id = $1 AND e.entity_type = k.entity_type AND e.id = k.id
+        """
+    )
+
+    static let all = [
+        lockOrganization, facts, related, close, open, lock, count, collisions, mutations, mappings, devices, pages,
+        localIDs, rejections, quotas, users, leaveQuotas, leaveUsers, leaveLanes, followers, markMoved, finish,
+        lockEntities, ownEntities, lockUnseen, raiseFeed, show,
+    ]
+}

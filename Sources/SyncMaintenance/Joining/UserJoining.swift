@@ -1,0 +1,227 @@
+package import Foundation
+import JSONText
+import Logging
+import Metrics
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// Joins two users into one: their lanes end in one order, and nothing runs twice.
+///
+/// Neither user is served at first, until every gateway has heard of it and no worker has either lane: then all rows of
+/// the one become the other's, in one transaction. Its mutations stand behind the target's, as if they had been accepted
+/// after them; they keep their upstream keys, and their records, so that a phone that repeats what it pushed as the
+/// one is answered as the other. A join that is cut off is gone on with by the next call, or given up when none comes.
+package struct UserJoining: Sendable {
+    /// Seconds for which a call closes both users: a join that nobody goes on with is given up after them.
+    package static let closedSeconds: Double = 120
+    /// Seconds after which every gateway knows that the users are closed: the catalog's, and one for clocks that differ.
+    /// By then no request that waits reads as one of them any more, either.
+    package static let settlingSeconds = Catalog.lifetimeSeconds + 1
+    /// Seconds for which a gateway counts as running that says nothing.
+    private static let gatewayMemory: Int64 = 60
+    /// Entities that one transaction shows to more devices: it holds the feed.
+    private static let shown = 500
+    private static let statementTimeout: Duration = .seconds(60)
+
+    let pool: Pool
+    let catalog: Catalog
+    let notifier: ChangeNotifier
+    let now: TimeSource
+    let failure: StoreFailure
+    let logger: Logger
+    /// ``settlingSeconds``, unless a test has one gateway and no time.
+    package var settling = settlingSeconds
+    private let joined = Counter(label: MaintenanceMetrics.joinedUsers)
+
+    init(
+        pool: Pool,
+        catalog: Catalog,
+        notifier: ChangeNotifier,
+        now: @escaping TimeSource,
+        failure: StoreFailure,
+        logger: Logger
+    ) {
+        self.pool = pool
+        self.catalog = catalog
+        self.notifier = notifier
+        self.now = now
+        self.failure = failure
+        self.logger = logger
+    }
+
+    /// Joins a user into another, as far as that goes at once: where a lane is busy, or not all gateways can know of
+    /// the join yet, it is to be called again.
+    ///
+    /// - Returns: the join; nil where there is no such organization, or the user is not known to it.
+    /// - Throws: `validation_failed` where the two cannot be joined; then both are served as before.
+    package func join(
+        _ user: UUID,
+        into target: UUID,
+        in organization: UUID
+    ) async throws(Problem) -> UserJoinRow? {
+        do {
+            guard let join = try await close(user, target, organization) else { return nil }
+            guard join.state == .closing else { return try await finish(join, organization) }
+            guard join.startedAt.adding(seconds: settling) <= now() else { return join }
+            do {
+                guard let moved = try await move(user, target, organization) else { return join }
+                return try await finish(moved, organization)
+            } catch let problem as Problem where problem.code == .validationFailed {
+                _ = try await pool.run([Query(JoinStatements.open, Parameters(of: organization, user, target))])
+                catalog.invalidate(organization)
+                throw problem
+            }
+        } catch {
+            throw failure.problem(error, doing: "join users")
+        }
+    }
+
+    /// Joins a user into another, and waits for that for at most `patience`.
+    package func join(
+        _ user: UUID,
+        into target: UUID,
+        in organization: UUID,
+        patience: Duration
+    ) async throws(Problem) -> UserJoinRow? {
+        let deadline = ContinuousClock.now + patience
+        while true {
+            let join = try await join(user, into: target, in: organization)
+            guard join?.state == .closing, ContinuousClock.now < deadline, !Task.isCancelled else { return join }
+            try? await Task.sleep(for: min(.milliseconds(500), deadline - .now))
+        }
+    }
+
+    // MARK: - 1: neither user is served
+
+    private func close(_ user: UUID, _ target: UUID, _ organization: UUID) async throws -> UserJoinRow? {
+        let moment = now()
+        let parties = Parameters(of: organization, user, target, "0017_joined_users", Self.gatewayMemory)
+        let names = Parameters(of: organization, [user, target])
+        let closing = Parameters(
+            of: organization,
+            user,
+            target,
+            moment,
+            moment.adding(seconds: Self.closedSeconds)
+        )
+        let join = try await pool.transaction { connection -> UserJoinRow? in
+            let results = try await connection.run([
+                Query(JoinStatements.lockOrganization, Parameters(of: organization)),
+                Query(SettleStatements.planShape), Query(JoinStatements.facts, parties),
+                Query(JoinStatements.related, names),
+            ])
+            let statuses: [OrganizationStatus] = try results[0].read { try $0.choice("status") }
+            guard let status = statuses.first, status != .purging, var facts = results[2].first
+            else { return nil }
+            let related = try results[3].read(UserJoinRow.init)
+            let own = related.first { $0.user == user }
+            let isUserKnown = try facts.bool("is_user_known")
+            guard isUserKnown || own != nil || user == target else { return nil }
+            let situation = JoinSituation(
+                user: user,
+                target: target,
+                isOrganizationActive: status == .active,
+                isTargetKnown: try facts.bool("is_target_known"),
+                joins: related.map {
+                    JoinSituation.Join(user: $0.user, target: $0.target, closedUntil: $0.closedUntil)
+                },
+                count: try facts.int64("joins"),
+                hasOldGateway: try facts.bool("has_old_gateway")
+            )
+            switch try situation.decide(at: moment) {
+            case .hasMoved: return own
+            case .close:
+                return try await connection.run(Query(JoinStatements.close, closing)).read(UserJoinRow.init).first
+            }
+        }
+        catalog.invalidate(organization)
+        return join
+    }
+
+    // MARK: - 2: the rows move
+
+    /// Nil while a worker has one of the lanes, or the joined user's has changed.
+    private func move(_ user: UUID, _ target: UUID, _ organization: UUID) async throws -> UserJoinRow? {
+        let lanes = [user, target].map { LaneKey(organization: organization, user: $0) }
+        let before = try await LaneRows.lanes(pool.run([LaneRows.look(lanes)])[0])
+        guard before.values.allSatisfy(\.isAtRest) else { return nil }
+        var entities: [EntityKey] = []
+        try await EntityWalk(pool: pool, organization: organization, user: user).run(EntityWalk.named) { found in
+            entities += found
+            guard Int64(entities.count) <= JoinSituation.rowLimit else { throw Self.tooLarge }
+        }
+        // the walk may have taken its time
+        guard try await close(user, target, organization)?.state == .closing else { return nil }
+        // another gateway may have made a key a moment ago
+        catalog.invalidate(organization)
+        let seal = try await catalog.seal(of: organization)
+        let known = entities.inLockingOrder
+        let join = try await pool.transaction { connection -> UserJoinRow? in
+            let move = JoinMove(
+                connection: connection,
+                user: lanes[0],
+                target: lanes[1],
+                seal: seal,
+                now: now(),
+                timeout: Self.statementTimeout
+            )
+            return try await move.run(known, expecting: before[lanes[0]])
+        }
+        guard let join else { return nil }
+        catalog.invalidate(organization)
+        notifier.changed([lanes[1]])
+        notifier.ready([lanes[1]])
+        joined.increment()
+        logger.notice(
+            "users joined",
+            metadata: [
+                "organization": "\(organization.lowercased)", "user": "\(user.lowercased)",
+                "into": "\(target.lowercased)",
+            ]
+        )
+        return join
+    }
+
+    static var tooLarge: Problem {
+        JoinSituation.refusal(
+            "join_too_large",
+            "the user has more than \(JoinSituation.rowLimit) rows, too many to move at once; join the smaller of the "
+                + "two into the other, or let retention do away with old ones first"
+        )
+    }
+
+    // MARK: - 3: devices learn of what was private
+
+    private func finish(_ join: UserJoinRow, _ organization: UUID) async throws -> UserJoinRow {
+        guard let end = join.feedEnd, join.finishedAt == nil else { return join }
+        let walk = EntityWalk(pool: pool, organization: organization, user: join.target)
+        try await walk.run(EntityWalk.unseen, upTo: end) { found in
+            for start in stride(from: 0, to: found.count, by: Self.shown) {
+                try await show(Array(found[start..<min(start + Self.shown, found.count)]), join, end, organization)
+            }
+        }
+        notifier.changed([LaneKey(organization: organization, user: join.target)])
+        let parameters = Parameters(of: organization, join.user, join.target, now())
+        let finished = try await pool.run([Query(JoinStatements.finish, parameters)])[0]
+        return try finished.read(UserJoinRow.init).first ?? join
+    }
+
+    /// Puts entities at the feed's end: the devices of both users are past them, and the one's have not seen the
+    /// other's.
+    private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
+        let wanted = Parameters(of: organization, join.target, keys.map(\.type), keys.map(\.id), end)
+        try await pool.transaction { connection in
+            let locked = try await connection.run([
+                Query(SettleStatements.planShape), Query(JoinStatements.lockUnseen, wanted),
+            ])[1]
+            let found = try locked.read { try $0.entityKey() }
+            guard !found.isEmpty else { return }
+            let raise = Parameters(of: organization, Int64(found.count))
+            let raised = try await connection.run(Query(JoinStatements.raiseFeed, raise))
+            let last = try raised.int64(0, 0)
+            let places = Parameters(of: organization, found.map(\.type), found.map(\.id), last)
+            _ = try await connection.run(Query(JoinStatements.show, places))
+        }
+    }
+}

@@ -1,0 +1,106 @@
+public import Foundation
+import JSONText
+
+/// What is known when an operator asks to join a user into another. Decides whether that may be. Pure.
+public struct JoinSituation: Sendable {
+    /// A join as it is stored.
+    public struct Join: Sendable, Hashable {
+        public let user: UUID
+        public let target: UUID
+        /// Nil once the rows have moved.
+        public let closedUntil: Timestamp?
+
+        public init(user: UUID, target: UUID, closedUntil: Timestamp?) {
+            self.user = user
+            self.target = target
+            self.closedUntil = closedUntil
+        }
+
+        /// Whether the join counts: one that was not gone on with is given up.
+        func counts(at now: Timestamp) -> Bool { closedUntil.map { now < $0 } ?? true }
+    }
+
+    /// Joined users of an organization: every gateway has all of them in memory.
+    public static let limit: Int64 = 10_000
+    /// Rows of the joined user that one transaction moves.
+    public static let rowLimit: Int64 = 50_000
+
+    public let user: UUID
+    public let target: UUID
+    public var isOrganizationActive: Bool
+    public var isTargetKnown: Bool
+    /// Those that name either of the two.
+    public var joins: [Join]
+    /// Joined users that the organization has.
+    public var count: Int64
+    /// Whether a gateway runs that does not know of joins.
+    public var hasOldGateway: Bool
+
+    public init(
+        user: UUID,
+        target: UUID,
+        isOrganizationActive: Bool,
+        isTargetKnown: Bool,
+        joins: [Join],
+        count: Int64,
+        hasOldGateway: Bool
+    ) {
+        self.user = user
+        self.target = target
+        self.isOrganizationActive = isOrganizationActive
+        self.isTargetKnown = isTargetKnown
+        self.joins = joins
+        self.count = count
+        self.hasOldGateway = hasOldGateway
+    }
+
+    public enum Decision: Sendable, Hashable {
+        /// Neither user is served from now on, or still is not.
+        case close
+        /// The rows have moved already.
+        case hasMoved
+    }
+
+    /// - Throws: `validation_failed`, with the rule.
+    public func decide(at now: Timestamp) throws(Problem) -> Decision {
+        if user == target { throw Self.refusal("join_same_user", "a user cannot be joined into itself") }
+        let joins = joins.filter { $0.counts(at: now) }
+        let own = joins.first { $0.user == user }
+        if let own {
+            guard own.target == target else {
+                let word = own.closedUntil == nil ? "is part of" : "is being joined into"
+                throw Self.refusal("join_already", "the user \(word) \(own.target.lowercased)")
+            }
+            if own.closedUntil == nil { return .hasMoved }
+        }
+        if let other = joins.first(where: { $0.user == target }) {
+            let detail = "the target is joined into \(other.target.lowercased) itself: name that user"
+            throw Self.refusal("join_chain", detail)
+        }
+        if let other = joins.first(where: { $0.target == user && $0.closedUntil != nil }) {
+            let detail = "\(other.user.lowercased) is being joined into the user: let that end first"
+            throw Self.refusal("join_chain", detail)
+        }
+        guard isTargetKnown else {
+            throw Self.refusal("join_unknown_user", "the organization has no such user to join into")
+        }
+        guard isOrganizationActive else {
+            throw Self.refusal("join_organization_suspended", "the organization is suspended: activate it first")
+        }
+        guard own != nil || count < Self.limit else {
+            throw Self.refusal(
+                "join_too_many",
+                "the organization has \(Self.limit) joined users already"
+            )
+        }
+        guard !hasOldGateway else {
+            let detail = "a gateway of an older version is running, which knows of no joins: update all of them first"
+            throw Self.refusal("join_old_gateway", detail)
+        }
+        return .close
+    }
+
+    public static func refusal(_ rule: String, _ detail: String) -> Problem {
+        Problem(.validationFailed, pointer: "/into", rule: rule, detail)
+    }
+}

@@ -1,0 +1,78 @@
+package import Foundation
+import Postgres
+package import SyncModel
+
+/// The joined users of an organization, as of a moment: usually none.
+///
+/// Nothing that must not happen twice rests on it. A user whose rows have moved has no lane, and gets none
+/// (``GroupStatements/makeLanes``); a lane that a worker holds is not moved.
+package struct UserJoins: Sendable {
+    /// Whose requests a user's are.
+    package enum Standing: Sendable, Hashable {
+        case itself
+        /// The user was joined into this one.
+        case part(of: UUID)
+        /// The user is being joined with another: nobody knows yet whose they will be.
+        case closed
+    }
+
+    /// By user.
+    private var targets: [UUID: UUID] = [:]
+    /// Users that are being joined, and those they are joined into, with the moment from which on they are not.
+    private var closed: [UUID: Timestamp] = [:]
+
+    package init() {}
+
+    mutating func add(_ user: UUID, into target: UUID, closedUntil: Timestamp?) {
+        guard let closedUntil else {
+            targets[user] = target
+            return
+        }
+        for party in [user, target] { closed[party] = closed[party].map { max($0, closedUntil) } ?? closedUntil }
+    }
+
+    package func standing(of user: UUID, at now: Timestamp) -> Standing {
+        if targets.isEmpty, closed.isEmpty { return .itself }
+        let owner = targets[user] ?? user
+        if isClosed(owner, at: now) || isClosed(user, at: now) { return .closed }
+        return owner == user ? .itself : .part(of: owner)
+    }
+
+    /// Whether the user is being joined with another.
+    package func isClosed(_ user: UUID, at now: Timestamp) -> Bool { closed[user].map { now < $0 } ?? false }
+
+    /// Whether a join was under way at `readAt` that may be done or given up by now.
+    func isOutdated(at now: Timestamp) -> Bool {
+        !closed.isEmpty && closed.values.contains { $0 <= now }
+    }
+
+    // MARK: - Reading
+
+    /// The joins of organizations.
+    static let statement = Statement(
+        "catalog_joins",
+        """
+        SELECT j.organization_id, j.user_id, j.into_id, j.closed_until
+        FROM unnest($1::uuid[]) AS k (id)
+        CROSS JOIN LATERAL (SELECT * FROM user_joins x WHERE x.organization_id = k.id OFFSET 0) j
+        """
+    )
+
+    /// Reads the columns behind the organization's.
+    init(_ rows: [RowReader]) throws {
+        for var row in rows {
+            let user = try row.uuid("user_id")
+            let target = try row.uuid("into_id")
+            add(user, into: target, closedUntil: try row.optionalMoment("closed_until"))
+        }
+    }
+}
+
+extension Problem {
+    /// Neither user of a join is served while it is made: for seconds.
+    package static var userIsJoining: Problem {
+        var problem = Problem.overloaded("the user is being joined with another")
+        problem.retryAfter = 2
+        return problem
+    }
+}

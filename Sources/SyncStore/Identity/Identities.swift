@@ -1,0 +1,189 @@
+package import Foundation
+import JSONText
+import Logging
+import Metrics
+import Postgres
+package import SyncModel
+import Synchronization
+
+/// Which users and organizations are meant by what issuers call them.
+///
+/// What is remembered here costs nothing when it is right, and cannot be wrong in a way that matters: a subject's row
+/// never changes once it is there, and a purge, which deletes it, leaves no organization to be let into. Names of
+/// organizations are changed by operators, so they are asked for anew every five seconds.
+package final class Identities: Sendable {
+    /// How long is remembered what an operator may change, in microseconds.
+    static let lifetime: Int64 = Catalog.lifetime
+    /// Subjects that are remembered at most; some 300 bytes each.
+    static let subjectCapacity = 50_000
+    /// Names of organizations that are remembered at most, those that are nobody's included.
+    static let nameCapacity = 20_000
+
+    private struct Key: Hashable {
+        let organization: UUID
+        let subject: Subject
+    }
+
+    private struct Named {
+        /// Nil: nobody has that name.
+        let organization: UUID?
+        let readAt: Timestamp
+    }
+
+    private struct State {
+        var users = GenerationCache<Key, UUID>(capacity: subjectCapacity)
+        /// Subjects that are nobody in organizations where an operator lets users in, as of when.
+        var strangers = GenerationCache<Key, Timestamp>(capacity: nameCapacity)
+        var names = GenerationCache<ExternalID, Named>(capacity: nameCapacity)
+        /// Whether ids of version 8 were made here.
+        var made = GenerationCache<LaneKey, Bool>(capacity: nameCapacity)
+        /// Raised by every invalidation: what was read before one is not kept.
+        var generation = 0
+    }
+
+    private let pool: Pool
+    private let now: TimeSource
+    private let failure: StoreFailure
+    private let ids = UUIDv8Generator()
+    private let state = Mutex(State())
+    private let found = Counter(label: StoreMetrics.identityLookups, dimensions: [("outcome", "found")])
+    private let made = Counter(label: StoreMetrics.identityLookups, dimensions: [("outcome", "made")])
+    private let unknown = Counter(label: StoreMetrics.identityLookups, dimensions: [("outcome", "unknown")])
+
+    init(pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
+        self.pool = pool
+        self.now = now
+        self.failure = failure
+    }
+
+    /// Subjects that are remembered, for a gauge.
+    package var remembered: Int { state.withLock { $0.users.count } }
+
+    /// Forgets what was read: after an operator's change, and a purge.
+    package func invalidate() {
+        state.withLock { state in
+            state.users.removeAll()
+            state.strangers.removeAll()
+            state.names.removeAll()
+            state.made.removeAll()
+            state.generation += 1
+        }
+    }
+
+    // MARK: - Organizations
+
+    /// The organization that has a name, at most five seconds old; nil when there is none.
+    package func organization(_ name: ExternalID) async throws(Problem) -> UUID? {
+        if let named = namedAtHand(name) { return named.organization }
+        let (moment, generation) = (now(), generation)
+        let rows = try await run([Self.organization(name)], "look up an organization's name")[0]
+        let organization = rows.count > 0 ? try read(rows, "look up an organization's name") : nil
+        (organization == nil ? unknown : found).increment()
+        keep(since: generation) { $0.names.insert(Named(organization: organization, readAt: moment), for: name) }
+        return organization
+    }
+
+    /// The organization that has a name, if that is in memory; nil says nothing.
+    package func organizationAtHand(_ name: ExternalID) -> UUID? { namedAtHand(name)?.organization }
+
+    private func namedAtHand(_ name: ExternalID) -> Named? {
+        let moment = now()
+        return state.withLock { $0.names.find(name) }.flatMap { Self.isFresh($0.readAt, at: moment) ? $0 : nil }
+    }
+
+    // MARK: - Users
+
+    /// The user that a subject is. One that is seen for the first time is given an id, except where an operator lets
+    /// users in.
+    ///
+    /// - Throws: `user_unknown` in such an organization; `organization_unknown` where it was purged a moment ago.
+    package func user(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID {
+        if let user = userAtHand(subject, in: organization.id) { return user }
+        let isExplicit = organization.settings.provisioning == .explicit
+        let key = Key(organization: organization.id, subject: subject)
+        let (moment, generation) = (now(), generation)
+        if isExplicit, let readAt = state.withLock({ $0.strangers.find(key) }), Self.isFresh(readAt, at: moment) {
+            throw Self.strangerProblem
+        }
+        let what: StaticString = "look up a user's subject"
+        var rows = try await run([Self.find(subject, in: organization.id)], what)[0]
+        let isKnown = rows.count > 0
+        if !isKnown {
+            guard !isExplicit else {
+                unknown.increment()
+                keep(since: generation) { $0.strangers.insert(moment, for: key) }
+                throw Self.strangerProblem
+            }
+            rows = try await run(Self.make(subject, ids.make(), in: organization.id, at: moment), what)[1]
+            guard rows.count > 0 else {
+                throw Problem(.organizationUnknown, "The organization of this token is not known here.")
+            }
+        }
+        let user = try read(rows, what)
+        (isKnown ? found : made).increment()
+        if !isKnown {
+            // never the text
+            let metadata: Logger.Metadata = [
+                "organization": "\(organization.id.lowercased)", "user": "\(user.lowercased)",
+            ]
+            failure.logger.debug("User mapped", metadata: metadata)
+        }
+        keep(since: generation) { $0.users.insert(user, for: key) }
+        return user
+    }
+
+    /// The user that a subject is, if that is in memory; nil says nothing.
+    package func userAtHand(_ subject: Subject, in organization: UUID) -> UUID? {
+        state.withLock { $0.users.find(Key(organization: organization, subject: subject)) }
+    }
+
+    /// Whether an id was made here for a subject: nobody else comes in by saying it. Only ids of version 8 can be.
+    package func isMade(_ user: LaneKey) async throws(Problem) -> Bool {
+        if let known = isMadeAtHand(user) { return known }
+        let generation = generation
+        let rows = try await run([Query(Self.takenStatement, Parameters(of: user))], "look up a user's subjects")[0]
+        let isMade = rows.count > 0
+        keep(since: generation) { $0.made.insert(isMade, for: user) }
+        return isMade
+    }
+
+    /// The same from memory; nil says nothing.
+    package func isMadeAtHand(_ user: LaneKey) -> Bool? {
+        guard user.user.isVersion8 else { return false }
+        return state.withLock { $0.made.find(user) }
+    }
+
+    private static var strangerProblem: Problem {
+        Problem(.userUnknown, "The user of this token is not registered with the organization.")
+    }
+
+    // MARK: - Reading and remembering
+
+    private var generation: Int { state.withLock { $0.generation } }
+
+    private func keep(since generation: Int, _ insert: (inout State) -> Void) {
+        state.withLock { state in
+            if state.generation == generation { insert(&state) }
+        }
+    }
+
+    private static func isFresh(_ readAt: Timestamp, at now: Timestamp) -> Bool {
+        readAt <= now && now.microseconds - readAt.microseconds < lifetime
+    }
+
+    private func run(_ queries: [Query], _ what: StaticString) async throws(Problem) -> [Rows] {
+        do {
+            return try await pool.run(queries)
+        } catch {
+            throw failure.problem(error, doing: what)
+        }
+    }
+
+    private func read(_ rows: Rows, _ what: StaticString) throws(Problem) -> UUID {
+        do {
+            return try rows.uuid(0, 0)
+        } catch {
+            throw failure.problem(error, doing: what)
+        }
+    }
+}

@@ -1,0 +1,126 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+/// `POST /admin/organizations/{id}/users/{user}/join`, and what both users' phones see of it.
+@Suite struct JoinOverHTTPTests {
+    private static func scene(_ settings: String = "{}") async throws -> Scene {
+        try await Scene(settings) { $0.joinPatience = .zero }
+    }
+
+    private func join(_ scene: Scene, _ user: UUID, into target: UUID) async throws -> Reply {
+        try await scene.operate(
+            .POST,
+            scene.admin + "/users/\(user.lowercased)/join",
+            #"{"into":"\#(target.lowercased)"}"#
+        )
+    }
+
+    @Test func `a joined user is its target`() async throws {
+        let scene = try await Self.scene()
+        let (ada, bob) = (scene.ada, scene.bob)
+        _ = try await scene.operate(
+            .PUT,
+            scene.admin + "/entity-types/diary",
+            #"{"visibility":"user","upstream":false}"#
+        )
+        let mine = ada.create("diary")
+        let first = try await ada.push([mine])
+        let server = try #require(first.json?.value(at: "/results/0/server_id")?.string)
+        #expect(try await bob.push([bob.create("diary")]).status == 200)
+        #expect(try await bob.get("/v1/changes").json?["changes"]?.elements.map { Array($0).count } == 1)
+
+        let asked = try await join(scene, ada.user, into: bob.user)
+        #expect(asked.status == 202)
+        #expect(asked.json?.names == ["user", "into", "state", "started_at", "finished_at"])
+        #expect(asked.json?["state"]?.string == "closing" && asked.json?["finished_at"]?.isNull == true)
+        for phone in [ada, bob] {
+            let reply = try await phone.push([phone.create()])
+            expectProblem(reply, .overloaded, errors: [])
+            #expect(reply.headers.first(name: "Retry-After") == "2")
+            expectProblem(try await phone.get("/v1/mutations/" + mine.id), .overloaded, errors: [])
+        }
+        scene.gateway.clock.advance(seconds: 7)
+        let done = try await join(scene, ada.user, into: bob.user)
+        #expect(done.status == 200 && done.json?["state"]?.string == "done")
+        #expect(done.json?["started_at"]?.text == asked.json?["started_at"]?.text)
+        #expect(try await join(scene, ada.user, into: bob.user).text == done.text)
+
+        // the same mutation, by the same device, is answered as it was
+        let again = try await ada.push([mine])
+        #expect(again.status == 200 && again.json?.value(at: "/results/0/replayed")?.bool == true)
+        #expect(again.json?.value(at: "/results/0/server_id")?.string == server)
+        for phone in [ada, bob] {
+            #expect(try await phone.get("/v1/changes").json?["changes"]?.elements.map { Array($0).count } == 2)
+            #expect(try await phone.get("/v1/mutations/" + mine.id).json?["user_id"]?.string == bob.user.lowercased)
+        }
+        #expect(try await scene.metrics().contains("sluice_users_joined_total 1"))
+    }
+
+    @Test func `what cannot be joined is told by its rule`() async throws {
+        let scene = try await Self.scene()
+        let (ada, bob, eve) = (scene.ada, scene.bob, scene.eve)
+        for phone in [ada, bob, eve] { _ = try await phone.push([phone.create()]) }
+        let never = try await join(scene, ada.user, into: UUID())
+        let strangers = try await join(scene, ada.user, into: eve.user)
+        expectProblem(never, .validationFailed, errors: ["/into join_unknown_user"])
+        #expect(strangers.json?["detail"]?.text == never.json?["detail"]?.text, "as one that never was")
+        #expect(strangers.status == never.status)
+        expectProblem(
+            try await join(scene, ada.user, into: ada.user),
+            .validationFailed,
+            errors: ["/into join_same_user"]
+        )
+        expectProblem(try await join(scene, eve.user, into: ada.user), .notFound, errors: [])
+        expectProblem(try await join(scene, UUID(), into: ada.user), .notFound, errors: [])
+        let path = scene.admin + "/users/\(ada.user.lowercased)/join"
+        for (body, error) in [
+            ("{}", "/into member_required"), (#"{"into":1}"#, "/into uuid_format"),
+            (#"{"into":"x"}"#, "/into uuid_format"), (#"{"onto":"x"}"#, "/onto member_unknown"),
+        ] {
+            expectProblem(try await scene.operate(.POST, path, body), .validationFailed, errors: [error])
+        }
+        #expect(try await ada.push([ada.create()]).status == 200)
+    }
+
+    @Test func `who is let in by an operator is let in as the target`() async throws {
+        let scene = try await Self.scene(#"{"provisioning":"explicit"}"#)
+        let (ada, bob) = (scene.ada, scene.bob)
+        for phone in [ada, bob] {
+            #expect(try await scene.operate(.PUT, scene.admin + "/users/\(phone.user.lowercased)").status == 201)
+            #expect(try await phone.push([phone.create()]).status == 200)
+        }
+        #expect(try await join(scene, ada.user, into: bob.user).status == 202)
+        scene.gateway.clock.advance(seconds: 7)
+        #expect(try await join(scene, ada.user, into: bob.user).status == 200)
+        #expect(try await ada.push([ada.create()]).status == 200)
+        #expect(try await scene.operate(.DELETE, scene.admin + "/users/\(bob.user.lowercased)").status == 204)
+        for phone in [ada, bob] { expectProblem(try await phone.push([phone.create()]), .userUnknown, errors: []) }
+    }
+
+    @Test func `the command joins users`() async throws {
+        let scene = try await Self.scene()
+        let (ada, bob) = (scene.ada, scene.bob)
+        for phone in [ada, bob] { _ = try await phone.push([phone.create()]) }
+        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
+        let arguments = [
+            "users", "join", ada.user.uuidString, "--into", bob.user.uuidString, "--organization",
+            ada.organization.uuidString,
+        ]
+        let result = try await Program.run(arguments, environment: environment)
+        #expect(result.status == 0, "\(result.complaint)")
+        #expect(result.output == "\(ada.user.lowercased) is part of \(bob.user.lowercased)\n")
+        let again = try await Program.run(arguments + ["--json"], environment: environment)
+        #expect(try JSONTree(parsing: Array(again.output.utf8)).root["state"]?.string == "done")
+        let unknown = try await Program.run(
+            ["users", "join", UUID().uuidString] + arguments[3...],
+            environment: environment
+        )
+        #expect(unknown.status == 1 && unknown.complaint.contains("has no user"))
+    }
+}

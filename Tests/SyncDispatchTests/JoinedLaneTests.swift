@@ -1,0 +1,102 @@
+import Foundation
+import JSONText
+import StoreSupport
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SyncDispatch
+@testable import SyncMaintenance
+@testable import SyncStore
+
+/// What an upstream sees of two users who are joined.
+@Suite struct JoinedLaneTests {
+    /// The upstream is down at first: requests go out before the join and after it.
+    @Test func `the upstream sees each key once and everything in order`() async throws {
+        let isDown = Atomic(true)
+        let upstream = FakeUpstream { request, _ in
+            isDown.load(ordering: .sequentiallyConsistent) ? .status(503) : nil
+        }
+        let stage = try await Stage(upstream: upstream)
+        let other = Phone(stage.gateway, stage.organization)
+        let contact = UUID()
+        func entry(_ phone: Phone, _ title: String) -> Entry {
+            phone.entry(
+                "create",
+                "contact",
+                local: UUID(),
+                payload: #"{"title":"\#(title)"}"#,
+                extra: ["endpoint": #""/contact""#]
+            )
+        }
+        var first = entry(stage.phone, "a1")
+        first.local = contact
+        let update = stage.change("update", local: contact, payload: #"{"title":"a2"}"#)
+        let own = [first, update, entry(stage.phone, "a3")]
+        let others = [entry(other, "b1"), entry(other, "b2")]
+        try await stage.phone.push(own)
+        try await other.push(others)
+        // both heads were sent, and nobody knows whether they took effect
+        try await stage.mutation(first.id) { $0["attempt_count"]?.int64 == 1 && $0.status == "pending" }
+        try await stage.mutation(others[0].id, of: other) { $0["attempt_count"]?.int64 == 1 && $0.status == "pending" }
+        let keys = upstream.requests.map { ($0.text, $0.idempotencyKey) }
+        _ = try await stage.restingLane()
+        _ = try await stage.restingLane(of: other)
+
+        try await Self.join(stage, other)
+        isDown.store(false, ordering: .sequentiallyConsistent)
+        stage.gateway.clock.advance(seconds: 2_000)
+        for entry in others + own { try await stage.mutation(entry.id, of: other, is: .succeeded) }
+        let effects = upstream.effects
+        #expect(
+            effects.map(\.text).compactMap { try? JSONTree(parsing: Array($0.utf8)).root["title"]?.string }
+                == ["b1", "b2", "a1", "a2", "a3"]
+        )
+        #expect(Set(effects.map(\.idempotencyKey)).count == 5)
+        for (text, key) in keys {
+            #expect(effects.first { $0.text == text }?.idempotencyKey == key, "the same key as before: \(text)")
+        }
+        #expect(effects[3].line == "PATCH /contacts/3", "the id that its create got")
+        #expect(effects.allSatisfy { $0.user == other.user })
+    }
+
+    /// A request that is on its way when the join is asked for: the rows move once it has its outcome.
+    @Test func `what is being sent is waited for`() async throws {
+        let gate = Gate()
+        let upstream = FakeUpstream { request, _ in
+            if request.text.contains("slow") { await gate.pass() }
+            return nil
+        }
+        let stage = try await Stage(upstream: upstream)
+        let other = Phone(stage.gateway, stage.organization)
+        let slow = stage.create(payload: #"{"title":"slow"}"#)
+        let next = stage.create(payload: #"{"title":"next"}"#)
+        try await other.push([stage.create()])
+        try await stage.phone.push([slow, next])
+        try await waitUntil("it is sent") { upstream.requests.contains { $0.text.contains("slow") } }
+        let joining = stage.gateway.store.joining
+        for _ in 0..<2 {
+            let join = try await joining.join(stage.phone.user, into: other.user, in: stage.organization.id)
+            #expect(join?.state == .closing)
+            stage.gateway.clock.advance(seconds: 7)
+        }
+        gate.open()
+        _ = try await stage.restingLane()
+        #expect(!upstream.requests.contains { $0.text.contains("next") }, "the lane comes to rest")
+        try await Self.join(stage, other)
+        stage.gateway.clock.advance(seconds: 7)
+        try await stage.mutation(next.id, of: other, is: .succeeded)
+        #expect(upstream.requests.count { $0.text.contains("slow") } == 1)
+    }
+
+    private static func join(_ stage: Stage, _ other: Phone) async throws {
+        let (joining, user, organization) = (stage.gateway.store.joining, stage.phone.user, stage.organization.id)
+        _ = try await joining.join(user, into: other.user, in: organization)
+        stage.gateway.clock.advance(seconds: 7)
+        // a lane that is due is looked at, and given back
+        try await waitUntil("the users are one") {
+            try await joining.join(user, into: other.user, in: organization)?.state == .done
+        }
+    }
+}

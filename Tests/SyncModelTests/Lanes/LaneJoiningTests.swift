@@ -1,0 +1,68 @@
+import Foundation
+import Testing
+
+@testable import SyncModel
+
+/// What a lane is that has taken in another.
+@Suite struct LaneJoiningTests {
+    private static let now = Sample.now
+
+    private static func lane(
+        next: Int64 = 1,
+        change: Int64 = 0,
+        queued: Int32 = 0,
+        head: Int64 = 1,
+        haltedBy: UUID? = nil,
+        since: Timestamp? = nil
+    ) -> LaneState {
+        LaneState(
+            nextPosition: next,
+            changePosition: change,
+            queuedCount: queued,
+            openCount: queued,
+            haltedBy: haltedBy,
+            leaseToken: change,
+            headPosition: head,
+            queuedSince: since
+        )
+    }
+
+    @Test func `mutations stand behind those of the lane and every reader is before them`() {
+        var lane = Self.lane(next: 5, change: 30, queued: 2, head: 3, since: Self.now)
+        let earlier = Self.now.adding(seconds: -60)
+        let shift = lane.absorb(Self.lane(next: 4, change: 70, queued: 1, head: 2, since: earlier), now: Self.now)
+        #expect(shift.positions == 4 && shift.changes == 70)
+        #expect(lane.nextPosition == 8 && lane.changePosition == 140)
+        #expect(lane.queuedCount == 3 && lane.openCount == 3)
+        #expect(lane.headPosition == 3 && lane.queuedSince == earlier)
+        #expect(lane.leaseToken == 70)
+        #expect(lane.readyAt == Self.now)
+    }
+
+    @Test func `the head of an empty lane is the others`() {
+        var lane = Self.lane(next: 5, head: 5)
+        _ = lane.absorb(Self.lane(next: 4, queued: 1, head: 2, since: Self.now), now: Self.now)
+        #expect(lane.headPosition == 6 && lane.queuedSince == Self.now)
+        var other = Self.lane(next: 5, queued: 1, head: 4, since: Self.now)
+        _ = other.absorb(Self.lane(), now: Self.now)
+        #expect(other.headPosition == 4 && other.nextPosition == 5 && other.readyAt == Self.now)
+    }
+
+    @Test func `a halt stays whichever lane had it`() {
+        let mutation = UUID()
+        for isOwn in [true, false] {
+            var lane = Self.lane(queued: 1, haltedBy: isOwn ? mutation : nil)
+            _ = lane.absorb(Self.lane(queued: 1, haltedBy: isOwn ? nil : mutation), now: Self.now)
+            #expect(lane.haltedBy == mutation && lane.readyAt == nil)
+        }
+    }
+
+    @Test func `a key keeps the user that it was made with`() {
+        var mutation = Sample().mutation
+        let before = TurnPlanner.idempotencyKey(of: mutation, in: Sample.lane)
+        let target = LaneKey(organization: Sample.lane.organization, user: UUID())
+        #expect(TurnPlanner.idempotencyKey(of: mutation, in: target) != before)
+        mutation.keyUser = Sample.lane.user
+        #expect(TurnPlanner.idempotencyKey(of: mutation, in: target) == before)
+    }
+}

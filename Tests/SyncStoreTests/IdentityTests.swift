@@ -1,0 +1,239 @@
+import Foundation
+import Postgres
+import StoreSupport
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncMaintenance
+@testable import SyncStore
+
+/// Who is meant by what issuers call their users and organizations.
+@Suite struct IdentityTests {
+    private static let issuer: ExactText = "https://id.example"
+    private let ada = Subject(issuer: issuer, text: "auth0|ada")
+
+    private func problem(_ body: () async throws -> some Sendable) async throws -> ProblemCode? {
+        do {
+            _ = try await body()
+            return nil
+        } catch let problem as Problem {
+            return problem.code
+        }
+    }
+
+    private func count(_ gateway: Gateway) async throws -> Int64 {
+        try await gateway.store.pool.run([Query(Statement("test_subjects", "SELECT count(*) FROM user_subjects"))])[0]
+            .int64(0, 0)
+    }
+
+    private func name(_ id: ExactText, _ organization: Organization, _ gateway: Gateway) async throws {
+        try await gateway.store.pool.withConnection { connection in
+            try await connection.execute(
+                script: """
+                    INSERT INTO external_ids (organization_id, issuer, external_id, created_at)
+                    VALUES ('\(organization.id)', '\(Self.issuer)', '\(id)', now())
+                    """
+            )
+        }
+    }
+
+    @Test func `a subject keeps its id, here, in another gateway and in one that begins`() async throws {
+        let replicas = try await Replicas()
+        let organization = try await replicas[0].organization()
+        let id = try await replicas[0].store.identities.user(ada, in: organization)
+        #expect(id.isVersion8)
+        #expect(replicas[0].store.identities.userAtHand(ada, in: organization.id) == id)
+        #expect(replicas[1].store.identities.userAtHand(ada, in: organization.id) == nil)
+        #expect(try await replicas[1].store.identities.user(ada, in: organization) == id)
+        try await replicas.restart(0)
+        #expect(try await replicas[0].store.identities.user(ada, in: organization) == id)
+        #expect(try await count(replicas.base) == 1)
+    }
+
+    @Test func `what is not the same bytes of the same issuer is somebody else`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let subjects = [
+            ada, Subject(issuer: "https://other.example", text: ada.text), Subject(issuer: "", text: ada.text),
+            Subject(issuer: Self.issuer, text: "auth0|Ada"), Subject(issuer: Self.issuer, text: " auth0|ada"),
+            Subject(issuer: Self.issuer, text: "\u{e9}"), Subject(issuer: Self.issuer, text: "e\u{301}"),
+            Subject(issuer: Self.issuer, text: "'; DROP TABLE users; --"),
+            Subject(issuer: Self.issuer, text: ExactText(String(repeating: "😀", count: 63) + "abc")),
+        ]
+        var ids: [UUID] = []
+        for subject in subjects { ids.append(try await gateway.store.identities.user(subject, in: organization)) }
+        #expect(Set(ids).count == subjects.count)
+        gateway.store.identities.invalidate()
+        for (subject, id) in zip(subjects, ids) {
+            #expect(try await gateway.store.identities.user(subject, in: organization) == id)
+        }
+    }
+
+    @Test func `another organization knows another user by the same subject`() async throws {
+        let gateway = try await Gateway()
+        let (north, south) = (try await gateway.organization(), try await gateway.organization())
+        let id = try await gateway.store.identities.user(ada, in: north)
+        #expect(gateway.store.identities.userAtHand(ada, in: south.id) == nil)
+        let other = try await gateway.store.identities.user(ada, in: south)
+        #expect(other != id)
+        // an id that was made for one of them is made for nobody in the other
+        #expect(try await gateway.store.identities.isMade(LaneKey(organization: north.id, user: id)))
+        #expect(try await !gateway.store.identities.isMade(LaneKey(organization: south.id, user: id)))
+    }
+
+    /// The first holds the row uncommitted while the second asks.
+    @Test func `two gateways that see a subject for the first time make one user`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let connection = try await gateway.database.connect()
+        defer { connection.close() }
+        let first = UUIDv8Generator().make()
+        _ = try await connection.run([
+            .begin, Identities.make(ada, first, in: organization.id, at: gateway.clock.now)[0],
+        ])
+        let second = Task { try await gateway.store.identities.user(ada, in: organization) }
+        let watcher = try await gateway.database.connect()
+        defer { watcher.close() }
+        let waiting = Statement(
+            "test_waiting",
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        try await waitUntil("the second waits for the first") {
+            try await watcher.run(Query(waiting)).int64(0, 0) == 1
+        }
+        _ = try await connection.run([.commit])
+        #expect(try await second.value == first)
+        #expect(try await count(gateway) == 1)
+    }
+
+    @Test func `a crowd of first requests makes one user`() async throws {
+        let replicas = try await Replicas()
+        let organization = try await replicas[0].organization()
+        let ids = try await withThrowingTaskGroup(of: UUID.self) { group in
+            for index in 0..<60 {
+                group.addTask { [ada] in
+                    try await replicas[index % 2].store.identities.user(ada, in: organization)
+                }
+            }
+            return try await group.reduce(into: Set<UUID>()) { $0.insert($1) }
+        }
+        #expect(ids.count == 1)
+        #expect(try await count(replicas.base) == 1)
+    }
+
+    @Test func `an organization that is purged maps nobody, and what it knew is gone`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let other = try await gateway.organization()
+        let id = try await gateway.store.identities.user(ada, in: organization)
+        let kept = try await gateway.store.identities.user(ada, in: other)
+        try await name("acme", organization, gateway)
+        #expect(try await gateway.store.administration.purge(organization.id))
+        #expect(gateway.store.identities.userAtHand(ada, in: organization.id) == nil)
+        let refused = try await problem { try await gateway.store.identities.user(ada, in: organization) }
+        #expect(refused == .organizationUnknown)
+        #expect(try await gateway.store.identities.organization(ExternalID(issuer: Self.issuer, id: "acme")) == nil)
+        #expect(try await gateway.store.identities.user(ada, in: other) == kept)
+        #expect(kept != id)
+        #expect(try await count(gateway) == 1)
+    }
+
+    @Test func `where an operator lets users in nobody is mapped`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization(#"{"provisioning":"explicit"}"#)
+        for _ in 0..<2 {
+            let refused = try await problem { try await gateway.store.identities.user(ada, in: organization) }
+            #expect(refused == .userUnknown)
+        }
+        #expect(try await count(gateway) == 0)
+        // let in elsewhere, and known here five seconds later
+        let id = UUIDv8Generator().make()
+        let made = Identities.make(ada, id, in: organization.id, at: gateway.clock.now)
+        #expect(try await gateway.store.pool.run(made)[0].affected == 1)
+        let stale = try await problem { try await gateway.store.identities.user(ada, in: organization) }
+        #expect(stale == .userUnknown)
+        gateway.clock.advance(seconds: 5)
+        #expect(try await gateway.store.identities.user(ada, in: organization) == id)
+    }
+
+    @Test func `an id of ours is known for one and any other id is not`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let id = try await gateway.store.identities.user(ada, in: organization)
+        func isMade(_ user: UUID) async throws -> Bool {
+            try await gateway.store.identities.isMade(LaneKey(organization: organization.id, user: user))
+        }
+        #expect(try await isMade(id))
+        #expect(try await !isMade(UUIDv8Generator().make()))
+        // nothing is asked for the ids of others
+        #expect(gateway.store.identities.isMadeAtHand(LaneKey(organization: organization.id, user: UUID())) == false)
+        #expect(gateway.store.identities.isMadeAtHand(LaneKey(organization: organization.id, user: id)) == true)
+    }
+
+    @Test func `a name stands for one organization of one issuer, byte by byte`() async throws {
+        let gateway = try await Gateway()
+        let (north, south) = (try await gateway.organization(), try await gateway.organization())
+        try await name("acme", north, gateway)
+        try await name("Acme", south, gateway)
+        func found(_ issuer: ExactText, _ id: ExactText) async throws -> UUID? {
+            try await gateway.store.identities.organization(ExternalID(issuer: issuer, id: id))
+        }
+        #expect(try await found(Self.issuer, "acme") == north.id)
+        #expect(try await found(Self.issuer, "Acme") == south.id)
+        #expect(gateway.store.identities.organizationAtHand(ExternalID(issuer: Self.issuer, id: "acme")) == north.id)
+        for (issuer, id): (ExactText, ExactText) in [
+            ("", "acme"), ("https://other.example", "acme"), (Self.issuer, "ACME"),
+        ] {
+            #expect(try await found(issuer, id) == nil)
+        }
+        await #expect(throws: PostgresError.self) { try await name("acme", south, gateway) }
+    }
+
+    @Test func `that a name is nobodys, or whose it is, is known for five seconds`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let acme = ExternalID(issuer: Self.issuer, id: "acme")
+        #expect(try await gateway.store.identities.organization(acme) == nil)
+        try await name("acme", organization, gateway)
+        #expect(try await gateway.store.identities.organization(acme) == nil)
+        gateway.clock.advance(seconds: 5)
+        #expect(gateway.store.identities.organizationAtHand(acme) == nil)
+        #expect(try await gateway.store.identities.organization(acme) == organization.id)
+    }
+
+    /// Small and large tables, before they were ever analyzed and after, for these values and for all.
+    @Test func `subjects and names are found by index in one partition`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let user = try await gateway.store.identities.user(ada, in: organization)
+        try await name("acme", organization, gateway)
+        let connection = try await gateway.database.connect(settings: Store.pooledSettings)
+        defer { connection.close() }
+        let fill = """
+            INSERT INTO user_subjects (organization_id, issuer, subject, user_id, created_at)
+            SELECT o.id, 'https://id.example', 'auth0|' || n || o.id, gen_random_uuid(), now()
+            FROM generate_series(1, 5000) n, (VALUES ('\(organization.id)'::uuid), (gen_random_uuid())) o (id);
+            INSERT INTO external_ids (organization_id, issuer, external_id, created_at)
+            SELECT '\(organization.id)', 'https://id.example', 'org_' || n, now() FROM generate_series(1, 5000) n
+            """
+        let key = "'\(organization.id)', 'https://id.example', 'auth0|ada'"
+        let calls = [
+            (Identities.statements[0], key), (Identities.statements[1], "\(key), '\(UUID())', '2026-11-20T07:00:00Z'"),
+            (Identities.statements[2], "'\(organization.id)', '\(user)'"),
+            (Identities.statements[3], "'https://id.example', 'acme'"),
+        ]
+        for script in [fill, "ANALYZE user_subjects; ANALYZE external_ids"] {
+            try await connection.execute(script: script)
+            for (statement, values) in calls {
+                for plan in try await connection.plans(of: statement, values) {
+                    #expect(!plan.contains("Seq Scan on user_subjects"), "\(plan)")
+                    #expect(!plan.contains("Seq Scan on external_ids"), "\(plan)")
+                    let isPruned = plan.hasPrefix("force_custom_plan") || plan.contains("Subplans Removed: 3")
+                    #expect(isPruned || !plan.contains("on user_subjects_p"), "\(plan)")
+                    #expect(pages(in: plan) < 60, "\(plan)")
+                }
+            }
+        }
+    }
+}
