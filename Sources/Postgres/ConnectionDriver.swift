@@ -58,27 +58,12 @@ final class ConnectionDriver {
     }
 
     private func connect() throws(PostgresError) {
-        let deadline = ContinuousClock.now + configuration.connectTimeout
-        // libpq asks to be treated as if it wanted to write at first.
-        var step = Handle.ConnectStep.writing
-        while !handle.hasFailed {
-            switch step {
-            case .connected:
-                guard handle.setNonBlocking(), handle.enterPipeline() else { throw unavailable(handle.message) }
-                return
-            case .failed:
-                throw unavailable(handle.message)
-            case .reading, .writing:
-                if mailbox.isClosing { throw unavailable("closed while connecting") }
-                if ContinuousClock.now >= deadline { throw unavailable("connecting took too long") }
-                let isReady = wait(for: step == .reading ? POLLIN : POLLOUT, until: deadline)
-                if isReady { step = handle.connectStep() }
-            }
+        try handle.connect(within: configuration.connectTimeout) { events, deadline throws(PostgresError) in
+            if mailbox.isClosing { throw PostgresError(.unavailable, "closed while connecting") }
+            return wait(for: events, until: deadline)
         }
-        throw unavailable(handle.message)
+        guard handle.enterPipeline() else { throw PostgresError(.unavailable, handle.message) }
     }
-
-    private func unavailable(_ message: String) -> PostgresError { PostgresError(.unavailable, message) }
 
     private func applySettings() throws(PostgresError) {
         let timeout = max(.zero, configuration.statementTimeout) / .milliseconds(1)
@@ -156,18 +141,8 @@ final class ConnectionDriver {
 
     /// Waits for the socket, a signal or the deadline; whether the socket is ready.
     func wait(for events: Int32, until deadline: ContinuousClock.Instant?) -> Bool {
-        var descriptors = [
-            pollfd(fd: handle.socket, events: Int16(events), revents: 0),
-            pollfd(fd: mailbox.wakeUp.descriptor, events: Int16(POLLIN), revents: 0),
-        ]
-        let ready = poll(&descriptors, 2, deadline.map(Self.milliseconds) ?? -1)
-        if ready > 0, descriptors[1].revents != 0 { mailbox.clearSignal() }
-        return ready > 0 && descriptors[0].revents != 0
-    }
-
-    /// The time left in whole milliseconds, rounded up, so that waiting does not end just before the deadline.
-    private static func milliseconds(until deadline: ContinuousClock.Instant) -> Int32 {
-        let left = (deadline - ContinuousClock.now) / .milliseconds(1)
-        return Int32(min(max(left.rounded(.up), 0), 60_000))
+        let (isReady, isSignalled) = handle.wait(for: events, or: mailbox.wakeUp, until: deadline)
+        if isSignalled { mailbox.clearSignal() }
+        return isReady
     }
 }

@@ -7,7 +7,7 @@ final class Handle {
         case reading, writing, connected, failed
     }
 
-    private let connection: OpaquePointer
+    let connection: OpaquePointer
     private let listener: Listener
     private let password: String?
 
@@ -18,7 +18,12 @@ final class Handle {
     }
 
     /// Starts connecting. The URI's own text never reaches a message: a malformed part of it may be the password.
-    init(connecting configuration: ConnectionConfiguration) throws(PostgresError) {
+    ///
+    /// - Parameter more: further of libpq's connection parameters, which go before the URI's.
+    init(
+        connecting configuration: ConnectionConfiguration,
+        _ more: [(String, String)] = []
+    ) throws(PostgresError) {
         guard let password = Self.password(in: configuration.uri) else {
             throw PostgresError(
                 .unavailable,
@@ -26,12 +31,13 @@ final class Handle {
             )
         }
         self.password = password.isEmpty ? nil : password
-        let options = [
-            // A silent peer is noticed in this time; the URI may say otherwise.
-            ("tcp_user_timeout", "10000"), ("keepalives_idle", "30"), ("keepalives_interval", "10"),
-            ("dbname", configuration.uri),
-            ("application_name", configuration.applicationName), ("client_encoding", "UTF8"),
-        ]
+        let options =
+            [
+                // A silent peer is noticed in this time; the URI may say otherwise.
+                ("tcp_user_timeout", "10000"), ("keepalives_idle", "30"), ("keepalives_interval", "10"),
+                ("dbname", configuration.uri),
+                ("application_name", configuration.applicationName), ("client_encoding", "UTF8"),
+            ] + more
         let words = options.map { strdup($0.0) } + options.map { strdup($0.1) }
         defer { for word in words { free(word) } }
         let names = words.prefix(options.count).map { UnsafePointer($0) } + [nil]

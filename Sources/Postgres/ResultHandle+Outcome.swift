@@ -30,3 +30,8 @@ extension ResultHandle {
         PQresultErrorField(pointer, Int32(code.value)).map { String(cString: $0) }
     }
 }
+
+extension ResultHandle {
+    /// Whether COPY in both directions begins.
+    var isCopyBoth: Bool { PQresultStatus(pointer) == PGRES_COPY_BOTH }
+}

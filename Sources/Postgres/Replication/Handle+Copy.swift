@@ -1,0 +1,33 @@
+import CLibPQ
+
+/// COPY in both directions, in which a replication stream runs.
+extension Handle {
+    enum CopyStep {
+        case part, nothing
+        /// The server has ended the stream, or the connection is gone: the next result says which.
+        case end
+    }
+
+    /// Hands over the next part that has come, if one has.
+    func nextCopyPart(
+        _ body: (UnsafeRawBufferPointer) throws(PostgresError) -> Void
+    ) throws(PostgresError) -> CopyStep {
+        var start: UnsafeMutablePointer<CChar>?
+        let count = PQgetCopyData(connection, &start, 1)
+        defer { PQfreemem(start) }
+        guard count > 0 else { return count == 0 ? .nothing : .end }
+        try body(UnsafeRawBufferPointer(start: start, count: Int(count)))
+        return .part
+    }
+
+    /// Puts a part into the buffer of what is sent; false where the connection is gone.
+    func putCopyPart(_ bytes: [UInt8]) -> Bool {
+        bytes.withUnsafeBytes { part in
+            let start = part.bindMemory(to: CChar.self).baseAddress
+            return PQputCopyData(connection, start, Int32(clamping: part.count)) == 1
+        }
+    }
+
+    /// Ends what this side sends.
+    func endCopy() -> Bool { PQputCopyEnd(connection, nil) == 1 }
+}

@@ -1,0 +1,121 @@
+import Synchronization
+
+/// What a stream's reader and its thread share.
+final class ReplicationBox: Sendable {
+    typealias Outcome = Result<[ReplicationStream.Entry], PostgresError>
+    private typealias Waiter = CheckedContinuation<Outcome, Never>
+
+    private struct State {
+        var entries: [ReplicationStream.Entry] = []
+        /// Bytes of the messages that nobody has taken.
+        var bytes = 0
+        var waiter: Waiter?
+        var confirmed = LogPosition.zero
+        /// The end of the last transaction that was handed out or waits to be.
+        var lastCommit = LogPosition.zero
+        /// Whether a transaction was begun and its end has not come.
+        var isWithin = false
+        var isClosing = false
+        var failure: PostgresError?
+        var hasEnded = false
+        var endWaiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    let wakeUp: WakeUp
+    private let state = Mutex(State())
+
+    init?() {
+        guard let wakeUp = WakeUp() else { return nil }
+        self.wakeUp = wakeUp
+    }
+
+    // MARK: - The reader
+
+    func take(_ continuation: CheckedContinuation<Outcome, Never>) {
+        let outcome: Outcome? = state.withLock { state in
+            if !state.entries.isEmpty {
+                defer { (state.entries, state.bytes) = ([], 0) }
+                return .success(state.entries)
+            }
+            if let failure = state.failure { return .failure(failure) }
+            if Task.isCancelled { return .failure(PostgresError(.cancelled, "while waiting for changes")) }
+            precondition(state.waiter == nil, "one task at a time reads a stream")
+            state.waiter = continuation
+            return nil
+        }
+        guard let outcome else { return }
+        // there is room again
+        wakeUp.signal()
+        continuation.resume(returning: outcome)
+    }
+
+    func giveUpWaiting() {
+        let waiter = state.withLock { state in
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume(returning: .failure(PostgresError(.cancelled, "while waiting for changes")))
+    }
+
+    func confirm(_ position: LogPosition) {
+        state.withLock { $0.confirmed = max($0.confirmed, position) }
+        wakeUp.signal()
+    }
+
+    func close() {
+        state.withLock { $0.isClosing = true }
+        wakeUp.signal()
+    }
+
+    func waitForEnd() async {
+        await withCheckedContinuation { continuation in
+            let hasEnded = state.withLock { state in
+                if !state.hasEnded { state.endWaiters.append(continuation) }
+                return state.hasEnded
+            }
+            if hasEnded { continuation.resume() }
+        }
+    }
+
+    // MARK: - The thread
+
+    var isClosing: Bool { state.withLock { $0.isClosing } }
+
+    var bytesAhead: Int { state.withLock { $0.bytes } }
+
+    func put(_ entry: ReplicationStream.Entry, bytes: Int) {
+        let waiter: (Waiter, [ReplicationStream.Entry])? = state.withLock { state in
+            switch entry.message {
+            case .begin: state.isWithin = true
+            case .commit(let end): (state.isWithin, state.lastCommit) = (false, end)
+            default: break
+            }
+            state.entries.append(entry)
+            state.bytes += bytes
+            guard let waiter = state.waiter else { return nil }
+            defer { (state.waiter, state.entries, state.bytes) = (nil, [], 0) }
+            return (waiter, state.entries)
+        }
+        waiter?.0.resume(returning: .success(waiter?.1 ?? []))
+    }
+
+    /// How far the reader has come, where the server has sent all up to `sent`: there, once the reader has confirmed all
+    /// that it was given, so that a server is not kept from forgetting what other tables' changes fill its log with.
+    func progress(sent: LogPosition) -> LogPosition {
+        state.withLock { state in
+            let isAtEnd = !state.isWithin && state.confirmed >= state.lastCommit && state.entries.isEmpty
+            return isAtEnd ? max(state.confirmed, sent) : state.confirmed
+        }
+    }
+
+    /// Announces the end, for which everybody who waits is answered.
+    func end(_ error: PostgresError) {
+        let (waiter, endWaiters) = state.withLock { state in
+            defer { (state.waiter, state.endWaiters) = (nil, []) }
+            (state.failure, state.hasEnded) = (error, true)
+            return (state.waiter, state.endWaiters)
+        }
+        waiter?.resume(returning: .failure(error))
+        for waiter in endWaiters { waiter.resume() }
+    }
+}

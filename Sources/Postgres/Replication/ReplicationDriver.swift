@@ -1,0 +1,184 @@
+import Glibc
+
+/// A stream's thread: connects, asks for the stream, and reads it to its end. Only that thread uses this object.
+final class ReplicationDriver {
+    private let handle: Handle
+    private let configuration: ConnectionConfiguration
+    private let source: ReplicationStream.Source
+    private let box: ReplicationBox
+    /// Up to where the server has sent all that concerns this stream.
+    private var sent = LogPosition.zero
+    /// What the server was last told.
+    private var told = LogPosition.zero
+    private var isAnswerDue = false
+
+    private init(
+        _ configuration: ConnectionConfiguration,
+        _ source: ReplicationStream.Source,
+        _ box: ReplicationBox
+    ) throws(PostgresError) {
+        self.configuration = configuration
+        self.source = source
+        self.box = box
+        // how values are written does not depend on the server's, the database's or the role's settings
+        handle = try Handle(
+            connecting: configuration,
+            [
+                ("replication", "database"),
+                (
+                    "options",
+                    "-c datestyle=ISO -c timezone=UTC -c intervalstyle=iso_8601 -c extra_float_digits=1 -c bytea_output=hex"
+                ),
+            ]
+        )
+    }
+
+    /// The whole life of the thread. `opened` is called once, when the stream runs or has failed.
+    static func run(
+        _ configuration: ConnectionConfiguration,
+        _ source: ReplicationStream.Source,
+        _ box: ReplicationBox,
+        opened: (PostgresError?) -> Void
+    ) {
+        var isOpen = false
+        // A function of its own, so that libpq's resources are gone when the end is announced.
+        func live() -> PostgresError {
+            do throws(PostgresError) {
+                let driver = try ReplicationDriver(configuration, source, box)
+                try driver.begin()
+                isOpen = true
+                opened(nil)
+                try driver.serve()
+                return PostgresError(.connectionLost, "the stream is closed")
+            } catch {
+                return error
+            }
+        }
+        let error = live()
+        box.end(error)
+        if !isOpen { opened(error) }
+    }
+
+    // MARK: - Beginning
+
+    private func begin() throws(PostgresError) {
+        try handle.connect(within: configuration.connectTimeout) { events, deadline throws(PostgresError) in
+            try wait(for: events, until: deadline)
+        }
+        let publications = source.publications.map(Self.quotedName).joined(separator: ",")
+        let command = """
+            START_REPLICATION SLOT \(Self.quotedName(source.slot)) LOGICAL \(LogPosition.zero) \
+            (proto_version '1', publication_names \(Self.quotedText(publications)))
+            """
+        guard handle.send(script: command) else { throw lost() }
+        let deadline = ContinuousClock.now + configuration.connectTimeout
+        while true {
+            guard let isMore = handle.flush() else { throw lost() }
+            if !handle.isBusy {
+                guard let result = handle.nextResult() else { throw lost() }
+                if result.isCopyBoth { return }
+                throw result.outcome == .failure ? result.error(statement: "START_REPLICATION", index: nil) : lost()
+            }
+            if ContinuousClock.now >= deadline {
+                throw PostgresError(.unavailable, "the server did not begin the stream in time")
+            }
+            let isReady = try wait(for: isMore ? POLLIN | POLLOUT : POLLIN, until: deadline)
+            if isReady, !handle.receive() { throw lost() }
+        }
+    }
+
+    /// An identifier of SQL and of `publication_names`.
+    private static func quotedName(_ name: String) -> String { "\"\(name.replacing("\"", with: "\"\""))\"" }
+
+    /// A literal of the replication grammar, which knows no backslashes.
+    private static func quotedText(_ text: String) -> String { "'\(text.replacing("'", with: "''"))'" }
+
+    // MARK: - Serving
+
+    /// Reads and answers until the stream is closed.
+    private func serve() throws(PostgresError) {
+        var nextStatus = ContinuousClock.now + source.statusInterval
+        while !box.isClosing {
+            let hasRoom = box.bytesAhead < source.maximumBytesAhead
+            if hasRoom {
+                guard handle.receive() else { throw lost() }
+                try read()
+            }
+            let progress = box.progress(sent: sent)
+            if isAnswerDue || progress > told || ContinuousClock.now >= nextStatus {
+                try tell(progress)
+                nextStatus = ContinuousClock.now + source.statusInterval
+            }
+            guard let isMore = handle.flush() else { throw lost() }
+            // without room nothing is read, so that the server waits for the reader, too
+            let events = (box.bytesAhead < source.maximumBytesAhead ? POLLIN : 0) | (isMore ? POLLOUT : 0)
+            _ = try wait(for: events, until: nextStatus, isServing: true)
+        }
+        // a farewell, as far as the socket takes it
+        try tell(box.progress(sent: sent))
+        _ = handle.endCopy()
+        _ = handle.flush()
+    }
+
+    /// Takes what has come, up to the room that there is.
+    private func read() throws(PostgresError) {
+        while box.bytesAhead < source.maximumBytesAhead {
+            switch try handle.nextCopyPart({ part throws(PostgresError) in try take(part) }) {
+            case .part: continue
+            case .nothing: return
+            case .end:
+                guard let result = handle.nextResult(), result.outcome == .failure else { throw lost() }
+                throw result.error(statement: "START_REPLICATION", index: nil)
+            }
+        }
+    }
+
+    /// One message of the stream: "Streaming Replication Protocol" of PostgreSQL's manual.
+    private func take(_ part: UnsafeRawBufferPointer) throws(PostgresError) {
+        var decoder = ReplicationDecoder(UnsafeRawBufferPointer(rebasing: part.dropFirst()))
+        switch part.first {
+        case UInt8(ascii: "w"):
+            let (position, end) = (try decoder.position(), try decoder.position())
+            // when it was sent
+            _ = try decoder.integer(Int64.self)
+            let message = try ReplicationDecoder.message(UnsafeRawBufferPointer(rebasing: part.dropFirst(25)))
+            box.put(.init(position: position, message: message), bytes: part.count)
+            sent = max(sent, end)
+        case UInt8(ascii: "k"):
+            sent = max(sent, try decoder.position())
+            _ = try decoder.integer(Int64.self)
+            if try decoder.integer(UInt8.self) == 1 { isAnswerDue = true }
+        default:
+            throw PostgresError(.decoding, "the server sent what is no message of a replication stream")
+        }
+    }
+
+    private func tell(_ progress: LogPosition) throws(PostgresError) {
+        var bytes: [UInt8] = [UInt8(ascii: "r")]
+        func add<Value: FixedWidthInteger>(_ value: Value) {
+            withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
+        }
+        // written, flushed, applied: what is not kept elsewhere may be lost at any moment
+        for _ in 0..<3 { add(progress.bytes) }
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        add(TimestampEpoch.wire(fromUnix: Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000))
+        add(UInt8(0))
+        guard handle.putCopyPart(bytes) else { throw lost() }
+        (told, isAnswerDue) = (progress, false)
+    }
+
+    /// Waits for the socket, a signal or the deadline; whether the socket is ready.
+    private func wait(
+        for events: Int32,
+        until deadline: ContinuousClock.Instant,
+        isServing: Bool = false
+    ) throws(PostgresError) -> Bool {
+        let (isReady, isSignalled) = handle.wait(for: events, or: box.wakeUp, until: deadline)
+        if isSignalled { box.wakeUp.clear() }
+        if box.isClosing, !isServing { throw PostgresError(.unavailable, "closed while connecting") }
+        return isReady
+    }
+
+    private func lost() -> PostgresError { PostgresError(.connectionLost, handle.message) }
+}

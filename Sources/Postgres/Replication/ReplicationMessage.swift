@@ -1,0 +1,46 @@
+/// What the output plug-in `pgoutput` tells of one place in the log: "Logical Replication Message Formats" of
+/// PostgreSQL's manual, version 1 of its protocol. Transactions come whole, in the order of their commits.
+public enum ReplicationMessage: Sendable, Hashable {
+    /// A transaction whose changes follow. `commit` is where its commit stands.
+    case begin(commit: LogPosition)
+    /// The transaction has ended; `end` is where the log goes on behind it.
+    case commit(end: LogPosition)
+    /// How a table looks whose changes follow; told before the first of them, and again when it has changed.
+    case relation(ReplicationRelation)
+    /// A row was inserted or updated, and is so from now on. `old` is what identified it before, where that has changed
+    /// (or all of the old row, with REPLICA IDENTITY FULL).
+    case row(table: UInt32, old: ReplicationTuple?, new: ReplicationTuple)
+    /// A row was deleted: what identified it; nulls elsewhere unless the table has REPLICA IDENTITY FULL.
+    case deletion(table: UInt32, old: ReplicationTuple)
+    /// Tables were emptied.
+    case truncation(tables: [UInt32])
+    /// Nothing that changes rows: an origin, a type's name, a message of `pg_logical_emit_message`.
+    case other
+}
+
+/// A table as the log tells of it.
+public struct ReplicationRelation: Sendable, Hashable {
+    public struct Column: Sendable, Hashable {
+        public let name: String
+        /// The type's number; those of built-in types are the same on all servers.
+        public let type: UInt32
+        /// Whether the column is one of those that identify a row.
+        public let isKey: Bool
+    }
+
+    public let id: UInt32
+    public let schema: String
+    public let name: String
+    public let columns: [Column]
+}
+
+/// A row's values in the order of its table's columns.
+public typealias ReplicationTuple = [ReplicationValue]
+
+/// A value as its type's output function writes it.
+public enum ReplicationValue: Sendable, Hashable {
+    case null
+    /// A large value that was not changed, and so is not told.
+    case unchanged
+    case text([UInt8])
+}
