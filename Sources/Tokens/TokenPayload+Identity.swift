@@ -3,9 +3,7 @@ import JSONText
 import SyncModel
 
 extension TokenPayload {
-    /// Bytes of what an issuer calls a user or an organization.
-    static let maximumNameBytes = 255
-    private static let nameForm = "a text of 1 to \(maximumNameBytes) bytes without control characters"
+    private static let nameForm = "a text of 1 to \(ExternalName.maximumBytes) bytes without control characters"
     private static let uuidForm = "a UUID such as 0192f0c1-2345-7abc-8def-0123456789ab"
     private static let keysForm =
         "an object, or a list of texts, with at most \(IdentityPlaces.maximumNames) names, each "
@@ -51,7 +49,7 @@ extension TokenPayload {
         var seen: Set<ExactText> = []
         var found: [ExactText] = []
         for name in names {
-            guard let name, Self.isName(name) else { throw malformedKeys(place) }
+            guard let name, ExternalName.isValid(name) else { throw malformedKeys(place) }
             let text = ExactText(name)
             if seen.insert(text).inserted { found.append(text) }
         }
@@ -59,7 +57,7 @@ extension TokenPayload {
     }
 
     private func name(_ value: JSONValue, _ place: ClaimPlace) throws(TokenError) -> ExactText {
-        guard let name = value.string, Self.isName(name) else {
+        guard let name = value.string, ExternalName.isValid(name) else {
             throw .malformedClaim(place.description, mustBe: Self.nameForm)
         }
         return ExactText(name)
@@ -67,11 +65,5 @@ extension TokenPayload {
 
     private func malformedKeys(_ place: ClaimPlace) -> TokenError {
         .malformedClaim(place.description, mustBe: Self.keysForm + Self.nameForm)
-    }
-
-    /// Whether a text can be remembered and shown. It is opaque otherwise: neither trimmed nor brought into a form.
-    private static func isName(_ text: String) -> Bool {
-        (1...maximumNameBytes).contains(text.utf8.count)
-            && text.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) }
     }
 }

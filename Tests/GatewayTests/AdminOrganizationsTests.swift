@@ -20,7 +20,7 @@ import Testing
         let made = try await scene.operate(.PUT, path, #"{"name":"Fjord ASA","settings":{"on_conflict":"continue"}}"#)
         #expect(made.status == 201)
         let organization = try #require(made.json)
-        #expect(organization.names == ["id", "name", "status", "settings", "created_at", "updated_at"])
+        #expect(organization.names == ["id", "name", "status", "settings", "external_ids", "created_at", "updated_at"])
         #expect(organization["id"]?.string == id.lowercased)
         #expect(organization["name"]?.string == "Fjord ASA")
         #expect(organization["status"]?.string == "active")
@@ -137,8 +137,9 @@ import Testing
         let scene = try await Scene()
         let paths = [
             "/admin/organizations", scene.admin, scene.admin + "/users/\(scene.ada.user.lowercased)",
-            scene.admin + "/entity-types/task", scene.admin + "/upstream",
+            scene.admin + "/entity-types/task", scene.admin + "/upstream", scene.admin + "/users",
         ]
+        let lists = ["/admin/organizations", scene.admin + "/users"]
         let wrong = [
             nil, "Bearer", "Basic " + LiveGateway.operatorToken, LiveGateway.operatorToken, "Bearer x",
             "Bearer \(LiveGateway.operatorToken)x", "Bearer \(LiveGateway.operatorToken.dropLast())",
@@ -146,13 +147,13 @@ import Testing
         ]
         try await scene.whileNothingChanges {
             for path in paths {
-                for method: HTTPMethod in path == "/admin/organizations" ? [.GET] : [.GET, .PUT, .DELETE] {
+                for method: HTTPMethod in lists.contains(path) ? [.GET, .POST] : [.GET, .PUT, .DELETE] {
                     for value in wrong {
                         let reply = try await send(
                             method,
                             scene.gateway.operations + path,
                             headers: value.map { [("Authorization", $0)] } ?? [],
-                            body: method == .PUT ? Array("{}".utf8) : nil
+                            body: [.PUT, .POST].contains(method) ? Array("{}".utf8) : nil
                         )
                         // a path has not every method
                         if reply.status == 405 { continue }

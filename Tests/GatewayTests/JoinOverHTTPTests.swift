@@ -37,7 +37,10 @@ import Testing
 
         let asked = try await join(scene, ada.user, into: bob.user)
         #expect(asked.status == 202)
-        #expect(asked.json?.names == ["user", "into", "state", "started_at", "finished_at"])
+        #expect(
+            asked.json?.names
+                == ["user", "into", "state", "started_at", "finished_at", "user_subjects", "into_subjects"]
+        )
         #expect(asked.json?["state"]?.string == "closing" && asked.json?["finished_at"]?.isNull == true)
         for phone in [ada, bob] {
             let reply = try await phone.push([phone.create()])

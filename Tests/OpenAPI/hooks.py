@@ -78,6 +78,8 @@ REASONS = [
     ("discardMutation", "validation_failed", "member_required", ""),
     ("putDevice", "validation_failed", "device_limit", ""),
     # a schema cannot compare a member with the path
+    # who is known to join into whom
+    ("joinUser", "validation_failed", "join_unknown_user", "the organization has no such user"),
     ("joinUser", "validation_failed", "join_same_user", ""),
     # a number is known together with its device and type alone
     ("lookUpMappings", "invalid_request", "member_required", "a number is an id of one device"),
@@ -86,6 +88,14 @@ REASONS = [
     # a schema counts characters
     ("putEntityType", "validation_failed", "member_range", "a relation is a member"),
     ("putUpstream", "validation_failed", "member_required", "base_url is required: the organization has no"),
+    ("putOrganization", "validation_failed", "member_range", "external_id must be a text"),
+    ("putOrganization", "validation_failed", "member_range", "issuer must be a text"),
+    ("letUserIn", "validation_failed", "member_range", "subject must be a text"),
+    ("letUserIn", "validation_failed", "member_range", "issuer must be a text"),
+    ("listUsers", "invalid_request", "parameter_invalid", "the query parameter 'subject' must be a text"),
+    ("listUsers", "invalid_request", "parameter_invalid", "the query parameter 'issuer' must be a text"),
+    # nor one parameter with another
+    ("listUsers", "invalid_request", "parameter_invalid", "the query parameter 'issuer' means something beside"),
     # a schema cannot compare names of headers without their spelling
     ("putUpstream", "validation_failed", "member_duplicate", "a header's name does not depend on case"),
     ("putUpstream", "validation_failed", "header_not_allowed", ""),

@@ -37,7 +37,8 @@ import Testing
         OrganizationKeys.statements + MasterKeyCheck.statements, KeyRotation.statements, KeyRotation.rowStatements,
         SealStatements.all, JoinStatements.all, EntityWalk.statements,
         SealedTable.statements, Administration.statements, Administration.typeStatements,
-        Administration.readerStatements, Administration.upstreamStatements, Administration.restoreStatements,
+        Administration.readerStatements, Administration.externalIDStatements, Administration.userStatements,
+        Administration.upstreamStatements, Administration.restoreStatements,
         Administration.extentStatements.map(\.1), Administration.purgeStatements, Administration.lastStatements,
         [
             Administration.closeStatement, CommitterConnection.limitStatement, FeedNews.statement, FeedReader.statement,
@@ -71,8 +72,8 @@ import Testing
             let named = try Regex(#"\b(?:\#((makers + types).joined(separator: "|")))\(\s*"(\w+)""#)
             names.formUnion(text.matches(of: named).compactMap { $0.output[1].substring.map(String.init) })
         }
-        // LISTEN and BEGIN cannot be prepared by PREPARE
-        let unprepared: Set = ["hints_listen", "backlog_begin"]
+        // LISTEN, BEGIN and LOCK cannot be prepared by PREPARE
+        let unprepared: Set = ["hints_listen", "backlog_begin", "external_ids_lock"]
         #expect(names.subtracting(Self.statements.map(\.name)) == unprepared)
     }
 

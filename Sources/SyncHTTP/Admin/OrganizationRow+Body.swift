@@ -10,7 +10,15 @@ extension OrganizationRow: AnswerBody {
         writer.member("status", status.rawValue)
         writer.name("settings")
         settings.write(to: &writer)
+        writer.member("external_ids", externalIDs)
         writer.member("created_at", createdAt.rfc3339)
         writer.member("updated_at", updatedAt.rfc3339)
+    }
+}
+
+extension ExternalID: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("issuer", issuer.string)
+        writer.member("external_id", id.string)
     }
 }

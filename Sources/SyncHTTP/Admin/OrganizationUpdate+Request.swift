@@ -9,7 +9,10 @@ extension OrganizationUpdate {
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
     package init(body: [UInt8]) throws(Problem) {
         var update = OrganizationUpdate()
-        try RequestReport.read(body, of: "an organization: name, status, settings") { report, member, value in
+        try RequestReport.read(body, of: "an organization: name, status, settings, external_ids") {
+            report,
+            member,
+            value in
             switch member {
             case "name":
                 let text = value.string.flatMap { text in
@@ -26,6 +29,7 @@ extension OrganizationUpdate {
             case "settings":
                 report.problems += OrganizationSettings.problems(in: value, pointer: "/settings")
                 update.settings = Array(value.raw)
+            case "external_ids": update.externalIDs = report.externalIDs(value)
             default: return false
             }
             return true

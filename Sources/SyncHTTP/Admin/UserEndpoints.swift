@@ -1,11 +1,48 @@
+import Foundation
 import HTTPTypes
+import JSONText
 import SyncMaintenance
 import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/users/{user}`, for organizations whose users an operator provisions.
+/// `/admin/organizations/{id}/users` and `/admin/organizations/{id}/users/{user}`.
 struct UserEndpoints: Sendable {
     let store: Store
+    let bodies: BodyReader
+
+    /// A page of users, or the one whom an issuer calls so.
+    func list(_ exchange: Exchange) async throws -> Answer {
+        let query = try Query(of: exchange, allowing: ["issuer", "subject", "limit", "cursor"])
+        let limit = try query.limit(default: 100)
+        let first = try query.text("cursor").map { text throws(Problem) in
+            guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is not one of ours") }
+            return id
+        }
+        let organization = try exchange.uuid(at: 0)
+        if let subject = try Self.subject(query) {
+            guard try await store.administration.organization(organization) != nil else { throw Refusal.notFound }
+            let user = try await store.administration.user(subject, in: organization)
+            return Self.page(user.map { [$0] } ?? [], next: nil)
+        }
+        guard let page = try await store.administration.users(of: organization, limit: limit, from: first) else {
+            throw Refusal.notFound
+        }
+        return Self.page(page.users, next: page.next)
+    }
+
+    func read(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
+        return try .found(await store.administration.user(user, in: organization))
+    }
+
+    /// Lets in whom an issuer calls so, be it before the issuer's first token for them.
+    func letIn(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let organization = try exchange.uuid(at: 0)
+        let subject = try await bodies.withBody(of: exchange) { try Self.subject(in: $0) }
+        return try .written(await store.administration.putUser(subject, in: organization))
+    }
 
     func add(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
@@ -21,5 +58,35 @@ struct UserEndpoints: Sendable {
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard try await store.administration.deleteUser(user, in: organization) else { throw Refusal.notFound }
         return Answer(.noContent)
+    }
+
+    private static func page(_ users: [UserRow], next: UUID?) -> Answer {
+        Answer(.ok) { writer in
+            writer.member("users", users)
+            writer.member("next", next)
+        }
+    }
+
+    /// `subject`, of the issuer without a name where there is no `issuer`; nil without `subject`.
+    private static func subject(_ query: Query) throws(Problem) -> Subject? {
+        let issuer = try query.text("issuer")
+        guard let subject = try query.text("subject") else {
+            guard issuer == nil else { throw Query.invalid("issuer", "means something beside 'subject' only") }
+            return nil
+        }
+        guard ExternalName.isValid(subject) else {
+            let bounds = "1 to \(ExternalName.maximumBytes) bytes without control characters"
+            throw Query.invalid("subject", "must be a text of \(bounds)")
+        }
+        guard ExternalName.isValidIssuer(issuer ?? "") else {
+            let bounds = "up to \(ExternalName.maximumIssuerBytes) bytes without control characters"
+            throw Query.invalid("issuer", "must be a text of \(bounds)")
+        }
+        return Subject(issuer: ExactText(issuer ?? ""), text: ExactText(subject))
+    }
+
+    private static func subject(in body: [UInt8]) throws(Problem) -> Subject {
+        let (issuer, text) = try RequestReport.name(in: body, called: "subject", "a user")
+        return Subject(issuer: issuer, text: text)
     }
 }

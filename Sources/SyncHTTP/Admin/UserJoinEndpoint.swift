@@ -3,10 +3,12 @@ import HTTPTypes
 import JSONText
 import SyncMaintenance
 import SyncModel
+import SyncStore
 
 /// `POST /admin/organizations/{id}/users/{user}/join`.
 struct UserJoinEndpoint: Sendable {
     let joining: UserJoining
+    let administration: Administration
     let bodies: BodyReader
     /// How long a request waits for the users' lanes to come to rest.
     let patience: Duration
@@ -20,7 +22,8 @@ struct UserJoinEndpoint: Sendable {
             try await joining.join(user, into: target, in: organization, patience: patience)
         }
         guard let join else { throw Refusal.notFound }
-        return Answer(join.state == .closing ? .accepted : .ok, join)
+        let subjects = try await administration.subjects(of: [user, target], in: organization)
+        return Answer(join.state == .closing ? .accepted : .ok, ShownJoin(join: join, subjects: subjects))
     }
 
     private static func target(in body: [UInt8]) throws(Problem) -> UUID {
@@ -36,5 +39,17 @@ struct UserJoinEndpoint: Sendable {
             throw Problem(.validationFailed, pointer: "/into", rule: Rule.required, detail)
         }
         return target
+    }
+}
+
+/// A join, and what issuers call its users.
+private struct ShownJoin: AnswerBody {
+    let join: UserJoinRow
+    let subjects: [UUID: [Subject]]
+
+    func writeMembers(to writer: inout JSONWriter) {
+        join.writeMembers(to: &writer)
+        writer.member("user_subjects", subjects[join.user] ?? [])
+        writer.member("into_subjects", subjects[join.target] ?? [])
     }
 }

@@ -32,19 +32,37 @@ extension Authenticator {
         }
     }
 
-    /// The user that a token is for.
+    /// Who a token is for.
+    enum Bearer {
+        case user(UUID)
+        /// One who comes for the first time: the request that needs the user gives them an id.
+        case newcomer(Subject)
+    }
+
+    /// Who a token is for; changes nothing.
     ///
     /// - Throws: `user_unknown` for an id that was made here for a subject: it belongs to whoever comes under that, and
     ///   not to another issuer that says it. What ``Identities/user(_:in:)`` throws.
-    func user(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> UUID {
+    func bearer(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> Bearer {
         switch claims.user {
         case .id(let user):
             guard try await !identities.isMade(LaneKey(organization: organization.id, user: user)) else {
                 throw Problem.unknownUser
             }
-            return user
+            return .user(user)
         case .subject(let text):
-            return try await identities.user(Subject(issuer: claims.namespace, text: text), in: organization)
+            let subject = Subject(issuer: claims.namespace, text: text)
+            return try await identities.user(subject, in: organization).map(Bearer.user) ?? .newcomer(subject)
+        }
+    }
+
+    /// The user that a token is for, who is given an id if they come for the first time.
+    ///
+    /// - Throws: what ``bearer(of:in:)`` and ``Identities/make(_:in:)`` throw.
+    func user(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> UUID {
+        switch try await bearer(of: claims, in: organization) {
+        case .user(let user): return user
+        case .newcomer(let subject): return try await identities.make(subject, in: organization)
         }
     }
 

@@ -72,10 +72,15 @@ package struct OperationsServer: Service {
         logger: Logger
     ) {
         let organizations = OrganizationEndpoints(store: store, bodies: bodies)
-        let users = UserEndpoints(store: store)
+        let users = UserEndpoints(store: store, bodies: bodies)
         var joining = store.joining
         joining.settling = configuration.joinSettling
-        let joins = UserJoinEndpoint(joining: joining, bodies: bodies, patience: configuration.joinPatience)
+        let joins = UserJoinEndpoint(
+            joining: joining,
+            administration: store.administration,
+            bodies: bodies,
+            patience: configuration.joinPatience
+        )
         let types = EntityTypeEndpoints(store: store, bodies: bodies)
         let rules = UpstreamRules(canSign: configuration.canSign, leaseSeconds: configuration.leaseSeconds)
         let upstreams = UpstreamEndpoints(store: store, bodies: bodies, rules: rules)
@@ -92,7 +97,10 @@ package struct OperationsServer: Service {
         routes.add(.get, organization, token.operators(only: organizations.read))
         routes.add(.put, organization, token.operators(only: organizations.write))
         routes.add(.delete, organization, token.operators(only: organizations.purge))
+        routes.add(.get, organization + "/users", token.operators(only: users.list))
+        routes.add(.post, organization + "/users", token.operators(only: users.letIn))
         let user = organization + "/users/{user}"
+        routes.add(.get, user, token.operators(only: users.read))
         routes.add(.put, user, token.operators(only: users.add))
         routes.add(.delete, user, token.operators(only: users.remove))
         routes.add(.post, user + "/join", token.operators(only: joins.join))

@@ -1,6 +1,7 @@
 import HTTPTypes
 import JSONText
 import Metrics
+import SyncMaintenance
 import SyncModel
 import SyncStore
 
@@ -22,7 +23,10 @@ struct BulkEndpoints: Sendable {
         let organization = try await organization(exchange)
         try await exchange.hold.enter()
         let page = try await OffEventLoop.run {
-            try await store.mutations.list(filter, organization: organization, of: user).json()
+            let page = try await store.mutations.list(filter, organization: organization, of: user)
+            let users = Set(page.mutations.map(\.user))
+            let subjects = try await store.administration.subjects(of: users, in: organization.id)
+            return OperatorMutationPage(page: page, subjects: subjects).json()
         }
         return Answer(.ok, json: page)
     }

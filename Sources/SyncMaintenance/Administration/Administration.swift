@@ -47,7 +47,7 @@ package struct Administration: Sendable {
 
     /// Creates or changes an organization.
     ///
-    /// - Throws: `not_found` while it is purged.
+    /// - Throws: `not_found` while it is purged; `external_id_taken` with pointers.
     package func put(
         _ id: UUID,
         _ update: OrganizationUpdate
@@ -61,17 +61,23 @@ package struct Administration: Sendable {
         )
         let feed = Parameters(of: id, Int64.random(in: 1...0xffff_ffff_ffff))
         do {
-            let results = try await pool.transaction { connection in
-                try await connection.run([
+            let written = try await pool.transaction { connection -> (isNew: Bool, value: OrganizationRow) in
+                let results = try await connection.run([
                     Query(Self.makeStatement, parameters), Query(Self.changeStatement, parameters),
-                    Query(Self.feedStatement, feed),
                 ])
+                let isNew = results[0].affected > 0
+                guard let row = try results[1].read(OrganizationRow.init).first else {
+                    throw Problem(.notFound, "the organization is being purged")
+                }
+                _ = try await connection.run(Query(Self.feedStatement, feed))
+                guard let names = update.externalIDs else { return (isNew, row) }
+                try await Self.write(names, of: id, at: now(), on: connection)
+                let named = try await connection.run(Query(Self.getStatement, Parameters(of: id)))
+                return (isNew, try named.read(OrganizationRow.init).first ?? row)
             }
             catalog.invalidate(id)
-            guard let organization = try results[1].read(OrganizationRow.init).first else {
-                throw Problem(.notFound, "the organization is being purged")
-            }
-            return (results[0].affected > 0, organization)
+            if update.externalIDs != nil { identities.invalidate() }
+            return written
         } catch {
             throw failure.problem(error, doing: "write an organization")
         }

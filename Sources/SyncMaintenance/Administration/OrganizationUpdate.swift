@@ -1,4 +1,5 @@
 package import SyncModel
+package import SyncStore
 
 /// Changes an organization, or describes a new one; nil keeps a value, or gives it its default.
 package struct OrganizationUpdate: Sendable {
@@ -8,6 +9,8 @@ package struct OrganizationUpdate: Sendable {
     package var status: OrganizationStatus?
     /// JSON text of the changed settings; null resets one to its default.
     package var settings: [UInt8]?
+    /// What issuers call it: all names, each once; at most ``Administration/maximumExternalIDs``.
+    package var externalIDs: [ExternalID]?
 
     package init(name: String? = nil, status: OrganizationStatus? = nil) {
         self.name = name

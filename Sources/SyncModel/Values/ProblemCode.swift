@@ -16,6 +16,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case sequenceGap = "sequence_gap"
     case statusTransitionMustBeValid = "status_transition_must_be_valid"
     case idSpaceIsImmutable = "id_space_is_immutable"
+    case externalIDTaken = "external_id_taken"
     case cursorExpired = "cursor_expired"
     case payloadTooLarge = "payload_too_large"
     case rateLimited = "rate_limited"
@@ -45,8 +46,8 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .methodNotAllowed: 405
         case .notAcceptable: 406
         case .requestTimeout: 408
-        case .sequenceGap, .statusTransitionMustBeValid, .idSpaceIsImmutable, .idAlreadyUsed, .sequenceAlreadyUsed,
-            .conflict, .discarded:
+        case .sequenceGap, .statusTransitionMustBeValid, .idSpaceIsImmutable, .externalIDTaken, .idAlreadyUsed,
+            .sequenceAlreadyUsed, .conflict, .discarded:
             409
         case .cursorExpired: 410
         case .payloadTooLarge: 413
@@ -78,6 +79,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .sequenceGap: "Earlier mutations of this device are missing"
         case .statusTransitionMustBeValid: "The mutation's status does not allow this"
         case .idSpaceIsImmutable: "The id space of this entity type is fixed"
+        case .externalIDTaken: "The external id is another organization's"
         case .cursorExpired: "The cursor has expired"
         case .payloadTooLarge: "The request is too large"
         case .rateLimited: "Too many requests"

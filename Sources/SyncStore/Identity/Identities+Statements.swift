@@ -34,7 +34,7 @@ extension Identities {
         """
         INSERT INTO user_subjects AS s (organization_id, issuer, subject, user_id, created_at)
         SELECT $1::uuid, $2::text, $3::text, $4::uuid, $5::timestamptz
-        WHERE (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
+        WHERE (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) <> 'purging'
         ON CONFLICT (organization_id, issuer, subject) DO NOTHING
         """
     )

@@ -93,11 +93,10 @@ package final class Identities: Sendable {
 
     // MARK: - Users
 
-    /// The user that a subject is. One that is seen for the first time is given an id, except where an operator lets
-    /// users in.
+    /// The user that a subject is; nil for one that is yet to be given an id.
     ///
-    /// - Throws: `user_unknown` in such an organization; `organization_unknown` where it was purged a moment ago.
-    package func user(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID {
+    /// - Throws: `user_unknown` for such a one in an organization where an operator lets users in.
+    package func user(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID? {
         if let user = userAtHand(subject, in: organization.id) { return user }
         let isExplicit = organization.settings.provisioning == .explicit
         let key = Key(organization: organization.id, subject: subject)
@@ -105,30 +104,39 @@ package final class Identities: Sendable {
         if isExplicit, let readAt = state.withLock({ $0.strangers.find(key) }), Self.isFresh(readAt, at: moment) {
             throw Self.strangerProblem
         }
-        let what: StaticString = "look up a user's subject"
-        var rows = try await run([Self.find(subject, in: organization.id)], what)[0]
-        let isKnown = rows.count > 0
-        if !isKnown {
-            guard !isExplicit else {
-                unknown.increment()
-                keep(since: generation) { $0.strangers.insert(moment, for: key) }
-                throw Self.strangerProblem
-            }
-            rows = try await run(Self.make(subject, ids.make(), in: organization.id, at: moment), what)[1]
-            guard rows.count > 0 else {
-                throw Problem(.organizationUnknown, "The organization of this token is not known here.")
-            }
+        let rows = try await run([Self.find(subject, in: organization.id)], "look up a user's subject")[0]
+        guard rows.count > 0 else {
+            guard isExplicit else { return nil }
+            unknown.increment()
+            keep(since: generation) { $0.strangers.insert(moment, for: key) }
+            throw Self.strangerProblem
+        }
+        let user = try read(rows, "look up a user's subject")
+        found.increment()
+        keep(since: generation) { $0.users.insert(user, for: key) }
+        return user
+    }
+
+    /// Gives a subject an id, or finds the one that it was given a moment ago.
+    ///
+    /// - Throws: `organization_unknown` where the organization was purged a moment ago.
+    package func make(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID {
+        let generation = generation
+        let what: StaticString = "give a user an id"
+        let rows = try await run(Self.make(subject, ids.make(), in: organization.id, at: now()), what)[1]
+        guard rows.count > 0 else {
+            throw Problem(.organizationUnknown, "The organization of this token is not known here.")
         }
         let user = try read(rows, what)
-        (isKnown ? found : made).increment()
-        if !isKnown {
-            // never the text
-            let metadata: Logger.Metadata = [
-                "organization": "\(organization.id.lowercased)", "user": "\(user.lowercased)",
-            ]
-            failure.logger.debug("User mapped", metadata: metadata)
+        made.increment()
+        // never the text
+        let metadata: Logger.Metadata = [
+            "organization": "\(organization.id.lowercased)", "user": "\(user.lowercased)",
+        ]
+        failure.logger.debug("User mapped", metadata: metadata)
+        keep(since: generation) {
+            $0.users.insert(user, for: Key(organization: organization.id, subject: subject))
         }
-        keep(since: generation) { $0.users.insert(user, for: key) }
         return user
     }
 

@@ -3,6 +3,7 @@ import GatewaySupport
 import JSONText
 import NIOHTTP1
 import Postgres
+import SyncHTTP
 import SyncModel
 import SyncStore
 import TestSupport
@@ -38,7 +39,7 @@ struct TwoProviders: Sendable {
         configure(&north, &south)
         var tokens = TokenConfiguration()
         tokens.otherIssuers = [north, south]
-        gateway = try await .start(tokens: tokens)
+        gateway = try await .start(tokens: tokens) { $0.joinPatience = .zero }
         for id in [tenants.north, tenants.south, tenants.shared] {
             try await gateway.makeOrganization(id, settings: settings)
         }
@@ -59,6 +60,16 @@ struct TwoProviders: Sendable {
     func get(_ path: String, _ token: String, organization: String? = nil) async throws -> Reply {
         let headers = organization.map { [("X-Sluice-Organization", $0)] } ?? []
         return try await send(.GET, gateway.address + path, token: token, headers: headers)
+    }
+
+    /// A call of the operator.
+    func operate(_ method: HTTPMethod, _ path: String, _ body: String? = nil) async throws -> Reply {
+        try await send(
+            method,
+            gateway.operations + path,
+            token: LiveGateway.operatorToken,
+            body: body.map { Array($0.utf8) }
+        )
     }
 
     /// Pushes one create and answers its id.

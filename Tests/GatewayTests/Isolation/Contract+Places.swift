@@ -1,11 +1,11 @@
 import JSONText
 
 extension Contract {
-    /// Parameters, members and headers in which an id can stand, or a text that holds some.
+    /// Parameters, members and headers in which an id can stand, or what an issuer calls somebody, or a text that holds some.
     static let namesOfIDs: Set<String> = [
         "id", "ids", "user", "user_id", "device_id", "local_id", "server_id", "idempotency_key", "client_ids",
         "dependency_ids", "into", "cursor", "since", "Last-Event-ID", "X-Sluice-Organization",
-        "endpoint", "payload",
+        "endpoint", "payload", "issuer", "subject", "external_id",
     ]
 
     /// Where ids can stand in the requests of a listener: `METHOD /path#parameter`, `METHOD /path#/body/pointer`.

@@ -25,7 +25,7 @@ struct OperatorGuess: Sendable {
     }
 
     /// One of each at least.
-    static let all = organizations + parts + settling
+    static let all = organizations + names + parts + settling
 
     private static let root = "/admin/organizations/{id}"
     private static let mutations: [Belongings.Kind] = [.mutation, .failed, .blocked, .conflict]
@@ -55,10 +55,41 @@ struct OperatorGuess: Sendable {
         OperatorGuess("DELETE \(root)#id", [.user]) { path, _ in path },
     ]
 
+    private static func name(_ issuer: String, _ member: String, _ name: String) -> String {
+        #"{"issuer":"\#(issuer)","\#(member)":"\#(name)"}"#
+    }
+
+    /// What issuers call organizations and users: names of a tenant's own stand in the place of ids.
+    private static let names = [
+        OperatorGuess(
+            "PUT \(root)#/external_ids/0/issuer",
+            [.user],
+            body: { #"{"external_ids":[\#(name($0, "external_id", "nobody"))]}"# }
+        ) { path, _ in path },
+        OperatorGuess(
+            "PUT \(root)#/external_ids/0/external_id",
+            [.user],
+            body: { #"{"external_ids":[\#(name("", "external_id", $0))]}"# }
+        ) { path, _ in path },
+        OperatorGuess("GET \(root)/users#id", [.user]) { path, _ in path + "/users" },
+        OperatorGuess("GET \(root)/users#cursor", [.user]) { "\($0)/users?cursor=\($1)" },
+        OperatorGuess("GET \(root)/users#issuer", [.user]) { "\($0)/users?subject=x&issuer=\($1)" },
+        OperatorGuess("GET \(root)/users#subject", [.user]) { "\($0)/users?subject=\($1)" },
+        OperatorGuess("POST \(root)/users#id", [.user], body: { _ in name("", "subject", "x") }) { path, _ in
+            path + "/users"
+        },
+        OperatorGuess("POST \(root)/users#/issuer", [.user], body: { name($0, "subject", "x") }) { path, _ in
+            path + "/users"
+        },
+        OperatorGuess("POST \(root)/users#/subject", [.user], body: { name("", "subject", $0) }) { path, _ in
+            path + "/users"
+        },
+    ]
+
     private static func join(_ target: String) -> String { #"{"into":"\#(target)"}"# }
 
     private static let parts =
-        ["PUT", "DELETE"].flatMap { method in
+        ["GET", "PUT", "DELETE"].flatMap { method in
             ["id", "user"].map { name in
                 OperatorGuess("\(method) \(root)/users/{user}#\(name)", [.user]) { "\($0)/users/\($1)" }
             }

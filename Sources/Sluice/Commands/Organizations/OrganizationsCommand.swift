@@ -3,12 +3,14 @@ import ArgumentParser
 struct OrganizationsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "organizations",
-        abstract: "Create, list, suspend, activate and purge organizations; say who reads their rows.",
+        abstract:
+            "Create, list, suspend, activate and purge organizations; say what issuers call them and who reads their rows.",
         discussion: """
             EXAMPLES
               sluice organizations create "Acme Ltd"
               sluice organizations list --json
               sluice organizations suspend 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab org_1
               sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab --yes
 
             They work on the database that SLUICE_DATABASE_URL names; gateways take a
@@ -16,7 +18,8 @@ struct OrganizationsCommand: AsyncParsableCommand {
             """,
         subcommands: [
             CreateOrganizationCommand.self, ListOrganizationsCommand.self, SuspendOrganizationCommand.self,
-            ActivateOrganizationCommand.self, PurgeOrganizationCommand.self, ReadersCommand.self,
+            ActivateOrganizationCommand.self, PurgeOrganizationCommand.self, ExternalIDsCommand.self,
+            ReadersCommand.self,
         ]
     )
 }

@@ -3,9 +3,11 @@ import ArgumentParser
 struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "users",
-        abstract: "Join two users of an organization into one.",
+        abstract: "List an organization's users, let them in, join two into one.",
         discussion: """
             EXAMPLES
+              sluice users list --organization 0192f0c1-0000-7abc-8def-0123456789ab
+              sluice users add 'auth0|6553da60' --organization 0192f0c1-0000-7abc-8def-0123456789ab
               sluice users join 0192f0c1-2345-7abc-8def-0123456789ab \\
                 --into 0192f0c1-2345-7abc-8def-ba9876543210 \\
                 --organization 0192f0c1-0000-7abc-8def-0123456789ab
@@ -13,6 +15,6 @@ struct UsersCommand: AsyncParsableCommand {
             They work on the database that SLUICE_DATABASE_URL names; gateways take a
             change over within 5 seconds.
             """,
-        subcommands: [JoinUsersCommand.self]
+        subcommands: [ListUsersCommand.self, AddUserCommand.self, JoinUsersCommand.self]
     )
 }

@@ -1,0 +1,67 @@
+import ArgumentParser
+import Foundation
+import JSONText
+import SyncHTTP
+import SyncMaintenance
+import SyncModel
+import SyncStore
+
+struct ListUsersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List an organization's users by id, with what identity providers call them.",
+        discussion: """
+            EXAMPLES
+              sluice users list --organization 0192f0c1-0000-7abc-8def-0123456789ab
+              sluice users list --organization 0192f0c1-0000-7abc-8def-0123456789ab \\
+                --subject 'auth0|6553da60a54af58e29493993' --json
+            """
+    )
+
+    @Option(help: ArgumentHelp("The UUID of their organization.", valueName: "uuid"), transform: uuidArgument)
+    var organization: UUID
+
+    @Option(help: "Only the user whom the issuer calls so.", transform: externalName)
+    var subject: ExactText?
+
+    @OptionGroup var issuer: IssuerOption
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        var wanted: Subject?
+        if let subject { wanted = Subject(issuer: try await issuer.resolve(options.options), text: subject) }
+        let (organization, json, subject) = (organization, options.json, wanted)
+        let count = try await options.run { administration throws(Problem) -> Int? in
+            if let subject {
+                guard try await administration.organization(organization) != nil else { return nil }
+                guard let user = try await administration.user(subject, in: organization) else { return 0 }
+                Self.say(user, json)
+                return 1
+            }
+            var (count, next) = (0, UUID?.none)
+            repeat {
+                guard let page = try await administration.users(of: organization, limit: 500, from: next) else {
+                    return nil
+                }
+                for user in page.users { Self.say(user, json) }
+                count += page.users.count
+                next = page.next
+            } while next != nil
+            return count
+        }
+        guard let count else { throw AdministrationOptions.unknown(organization) }
+        if count == 0, !options.json { Terminal.complain("there is no such user") }
+    }
+
+    private static func say(_ user: UserRow, _ json: Bool) {
+        if json { return Terminal.say(String(decoding: user.json(), as: UTF8.self)) }
+        let state =
+            user.into.map { "joined into \($0.lowercased)" } ?? (user.registeredAt == nil ? "not registered" : "")
+        let names = user.names.map { name in
+            let issuer = name.subject.issuer.string
+            return ShownText.of(name.subject.text.string) + (issuer.isEmpty ? "" : " of " + ShownText.of(issuer))
+        }
+        let parts = [user.id.lowercased, user.lastSeenAt?.rfc3339 ?? "never seen", state] + names
+        Terminal.say(parts.filter { !$0.isEmpty }.joined(separator: "  "))
+    }
+}

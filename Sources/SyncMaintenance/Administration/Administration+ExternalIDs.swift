@@ -1,0 +1,130 @@
+package import Foundation
+import JSONText
+import Postgres
+package import SyncModel
+package import SyncStore
+
+/// The names that issuers have for organizations.
+extension Administration {
+    /// Names that one organization may have.
+    package static let maximumExternalIDs = 100
+
+    /// Changes the names of an organization, as nobody else changes any meanwhile.
+    ///
+    /// - Parameter change: the names of before; answers those of after.
+    /// - Returns: the organization; nil when there is none.
+    /// - Throws: `external_id_taken` with a pointer into the names of after; what `change` throws.
+    package func changeExternalIDs(
+        of id: UUID,
+        _ change: @Sendable ([ExternalID]) throws(Problem) -> [ExternalID]
+    ) async throws(Problem) -> OrganizationRow? {
+        do {
+            let organization = try await pool.transaction { connection -> OrganizationRow? in
+                let get = Query(Self.getStatement, Parameters(of: id))
+                let found = try await connection.run([Query(Self.holdStatement, Parameters(of: id)), get])
+                guard found[0].count > 0, let row = try found[1].read(OrganizationRow.init).first else { return nil }
+                try await Self.write(change(row.externalIDs), of: id, at: now(), on: connection)
+                return try await connection.run(get).read(OrganizationRow.init).first
+            }
+            identities.invalidate()
+            return organization
+        } catch {
+            throw failure.problem(error, doing: "write an organization's names")
+        }
+    }
+
+    /// Gives an organization, whose row the connection holds, these names and no others.
+    ///
+    /// - Throws: `external_id_taken`, `validation_failed`.
+    static func write(
+        _ names: [ExternalID],
+        of organization: UUID,
+        at moment: Timestamp,
+        on connection: Connection
+    ) async throws {
+        guard names.count <= maximumExternalIDs else { throw tooManyExternalIDs }
+        let key = Parameters(of: organization, names.map(\.issuer.string), names.map(\.id.string))
+        var made = key
+        made.add(timestamp: moment.microseconds)
+        let results = try await connection.run([
+            Query(lockExternalIDsStatement), Query(dropExternalIDsStatement, key), Query(addExternalIDsStatement, made),
+            Query(takenExternalIDsStatement, key),
+        ])
+        let taken = try results[3].read { row in
+            (
+                name: ExternalID(
+                    issuer: ExactText(try row.string("issuer")),
+                    id: ExactText(try row.string("external_id"))
+                ),
+                organization: try row.uuid("organization_id")
+            )
+        }
+        let owners = Dictionary(taken.map { ($0.name, $0.organization) }) { first, _ in first }
+        let details = names.enumerated().compactMap { index, name in
+            owners[name].map { owner in
+                ProblemDetail(
+                    pointer: "/external_ids/\(index)",
+                    rule: "external_id_taken",
+                    detail: "it is a name of organization \(owner.lowercased)"
+                )
+            }
+        }
+        if let first = details.first { throw Problem(.externalIDTaken, first.detail, errors: details) }
+    }
+
+    package static var tooManyExternalIDs: Problem {
+        let detail = "an organization may have \(maximumExternalIDs) external ids"
+        return Problem(.validationFailed, pointer: "/external_ids", rule: Rule.range, detail)
+    }
+
+    // MARK: - Statements
+
+    static let holdStatement = Statement(
+        "organizations_hold",
+        "SELECT 1 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR NO KEY UPDATE"
+    )
+
+    /// Names are given one change after another, so that two that swap names do not wait for each other. Whoever reads
+    /// does not wait. The row of the organization comes before.
+    static let lockExternalIDsStatement = Statement(
+        "external_ids_lock",
+        "LOCK TABLE external_ids IN SHARE ROW EXCLUSIVE MODE"
+    )
+
+    static let dropExternalIDsStatement = Statement(
+        "external_ids_drop",
+        """
+        DELETE FROM external_ids x
+        WHERE x.organization_id = $1
+            AND (x.issuer, x.external_id) NOT IN (SELECT k.issuer, k.id FROM unnest($2::text[], $3::text[]) k (issuer, id))
+        """
+    )
+
+    static let addExternalIDsStatement = Statement(
+        "external_ids_add",
+        """
+        INSERT INTO external_ids AS x (organization_id, issuer, external_id, created_at)
+        SELECT $1, k.issuer, k.id, $4 FROM unnest($2::text[], $3::text[]) k (issuer, id)
+        ON CONFLICT (issuer, external_id) DO NOTHING
+        """
+    )
+
+    /// Those of the names that are others', and whose: the one look-up besides that of a token that is not by
+    /// organization.
+    static let takenExternalIDsStatement = Statement(
+        "external_ids_taken",
+        """
+        SELECT o.issuer, o.external_id, o.organization_id
+        FROM unnest($2::text[], $3::text[]) k (issuer, id)
+        CROSS JOIN LATERAL (
+            SELECT x.issuer::text AS issuer, x.external_id::text AS external_id, x.organization_id FROM external_ids x
+            WHERE x.issuer = k.issuer AND x.external_id = k.id AND x.organization_id <> $1
+            OFFSET 0
+        ) o
+        """
+    )
+
+    static let externalIDStatements = [
+        holdStatement, dropExternalIDsStatement, addExternalIDsStatement, takenExternalIDsStatement,
+    ]
+}

@@ -1,0 +1,144 @@
+package import Foundation
+import Postgres
+package import SyncModel
+package import SyncStore
+
+/// Users, and what issuers call them.
+extension Administration {
+    /// A page of the users that an organization knows, by id: who has pushed, registered a device, come under a subject,
+    /// was let in or joined into another. Who comes under a UUID and has only read leaves nothing to be known by.
+    ///
+    /// - Parameters:
+    ///   - limit: 1 to 1,000.
+    ///   - first: where the page begins; nil for the first page.
+    /// - Returns: the users, and where the next page begins, if there is one; nil when there is no such organization.
+    package func users(
+        of organization: UUID,
+        limit: Int,
+        from first: UUID?
+    ) async throws(Problem) -> (users: [UserRow], next: UUID?)? {
+        guard try await self.organization(organization) != nil else { return nil }
+        let parameters = Parameters(of: organization, first ?? UUID.least, Int64(limit + 1))
+        let found = try await rows(Self.listUsersStatement, parameters, "list users", UserRow.init)
+        return (Array(found.prefix(limit)), found.count > limit ? found.last?.id : nil)
+    }
+
+    /// A user of an organization; nil when nothing is known of such a one.
+    package func user(_ user: UUID, in organization: UUID) async throws(Problem) -> UserRow? {
+        let parameters = Parameters(of: organization, user, Int64(1))
+        let found = try await rows(Self.listUsersStatement, parameters, "read a user", UserRow.init).first
+        return found?.id == user ? found : nil
+    }
+
+    /// The user that an issuer calls so; nil when there is none.
+    package func user(_ subject: Subject, in organization: UUID) async throws(Problem) -> UserRow? {
+        let id: UUID?
+        do {
+            let found = try await pool.run([Identities.find(subject, in: organization)])[0]
+            id = found.count > 0 ? try found.uuid(0, 0) : nil
+        } catch {
+            throw failure.problem(error, doing: "look up a user")
+        }
+        guard let id else { return nil }
+        return try await user(id, in: organization)
+    }
+
+    /// Lets the user in that an issuer calls so, before the issuer's first token for them or after it.
+    ///
+    /// - Returns: whether the user had not been in, and the user; nil when there is no such organization.
+    package func putUser(
+        _ subject: Subject,
+        in organization: UUID
+    ) async throws(Problem) -> (isNew: Bool, value: UserRow)? {
+        let moment = now()
+        let name = Parameters(of: organization, subject.issuer.string, subject.text.string, moment)
+        let isNew: Bool
+        do {
+            let making = Identities.make(subject, UUIDv8Generator().make(), in: organization, at: moment)
+            let results = try await pool.transaction { connection in
+                try await connection.run(making + [Query(Self.putSubjectStatement, name)])
+            }
+            catalog.invalidate(organization)
+            identities.invalidate()
+            guard results[1].count > 0 else { return nil }
+            isNew = results[2].affected > 0
+        } catch {
+            throw failure.problem(error, doing: "write a user")
+        }
+        guard let user = try await user(subject, in: organization) else { return nil }
+        return (isNew, user)
+    }
+
+    /// What issuers call users: of each of them that has come under a subject, by id.
+    package func subjects(of users: Set<UUID>, in organization: UUID) async throws(Problem) -> [UUID: [Subject]] {
+        guard !users.isEmpty else { return [:] }
+        let parameters = Parameters(of: organization, Array(users))
+        let found = try await rows(Self.subjectsStatement, parameters, "look up users' subjects") { row in
+            (
+                user: try row.uuid("user_id"),
+                subject: Subject(
+                    issuer: ExactText(try row.string("issuer")),
+                    text: ExactText(try row.string("subject"))
+                )
+            )
+        }
+        return Dictionary(grouping: found, by: \.user).mapValues { $0.map(\.subject) }
+    }
+
+    // MARK: - Statements
+
+    /// The first users from $2 on, of each table in which one may stand alone.
+    static let listUsersStatement = Statement(
+        "users_list",
+        """
+        SELECT \(UserRow.list)
+        FROM (
+            SELECT i.user_id
+            FROM (\(users(of: "users")) UNION \(users(of: "user_subjects")) UNION \(users(of: "user_joins"))) i
+            ORDER BY i.user_id LIMIT $3
+        ) k
+        LEFT JOIN LATERAL (
+            SELECT y.created_at FROM users y WHERE y.organization_id = $1 AND y.user_id = k.user_id OFFSET 0
+        ) u ON true
+        ORDER BY k.user_id
+        """
+    )
+
+    private static func users(of table: String) -> String {
+        """
+        (SELECT DISTINCT x.user_id FROM \(table) x WHERE x.organization_id = $1 AND x.user_id >= $2
+                ORDER BY x.user_id LIMIT $3)
+        """
+    }
+
+    /// A subject lets in the user that it is, or that this one was joined into.
+    static let putSubjectStatement = Statement(
+        "users_put_subject",
+        """
+        INSERT INTO users AS u (organization_id, user_id, created_at)
+        SELECT $1::uuid, coalesce(
+                (SELECT j.into_id FROM user_joins j
+                    WHERE j.organization_id = $1 AND j.user_id = s.user_id AND j.closed_until IS NULL),
+                s.user_id
+            ), $4
+        FROM user_subjects s WHERE s.organization_id = $1 AND s.issuer = $2 AND s.subject = $3
+        ON CONFLICT (organization_id, user_id) DO NOTHING
+        """
+    )
+
+    static let subjectsStatement = Statement(
+        "users_subjects",
+        """
+        SELECT k.user_id, s.issuer, s.subject
+        FROM unnest($2::uuid[]) k (user_id)
+        CROSS JOIN LATERAL (
+            SELECT x.issuer::text AS issuer, x.subject::text AS subject FROM user_subjects x
+            WHERE x.organization_id = $1 AND x.user_id = k.user_id
+            OFFSET 0
+        ) s
+        ORDER BY k.user_id, s.issuer, s.subject
+        """
+    )
+
+    static let userStatements = [listUsersStatement, putSubjectStatement, subjectsStatement]
+}

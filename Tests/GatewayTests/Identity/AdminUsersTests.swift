@@ -1,0 +1,269 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+import Tokens
+
+/// `/admin/organizations/{id}/users`, and subjects wherever `/admin` shows a user.
+@Suite(.timeLimit(.minutes(10))) struct AdminUsersTests {
+    private static let (north, south) = (TwoProviders.north, TwoProviders.south)
+
+    private static func path(_ organization: UUID) -> String { "/admin/organizations/\(organization.lowercased)/users" }
+
+    private static func users(_ reply: Reply) throws -> [JSONValue] {
+        #expect(reply.status == 200, "\(reply.text)")
+        #expect(reply.json?.names == ["users", "next"])
+        return try Array(#require(reply.json?["users"]?.elements))
+    }
+
+    private static func encoded(_ text: String) -> String {
+        text.utf8.map { byte in
+            let digits = String(byte, radix: 16, uppercase: true)
+            return "%" + (digits.count == 1 ? "0" + digits : digits)
+        }
+        .joined()
+    }
+
+    @Test func `a user is shown with what issuers call them, to the operator alone`() async throws {
+        let stage = try await TwoProviders()
+        let tenant = stage.tenants.shared
+        let path = Self.path(tenant)
+        #expect(try Self.users(await stage.operate(.GET, path)).isEmpty)
+        let ada = try stage.token(Self.north, #"auth0|ada"#, tenant)
+        let plain = UUID()
+        let bob = try stage.token(Self.south, plain.lowercased, tenant)
+        // a read is enough for a subject, and leaves nothing of who has an id of their own
+        for caller in [ada, bob] { #expect(try await stage.mutations(caller) == []) }
+        let read = try Self.users(await stage.operate(.GET, path))
+        #expect(read.count == 1)
+        #expect(read[0].names == ["id", "registered", "first_seen_at", "last_seen_at", "subjects", "into"])
+        #expect(read[0]["registered"]?.bool == false && read[0]["last_seen_at"]?.isNull == true)
+        #expect(read[0]["first_seen_at"]?.string == stage.gateway.clock.now.rfc3339)
+        let subjects =
+            #"[{"issuer":"https://north.example","subject":"auth0|ada","first_seen_at":"\#(stage.gateway.clock.now.rfc3339)"}]"#
+        #expect(read[0]["subjects"]?.text == subjects)
+        #expect(read[0]["into"]?.isNull == true)
+
+        try await stage.push(ada)
+        try await stage.push(bob)
+        let pushed = try Self.users(await stage.operate(.GET, path))
+        #expect(pushed.count == 2 && pushed.allSatisfy { $0["registered"]?.bool == true })
+        #expect(pushed.allSatisfy { $0["last_seen_at"]?.string == stage.gateway.clock.now.rfc3339 })
+        let own = try #require(pushed.first { $0["id"]?.string == plain.lowercased })
+        #expect(own["subjects"]?.text == "[]")
+        for user in pushed {
+            let one = try await stage.operate(.GET, path + "/" + (user["id"]?.string ?? "-"))
+            #expect(one.text == user.text)
+        }
+        // nothing of it in another organization
+        for other in [stage.tenants.north, stage.tenants.south] {
+            #expect(try Self.users(await stage.operate(.GET, Self.path(other))).isEmpty)
+            let reply = try await stage.operate(.GET, Self.path(other) + "/" + plain.lowercased)
+            expectProblem(reply, .notFound, errors: [])
+        }
+        expectProblem(try await stage.operate(.GET, Self.path(UUID())), .notFound, errors: [])
+        #expect(try await send(.GET, stage.gateway.operations + "/metrics").text.contains("auth0|ada") == false)
+    }
+
+    @Test func `a user is found by issuer and subject, byte by byte`() async throws {
+        let stage = try await TwoProviders()
+        let tenant = stage.tenants.shared
+        let path = Self.path(tenant)
+        let subjects = ["ada@example.org", "Ada@example.org", "a&b=c%20+#", "e\u{301}", "é"]
+        for subject in subjects {
+            _ = try await stage.mutations(try stage.token(Self.north, subject, tenant))
+            let query = "?issuer=\(Self.encoded(Self.north))&subject=\(Self.encoded(subject))"
+            let found = try Self.users(await stage.operate(.GET, path + query))
+            #expect(found.count == 1, "\(subject)")
+            #expect(found.first?.value(at: "/subjects/0/subject")?.string.map { ExactText($0) } == ExactText(subject))
+            for other in [Self.path(stage.tenants.north) + query, path + "?subject=\(Self.encoded(subject))"] {
+                #expect(try Self.users(await stage.operate(.GET, other)).isEmpty)
+            }
+        }
+        for query in [
+            "issuer=x", "subject=%01", "subject=\(String(repeating: "x", count: 256))", "limit=0", "cursor=x",
+        ] {
+            let reply = try await stage.operate(.GET, path + "?" + query)
+            expectProblem(reply, .invalidRequest, errors: [" parameter_invalid"])
+        }
+        expectProblem(try await stage.operate(.GET, path + "?name=x"), .invalidRequest, errors: [" parameter_unknown"])
+        let missing = try await stage.operate(.GET, Self.path(UUID()) + "?subject=x")
+        expectProblem(missing, .notFound, errors: [])
+    }
+
+    @Test func `the list is paged by id`() async throws {
+        let stage = try await TwoProviders()
+        let tenant = stage.tenants.shared
+        for index in 0..<7 {
+            let subject = index % 2 == 0 ? "user-\(index)" : UUID().lowercased
+            try await stage.push(try stage.token(Self.north, subject, tenant))
+        }
+        var ids: [String] = []
+        var sizes: [Int] = []
+        var cursor: String?
+        repeat {
+            let query = "?limit=3" + (cursor.map { "&cursor=" + $0 } ?? "")
+            let reply = try await stage.operate(.GET, Self.path(tenant) + query)
+            let users = try Self.users(reply)
+            ids += users.compactMap { $0["id"]?.string }
+            sizes.append(users.count)
+            cursor = reply.next
+        } while cursor != nil && sizes.count < 9
+        #expect(sizes == [3, 3, 1])
+        #expect(Set(ids).count == 7 && ids == ids.sorted())
+    }
+
+    @Test func `a subject is let in before its first token`() async throws {
+        let stage = try await TwoProviders(#"{"provisioning":"explicit"}"#)
+        let tenant = stage.tenants.shared
+        let path = Self.path(tenant)
+        let ada = try stage.token(Self.north, "auth0|ada", tenant)
+        expectProblem(try await stage.get("/v1/mutations", ada), .userUnknown, errors: [])
+        #expect(try Self.users(await stage.operate(.GET, path)).isEmpty, "who is refused leaves nothing")
+
+        let body = #"{"issuer":"\#(Self.north)","subject":"auth0|ada"}"#
+        let made = try await stage.operate(.POST, path, body)
+        #expect(made.status == 201, "\(made.text)")
+        #expect(made.json?["registered"]?.bool == true && made.json?["last_seen_at"]?.isNull == true)
+        #expect(made.json?.value(at: "/subjects/0/subject")?.string == "auth0|ada")
+        let id = try #require(made.json?["id"]?.string)
+        #expect(UUID(uuidString: id)?.isVersion8 == true)
+        let again = try await stage.operate(.POST, path, body)
+        #expect(again.status == 200 && again.text == made.text)
+        // at once, though a refusal is remembered
+        let pushed = try await stage.push(ada)
+        #expect(try await stage.mutations(ada) == [pushed])
+        // nobody else: the same subject elsewhere, or of another issuer
+        for token in [
+            try stage.token(Self.south, "auth0|ada", tenant),
+            try stage.token(Self.north, "auth0|ada", stage.tenants.north),
+            try stage.token(Self.north, "auth0|Ada", tenant), try stage.token(Self.north, id, tenant),
+        ] { expectProblem(try await stage.get("/v1/mutations", token), .userUnknown, errors: []) }
+        // shut out, and in again as the same user
+        #expect(try await stage.operate(.DELETE, path + "/" + id).status == 204)
+        expectProblem(try await stage.get("/v1/mutations", ada), .userUnknown, errors: [])
+        let back = try await stage.operate(.POST, path, body)
+        #expect(back.status == 201 && back.json?["id"]?.string == id)
+        #expect(try await stage.mutations(ada) == [pushed])
+    }
+
+    @Test func `who was joined into another is let in as the other`() async throws {
+        let stage = try await TwoProviders(#"{"provisioning":"explicit"}"#)
+        let tenant = stage.tenants.shared
+        let path = Self.path(tenant)
+        var ids: [String] = []
+        for subject in ["old", "new"] {
+            let reply = try await stage.operate(.POST, path, #"{"issuer":"\#(Self.north)","subject":"\#(subject)"}"#)
+            ids.append(try #require(reply.json?["id"]?.string))
+        }
+        try await stage.execute(
+            """
+            INSERT INTO user_joins (organization_id, user_id, into_id, started_at, feed_end)
+            VALUES ('\(tenant)', '\(ids[0])', '\(ids[1])', now(), 0);
+            DELETE FROM users WHERE organization_id = '\(tenant)'
+            """
+        )
+        stage.gateway.clock.advance(seconds: 6)
+        let reply = try await stage.operate(.POST, path, #"{"issuer":"\#(Self.north)","subject":"old"}"#)
+        #expect(reply.status == 201 && reply.json?["into"]?.string == ids[1], "\(reply.text)")
+        let into = try await stage.operate(.GET, path + "/" + ids[1])
+        #expect(into.json?["registered"]?.bool == true)
+        #expect(try await stage.mutations(stage.token(Self.north, "old", tenant)) == [])
+    }
+
+    @Test func `what is wrong with a subject is told and lets nobody in`() async throws {
+        let scene = try await Scene()
+        let long = String(repeating: "é", count: 128)
+        try await scene.whileNothingChanges {
+            for (body, errors) in [
+                ("{}", ["/issuer member_required"]), (#"{"issuer":"i"}"#, ["/subject member_required"]),
+                (#"{"issuer":"i","subject":""}"#, ["/subject member_range"]),
+                (#"{"issuer":"i","subject":7}"#, ["/subject member_range"]),
+                (#"{"issuer":"i","subject":"a\u0007"}"#, ["/subject member_range"]),
+                (#"{"issuer":"i","subject":"\#(long)"}"#, ["/subject member_range"]),
+                (#"{"issuer":null,"subject":"a"}"#, ["/issuer member_range"]),
+                (#"{"issuer":"i","subject":"a","id":"x"}"#, ["/id member_unknown"]),
+            ] {
+                let reply = try await scene.operate(.POST, scene.admin + "/users", body)
+                expectProblem(reply, .validationFailed, errors: errors)
+            }
+            let body = #"{"issuer":"i","subject":"a"}"#
+            for path in [Self.path(UUID()), "/admin/organizations/x/users"] {
+                expectProblem(try await scene.operate(.POST, path, body), .notFound, errors: [])
+            }
+        }
+    }
+
+    @Test func `mutations and joins are shown with what their users are called`() async throws {
+        let stage = try await TwoProviders()
+        let tenant = stage.tenants.shared
+        let callers = [
+            try stage.token(Self.north, "ada", tenant), try stage.token(Self.south, UUID().lowercased, tenant),
+        ]
+        for caller in callers {
+            try await stage.push(caller)
+            try await stage.push(caller)
+        }
+        let reply = try await stage.operate(.GET, "/admin/organizations/\(tenant.lowercased)/mutations")
+        #expect(reply.json?.names == ["mutations", "users", "next"])
+        let users = try #require(reply.json?["users"]?.elements.map(Array.init))
+        let mutations = try #require(reply.json?["mutations"]?.elements.map(Array.init))
+        #expect(mutations.count == 4 && users.count == 2)
+        #expect(Set(users.compactMap { $0["id"]?.string }) == Set(mutations.compactMap { $0["user_id"]?.string }))
+        let ada = try #require(users.first { $0["subjects"]?.text != "[]" })
+        #expect(ada["subjects"]?.text == #"[{"issuer":"https://north.example","subject":"ada"}]"#)
+        let other = try #require(users.first { $0["id"]?.string != ada["id"]?.string }?["id"]?.string)
+        // not yet, but as far as it goes at once
+        stage.gateway.clock.advance(seconds: 1)
+        let join = try await stage.operate(
+            .POST,
+            Self.path(tenant) + "/\(ada["id"]?.string ?? "-")/join",
+            #"{"into":"\#(other)"}"#
+        )
+        #expect(join.status == 202 || join.status == 200, "\(join.text)")
+        #expect(join.json?["user_subjects"]?.text == ada["subjects"]?.text)
+        #expect(join.json?["into_subjects"]?.text == "[]")
+    }
+
+    @Test func `the command lists users and lets them in`() async throws {
+        let scene = try await Scene(#"{"provisioning":"explicit"}"#)
+        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
+        let organization = scene.ada.organization.uuidString
+        func run(_ words: String...) async throws -> (status: Int32, output: String, complaint: String) {
+            let result = try await Program.run(["users"] + words, environment: environment)
+            return (result.status, result.output, result.complaint)
+        }
+        let added = try await run(
+            "add",
+            "auth0|ada",
+            "--issuer",
+            "https://acme.example",
+            "--organization",
+            organization
+        )
+        #expect(added.status == 0, "\(added)")
+        let id = added.output.trimmingCharacters(in: .newlines)
+        #expect(UUID(uuidString: id)?.isVersion8 == true, "\(added)")
+        _ = try await scene.operate(.PUT, scene.admin + "/users/\(scene.bob.user.lowercased)")
+        let listed = try await run("list", "--organization", organization)
+        let lines = listed.output.split(separator: "\n")
+        #expect(lines.count == 2)
+        #expect(lines.contains { $0.hasPrefix(id) && $0.hasSuffix("auth0|ada of https://acme.example") }, "\(listed)")
+        let one = try await run(
+            "list",
+            "--organization",
+            organization,
+            "--issuer",
+            "https://acme.example",
+            "--subject",
+            "auth0|ada",
+            "--json"
+        )
+        #expect(try JSONTree(parsing: Array(one.output.utf8)).root["id"]?.string == id, "\(one)")
+        #expect(try await run("list", "--organization", UUID().uuidString).status == 1)
+        #expect(try await run("add", "a", "--issuer", "i", "--organization", UUID().uuidString).status == 1)
+    }
+}
