@@ -29,7 +29,7 @@ package final class TokenVerifier: Sendable {
     }
 
     /// Why a token is refused, and the issuer whose newer keys might change that.
-    private struct Refused: Error {
+    struct Refused: Error {
         let reason: TokenError
         var remote: RemoteKeys?
     }
@@ -104,12 +104,12 @@ package final class TokenVerifier: Sendable {
     }
 
     private func decide(_ token: Substring, now: Timestamp) throws(Refused) -> TokenClaims {
-        guard !token.isEmpty else { throw Refused(reason: .missing) }
-        guard token.utf8.count <= Self.maximumTokenBytes else { throw Refused(reason: .malformed) }
+        try Self.checkSize(of: token)
         let digest = Self.digest(of: token)
         if let claims = cached(digest, now: now.seconds) { return claims }
         let (table, epoch) = state.withLock { ($0.table, $0.epoch) }
-        let claims = try Self.decide(Array(token.utf8), table: table, now: now)
+        var findings = TokenFindings()
+        let claims = try Self.decide(Array(token.utf8), table: table, now: now, &findings)
         state.withLock {
             if $0.epoch == epoch { $0.cache.insert(claims, for: digest) }
         }
@@ -136,17 +136,28 @@ package final class TokenVerifier: Sendable {
 
     /// The signature comes first: before it is verified, only the header and, where there are several issuers, the
     /// issuer's name are used.
-    private static func decide(_ token: [UInt8], table: IssuerTable, now: Timestamp) throws(Refused) -> TokenClaims {
-        let (text, issuer, payload) = try refusing { () throws(TokenError) in
-            let text = try TokenText(token)
-            let (issuer, payload) = try table.issuer(of: text)
-            return (text, issuer, payload)
-        }
-        if let refused = refusal(of: text, by: issuer, now: now) { throw refused }
+    ///
+    /// - Parameter findings: what was found before the verdict.
+    static func decide(
+        _ token: [UInt8],
+        table: IssuerTable,
+        now: Timestamp,
+        _ findings: inout TokenFindings
+    ) throws(Refused) -> TokenClaims {
+        let text = try refusing { () throws(TokenError) in try TokenText(token) }
+        findings.text = text
+        let (issuer, payload) = try refusing { () throws(TokenError) in try table.issuer(of: text) }
+        findings.entry = issuer
+        if let refused = refusal(of: text, by: issuer, now: now, &findings.key) { throw refused }
         return try refusing { () throws(TokenError) in
             let payload = if let payload { payload } else { try TokenPayload(text.payload) }
             return try issuer.rules.claims(of: payload, now: now.seconds)
         }
+    }
+
+    static func checkSize(of token: Substring) throws(Refused) {
+        guard !token.isEmpty else { throw Refused(reason: .missing) }
+        guard token.utf8.count <= maximumTokenBytes else { throw Refused(reason: .malformed) }
     }
 
     private static func refusing<Value>(_ body: () throws(TokenError) -> Value) throws(Refused) -> Value {
@@ -158,11 +169,19 @@ package final class TokenVerifier: Sendable {
     }
 
     /// Why a token's signature is refused; nil when it is good.
-    private static func refusal(of text: TokenText, by issuer: IssuerEntry, now: Timestamp) -> Refused? {
+    ///
+    /// - Parameter key: the key that made it.
+    private static func refusal(
+        of text: TokenText,
+        by issuer: IssuerEntry,
+        now: Timestamp,
+        _ key: inout TokenKey?
+    ) -> Refused? {
         let reason: TokenError
         do throws(TokenError) {
             let candidates = try issuer.keys.candidates(algorithm: text.header.alg, id: text.header.kid)
-            if candidates.contains(where: { $0.verifies(text.signature, of: text.signed) }) { return nil }
+            key = candidates.first { $0.verifies(text.signature, of: text.signed) }
+            if key != nil { return nil }
             reason = .badSignature
         } catch {
             reason = error

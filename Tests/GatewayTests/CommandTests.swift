@@ -10,7 +10,7 @@ import Testing
     private static let commands = [
         ["serve"], ["dev"], ["migrate"], ["organizations"], ["organizations", "create"], ["organizations", "list"],
         ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"],
-        ["retention"], ["users"], ["users", "join"], ["users", "list"],
+        ["token", "explain"], ["token", "make"], ["retention"], ["users"], ["users", "join"], ["users", "list"],
         ["users", "add"],
         ["organizations", "external-ids"], ["organizations", "external-ids", "add"],
         ["organizations", "external-ids", "remove"], ["organizations", "external-ids", "list"],

@@ -12,7 +12,8 @@ struct SluiceCommand: AsyncParsableCommand {
               sluice migrate      bring the database's schema up to date
               sluice serve        run the gateway
               sluice retention    do away with what is old, or say what that would be
-              sluice users        join two users into one
+              sluice users        list users, let them in, join two into one
+              sluice token        make a token, or explain one that is refused
               sluice after-restore  set right a restored database, before gateways start
               sluice doctor       find out what is wrong with a set-up
 

@@ -8,7 +8,14 @@ struct KeyExamination {
     let reader: HTTPReader
 
     func diagnoses() async -> [Diagnosis] {
-        [await verifier()] + exclusivity() + (await keySets()) + (await signer())
+        [await verifier()] + exclusivity() + identities() + (await keySets()) + (await signer())
+    }
+
+    /// Where users are said in a place that is no good, or by two issuers alike.
+    private func identities() -> [Diagnosis] {
+        guard let configuration = try? settings.tokenConfiguration() else { return [] }
+        let cautions = configuration.issuers.flatMap { ProviderCautions.of(IssuerSettings($0, configuration)) }
+        return cautions + ProviderCautions.sharedOrganizations(configuration)
     }
 
     /// Checks configured keys; published ones are checked separately.

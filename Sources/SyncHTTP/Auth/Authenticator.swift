@@ -67,7 +67,7 @@ struct Authenticator: Sendable {
     /// The user whose requests these are: a joined user is its target.
     ///
     /// - Throws: `user_unknown` where an operator lets users in, and did not let in this one.
-    private func owner(of user: UUID, in organization: Organization) async throws(Problem) -> UUID {
+    func owner(of user: UUID, in organization: Organization) async throws(Problem) -> UUID {
         let owner = try await catalog.owner(of: user, in: organization.id)
         if organization.settings.provisioning == .explicit {
             guard try await catalog.isUserKnown(owner, in: organization.id) else { throw Problem.unknownUser }

@@ -1,5 +1,7 @@
 /// An issuer in force.
 struct IssuerEntry: Sendable {
+    /// As it was configured.
+    let issuer: TrustedIssuer
     let rules: TokenRules
     /// Keys that the operator configured.
     let given: [TokenKey]
@@ -8,7 +10,8 @@ struct IssuerEntry: Sendable {
     /// The keys of both kinds.
     private(set) var keys: TokenKeySet
 
-    init(rules: TokenRules, given: [TokenKey], remote: RemoteKeys?) {
+    init(_ issuer: TrustedIssuer, rules: TokenRules, given: [TokenKey], remote: RemoteKeys?) {
+        self.issuer = issuer
         self.rules = rules
         self.given = given
         self.remote = remote

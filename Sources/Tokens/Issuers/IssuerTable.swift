@@ -71,7 +71,7 @@ struct IssuerTable: Sendable {
                 remotes[url] = remote
             }
             let rules = try TokenRules(issuer, leewaySeconds: configuration.leewaySeconds)
-            entries.append(IssuerEntry(rules: rules, given: given, remote: remote))
+            entries.append(IssuerEntry(issuer, rules: rules, given: given, remote: remote))
         }
         return (try IssuerTable(entries), remotes)
     }

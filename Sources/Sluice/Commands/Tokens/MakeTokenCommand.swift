@@ -4,17 +4,17 @@ import SyncHTTP
 import SyncModel
 import Tokens
 
-struct TokenCommand: AsyncParsableCommand {
+struct MakeTokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "token",
+        commandName: "make",
         abstract: "Print a token, signed with the JWT secret, or a new one for operators.",
         discussion: """
             EXAMPLES
-              sluice token --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
-                           --user 0192f0c2-2345-7abc-8def-0123456789ab
-              TOKEN=$(sluice token --organization ID --user ID --ttl 600)
+              sluice token make --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
+                                --user 0192f0c2-2345-7abc-8def-0123456789ab
+              TOKEN=$(sluice token make --organization ID --user ID --ttl 600)
 
-              sluice token --operator
+              sluice token make --operator
 
             A user's token is for tests and for looking around; an app's tokens come from
             its identity provider.
@@ -25,10 +25,10 @@ struct TokenCommand: AsyncParsableCommand {
             """
     )
 
-    @Option(help: "The organization's UUID.", transform: uuidArgument)
+    @Option(help: ArgumentHelp("The organization's UUID.", valueName: "uuid"), transform: uuidArgument)
     var organization: UUID?
 
-    @Option(help: "The user's UUID.", transform: uuidArgument)
+    @Option(help: ArgumentHelp("The user's UUID.", valueName: "uuid"), transform: uuidArgument)
     var user: UUID?
 
     @Option(help: ArgumentHelp("How long it lives, from 1 to 31536000.", valueName: "seconds"))

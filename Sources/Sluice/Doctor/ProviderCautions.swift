@@ -1,0 +1,77 @@
+import Foundation
+import JSONText
+import Tokens
+
+/// What is known of identity providers whose tokens say the user in a place that is no good.
+enum ProviderCautions {
+    private static let entraHosts = [
+        "login.microsoftonline.com", "sts.windows.net", "login.microsoftonline.us", "login.partner.microsoftonline.cn",
+        ".ciamlogin.com",
+    ]
+    private static let oktaHosts = [".okta.com", ".oktapreview.com", ".okta-emea.com", ".okta-gov.com"]
+
+    /// - Parameter payload: of a token of the issuer, where there is one: a domain of the customer's own hides which
+    ///   provider it is, and its tokens show it.
+    static func of(_ settings: IssuerSettings, payload: JSONValue? = nil) -> [Diagnosis] {
+        let issuer = settings.issuer
+        let host = host(of: issuer.issuer ?? payload?["iss"]?.string ?? "")
+        let subject = "user claim of \(settings.name)"
+        guard issuer.places.user == ClaimPlace(named: "sub") else { return [] }
+        if isOne(host, of: entraHosts) || (payload?["oid"]?.uuid != nil && payload?["tid"]?.uuid != nil) {
+            return [
+                .warning(
+                    subject,
+                    "Entra ID's `sub` is pairwise: another app registration has another for the same person",
+                    "Set \(settings.userClaim) to oid, before its first user comes."
+                )
+            ]
+        }
+        let isOktas = payload?["uid"]?.string?.hasPrefix("00u") == true && payload?["cid"]?.string != nil
+        if isOne(host, of: oktaHosts) || isOktas {
+            return [
+                .warning(
+                    subject,
+                    "Okta's `sub` is the log-in name in access tokens: who changes it is a new user, and who gets it later "
+                        + "is the old one",
+                    "Set \(settings.userClaim) to uid, before its first user comes."
+                )
+            ]
+        }
+        return []
+    }
+
+    /// A warning for issuers that speak for one organization, and can sign in as each other's users.
+    static func sharedOrganizations(_ configuration: TokenConfiguration) -> [Diagnosis] {
+        let open = configuration.issuers.filter { $0.places.userForm != .mapped }
+        for (index, issuer) in open.enumerated() {
+            for other in open[(index + 1)...] where meet(issuer.organizations, other.organizations) {
+                let names = [issuer, other].map { IssuerSettings($0, configuration).name }.joined(separator: " and ")
+                return [
+                    .warning(
+                        "issuers that share organizations",
+                        "\(names) speak for one organization, and a UUID is the same user whichever of them says it",
+                        "Right where both have the same users. Otherwise give one of them \"user_ids\": \"mapped\", before "
+                            + "its first user comes."
+                    )
+                ]
+            }
+        }
+        return []
+    }
+
+    private static func meet(_ left: TrustedIssuer.Organizations, _ right: TrustedIssuer.Organizations) -> Bool {
+        switch (left, right) {
+        case (.any, _), (_, .any): true
+        case (.only(let left), .only(let right)): !left.isDisjoint(with: right)
+        }
+    }
+
+    private static func isOne(_ host: String, of hosts: [String]) -> Bool {
+        hosts.contains { $0.hasPrefix(".") ? host.hasSuffix($0) : host == $0 }
+    }
+
+    private static func host(of issuer: String) -> String {
+        let rest = issuer.range(of: "://").map { issuer[$0.upperBound...] } ?? issuer[...]
+        return rest.prefix { $0 != "/" && $0 != ":" }.lowercased()
+    }
+}

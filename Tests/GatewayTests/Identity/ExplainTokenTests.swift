@@ -1,0 +1,257 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import Postgres
+import SyncModel
+import TestSupport
+import Testing
+
+/// `sluice token explain`
+@Suite(.timeLimit(.minutes(10))) struct ExplainTokenTests {
+    private static let issuer = "https://id.example/"
+
+    /// A database with two organizations, of which one has a name, and settings with a key.
+    private struct Place {
+        let database: TestDatabase
+        let key = IdentityKey("north-1")
+        let folder = NSTemporaryDirectory() + "explain-\(UUID().uuidString)"
+        let organization = UUID()
+        let closed = UUID()
+        var settings: [String: String]
+
+        init() async throws {
+            database = try await LiveGateway.migratedDatabase()
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            try IdentityKey.jwks(key).write(toFile: folder + "/keys.json", atomically: true, encoding: .utf8)
+            settings = [
+                "SLUICE_DATABASE_URL": database.uri, "SLUICE_JWT_KEYS_FILE": folder + "/keys.json",
+                "SLUICE_JWT_ISSUER": ExplainTokenTests.issuer, "SLUICE_JWT_AUDIENCE": "sync",
+            ]
+            let connection = try await database.connect()
+            defer { connection.close() }
+            for (id, provisioning) in [(organization, "on_first_push"), (closed, "explicit")] {
+                try await connection.execute(
+                    script: """
+                        INSERT INTO organizations (id, name, status, settings, created_at, updated_at)
+                        VALUES ('\(id)', 'Fjord', 'active', '{"provisioning":"\(provisioning)"}', now(), now());
+                        INSERT INTO external_ids (organization_id, issuer, external_id, created_at)
+                        VALUES ('\(id)', '\(ExplainTokenTests.issuer)', 'name-of-\(provisioning)', now())
+                        """
+                )
+            }
+        }
+
+        /// A token with members of its payload as JSON text, beside `iss`, `aud` and `exp`.
+        func token(_ members: String, expiresIn seconds: Int64 = 600) throws -> String {
+            let expires = Int64(Date().timeIntervalSince1970) + seconds
+            return try key.token(
+                claims: #"{"iss":"\#(ExplainTokenTests.issuer)","aud":["sync","x"],"exp":\#(expires),\#(members)}"#
+            )
+        }
+
+        func explain(
+            _ token: String,
+            _ options: [String] = [],
+            _ change: (inout [String: String]) -> Void = { _ in }
+        ) async throws -> Program.Result {
+            var settings = settings
+            change(&settings)
+            return try await Program.run(["token", "explain", token] + options, environment: settings)
+        }
+
+        func rows() async throws -> [String: Int] { try await database.mentions(of: organization.lowercased) }
+    }
+
+    private static func lines(_ result: Program.Result) -> [String] {
+        result.output.split(separator: "\n").map(String.init)
+    }
+
+    @Test func `a good token is followed to its user, and nothing is made`() async throws {
+        let place = try await Place()
+        let before = try await place.rows()
+        let token = try place.token(#""sub":"auth0|ada","org":"name-of-on_first_push","email":"ada@secret.example""#)
+        let result = try await place.explain(token)
+        #expect(result.status == 0, "\(result.output)\(result.complaint)")
+        let lines = Self.lines(result)
+        #expect(lines.map { String($0.prefix(8)).trimmingCharacters(in: .whitespaces) }.allSatisfy { $0 == "ok" })
+        #expect(
+            lines.map { $0.dropFirst(9).prefix { $0 != ":" } }
+                == ["token", "issuer", "key", "claims", "organization", "user", "verdict"]
+        )
+        #expect(lines[0].hasSuffix("ES256, key north-1") && lines[1].hasSuffix(Self.issuer))
+        #expect(lines[2].contains("north-1, ES256, configured"))
+        #expect(lines[4].contains("\(place.organization.lowercased), Fjord"))
+        #expect(lines[5].contains("subject auth0|ada comes for the first time"))
+        #expect(!result.output.contains("secret.example"))
+        let parts = token.split(separator: ".")
+        #expect(!result.output.contains(parts[1]) && !result.output.contains(parts[2]))
+        #expect(try await place.rows() == before)
+        // from standard input, as it is copied out of a request
+        var settings = place.settings
+        settings["TOKEN"] = token
+        let piped = try Program(
+            shell: "printf 'Authorization: Bearer %s\\n' \"$TOKEN\" | '\(Program.path)' token explain - --json",
+            environment: settings
+        )
+        #expect(try await piped.end() == 0, "\(piped.output)\(piped.complaint)")
+        let json = try JSONTree(parsing: Array(piped.output.utf8)).root
+        #expect(json["ok"]?.bool == true)
+        #expect(json["checks"]?.elements.map { Array($0).count } == lines.count)
+    }
+
+    @Test func `a known user is named, and who is not let in is told of`() async throws {
+        let place = try await Place()
+        let id = UUID()
+        let known = try await place.explain(place.token(#""sub":\#(id.quoted),"org":\#(place.organization.quoted)"#))
+        #expect(known.status == 0 && known.output.contains("a UUID is user \(id.lowercased)"), "\(known)")
+        let stranger = try place.token(#""sub":"eve","org":"name-of-explicit""#)
+        let refused = try await place.explain(stranger)
+        #expect(refused.status == 1, "\(refused)")
+        #expect(refused.output.contains("failed   user: subject eve: The user of this token is not registered"))
+        #expect(refused.output.contains("sluice users add SUBJECT --organization \(place.closed.lowercased)"))
+        let added = try await Program.run(
+            ["users", "add", "eve", "--organization", place.closed.lowercased],
+            environment: place.settings
+        )
+        #expect(added.status == 0, "\(added)")
+        let served = try await place.explain(stranger)
+        #expect(served.status == 0, "\(served)")
+        #expect(served.output.contains("subject eve is user " + added.output.trimmingCharacters(in: .newlines)))
+    }
+
+    @Test func `what is wrong is named with the setting that mends it`() async throws {
+        let place = try await Place()
+        let good = #""sub":"ada","org":"name-of-on_first_push""#
+        let token = try place.token(good)
+        let parts = token.split(separator: ".").map(String.init)
+        let foreign = try String(#require(place.token(good + #","x":1"#).split(separator: ".").last))
+        let strange = IdentityKey("south-1")
+        let expires = Int64(Date().timeIntervalSince1970) + 600
+        func other(_ claims: String) throws -> String {
+            try place.key.token(claims: #"{"exp":\#(expires),\#(claims)}"#)
+        }
+        let cases: [(String, String, String)] = [
+            ("x", "token", "three base64url parts"),
+            (String(repeating: "x", count: 9_000), "token", "malformed"),
+            (
+                parts[0] + "." + parts[1] + "." + foreign, "key",
+                "the signature is not that of key north-1"
+            ),
+            (
+                try strange.token(claims: #"{"iss":"\#(Self.issuer)","exp":\#(expires)}"#), "key",
+                "no key south-1; the keys at hand are north-1"
+            ),
+            (
+                IdentityKey.token(secret: Array("secret".utf8), organization: UUID(), user: UUID(), expires: expires),
+                "key", "SLUICE_JWT_SECRET"
+            ),
+            (try place.token(good, expiresIn: -60), "claims", "it expired"),
+            (try place.token(good + #","nbf":\#(expires)"#), "claims", "SLUICE_JWT_LEEWAY_SECONDS"),
+            (
+                try other(#""iss":"https://id.example","aud":"sync""#), "issuer",
+                "iss is https://id.example; the settings have https://id.example/"
+            ),
+            (try other(#""aud":"sync""#), "issuer", "iss is missing"),
+            (try other(#""iss":"\#(Self.issuer)","aud":"other""#), "audience", "Set SLUICE_JWT_AUDIENCE"),
+            (try other(#""iss":"\#(Self.issuer)","client_id":"sync""#), "audience", "Set SLUICE_JWT_AUDIENCE_CLAIM"),
+            (try place.token(#""org":"name-of-on_first_push""#), "user", "Set SLUICE_JWT_USER_CLAIM"),
+            (
+                try place.token(#""sub":"ada","org_id":"org_1""#), "organization",
+                "Is it org_id? Then set SLUICE_JWT_ORGANIZATION_CLAIM"
+            ),
+            (try place.token(#""sub":"ada","o":{"id":"org_1"}"#), "organization", "Is it $.o.id?"),
+            (
+                try place.token(#""sub":"ada","organization":{"acme":{}}"#), "organization",
+                "then set SLUICE_JWT_ORGANIZATION_KEYS"
+            ),
+            (
+                try place.token(#""sub":"ada","org":"nobody""#), "organization",
+                "sluice organizations external-ids add UUID NAME --issuer \(Self.issuer)"
+            ),
+            (try place.token(#""sub":"ada","org":\#(UUID().quoted)"#), "organization", "sluice organizations create"),
+        ]
+        for (token, subject, words) in cases {
+            let result = try await place.explain(token)
+            #expect(result.status == 1, "\(words): \(result)")
+            #expect(result.output.contains("failed   \(subject): "), "\(words): \(result.output)")
+            #expect(result.output.lowercased().contains(words.lowercased()), "\(words): \(result.output)")
+            #expect(result.output.contains("failed   verdict: "), "\(result.output)")
+            #expect(token.count < 20 || !result.output.contains(token.suffix(20)), "\(result.output)")
+        }
+    }
+
+    @Test func `several issuers, several organizations, and places that are no good`() async throws {
+        let place = try await Place()
+        let issuers = """
+            {"issuers": [
+              {"issuer": "https://acme.okta.com/oauth2/default", "keys_file": "keys.json", "audience": "sync",
+               "organizations": ["\(UUID().lowercased)"], "organization_keys": "groups"},
+              {"issuer": "\(Self.issuer)", "keys_file": "keys.json", "audience": "sync", "organization_keys": "groups",
+               "organizations": "any"}]}
+            """
+        try issuers.write(toFile: place.folder + "/issuers.json", atomically: true, encoding: .utf8)
+        let several: (inout [String: String]) -> Void = { settings in
+            for name in ["KEYS_FILE", "ISSUER", "AUDIENCE"] { settings["SLUICE_JWT_\(name)"] = nil }
+            settings["SLUICE_JWT_ISSUERS_FILE"] = place.folder + "/issuers.json"
+        }
+        let token = try place.token(#""sub":"ada","groups":["name-of-on_first_push","else"]"#)
+        let unchosen = try await place.explain(token, [], several)
+        #expect(unchosen.status == 1 && unchosen.output.contains("--organization chooses"), "\(unchosen)")
+        let chosen = try await place.explain(token, ["--organization", "name-of-on_first_push"], several)
+        #expect(chosen.status == 0 && chosen.output.contains("one of 2"), "\(chosen)")
+        #expect(!chosen.output.contains("warning"), "\(chosen)")
+        let expires = Int64(Date().timeIntervalSince1970) + 600
+        let okta = try place.key.token(
+            claims:
+                #"{"iss":"https://acme.okta.com/oauth2/default","aud":"sync","sub":"ada@acme.example","exp":\#(expires),"#
+                + #""groups":["name-of-on_first_push"]}"#
+        )
+        let bound = try await place.explain(okta, [], several)
+        #expect(bound.status == 1 && bound.output.contains("speaks for its `organizations` alone"), "\(bound)")
+        #expect(bound.output.contains("warning  user claim of https://acme.okta.com/oauth2/default: Okta's `sub`"))
+        #expect(bound.output.contains("Set its `user_claim` in SLUICE_JWT_ISSUERS_FILE to uid"), "\(bound)")
+        var settings = place.settings
+        several(&settings)
+        let examined = try await Program.run(["doctor"], environment: settings)
+        #expect(examined.output.contains("warning  user claim of https://acme.okta.com/oauth2/default"), "\(examined)")
+        #expect(examined.output.contains("warning  issuers that share organizations"), "\(examined)")
+    }
+
+    @Test func `nothing of a token reaches a terminal unescaped`() async throws {
+        let place = try await Place()
+        let name = #"\u001b[31m\u202efoo\u2028\u0085"#
+        for members in [
+            #""sub":"ada","org":"a\u200bb""#, #""sub":"ada","\#(name)":1"#,
+            #""sub":"\u202eada","org":"name-of-on_first_push""#,
+        ] {
+            let result = try await place.explain(place.token(members))
+            let isPlain = result.output.unicodeScalars.allSatisfy { scalar in
+                scalar == "\n" || ![.control, .format, .lineSeparator].contains(scalar.properties.generalCategory)
+            }
+            #expect(isPlain && result.output.contains("\\u{"), "\(result.output)")
+        }
+    }
+
+    @Test func `without a database, or settings, it says so`() async throws {
+        let place = try await Place()
+        let token = try place.token(#""sub":"ada","org":"name-of-on_first_push""#)
+        let away = try await place.explain(token) {
+            $0["SLUICE_DATABASE_URL"] = "postgresql://x:hushhush@/x?host=/nowhere"
+        }
+        #expect(away.status == 69 && away.output.contains("failed   database: "), "\(away)")
+        #expect(away.output.contains("the signature is good") && !away.output.contains("hushhush"), "\(away)")
+        let unset = try await Program.run(["token", "explain", token])
+        #expect(unset.status == 78, "\(unset)")
+        let gone = try await place.explain(token) { settings in
+            settings["SLUICE_JWT_KEYS_FILE"] = nil
+            settings["SLUICE_JWT_JWKS_URL"] = "http://127.0.0.1:1/keys.json"
+        }
+        #expect(
+            gone.status == 1
+                && gone.output.contains("failed   key: the keys of http://127.0.0.1:1/keys.json cannot be fetched"),
+            "\(gone)"
+        )
+        #expect(gone.output.contains("See to SLUICE_JWT_JWKS_URL"), "\(gone)")
+    }
+}
