@@ -40,13 +40,19 @@ struct FleetEdit: Sendable {
     /// A row that was given up, and that a foreign key still keeps in its table, can neither be edited nor named: the
     /// app gets an error, and nothing is written.
     func make(on pool: DatabasePool, _ client: SluiceClient) async throws {
+        struct IsHeld: Error {}
         do {
-            try await pool.write { db in _ = try make(db, client) }
-        } catch SluiceError.unknownEntity(let type, let key) {
-            let isHeld = try await pool.read { db in
-                try HeldRow.fetchAll(db).contains { $0.entityType == type && $0.key == key }
+            try await pool.write { db in
+                do {
+                    _ = try make(db, client)
+                } catch SluiceError.unknownEntity(let type, let key) {
+                    // asked here, since the row may be gone a moment later
+                    let isHeld = try HeldRow.fetchAll(db).contains { $0.entityType == type && $0.key == key }
+                    throw isHeld ? IsHeld() : SluiceError.unknownEntity(entityType: type, key: key)
+                }
             }
-            guard isHeld else { throw SluiceError.unknownEntity(entityType: type, key: key) }
+        } catch is IsHeld {
+            // nothing is written
         }
     }
 
