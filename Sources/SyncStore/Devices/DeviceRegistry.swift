@@ -43,25 +43,31 @@ package struct DeviceRegistry: Sendable {
             let owner = LaneKey(organization: organization.id, user: user)
             let lanes = LaneRows.keys([owner])
             let isUserMade = organization.settings.provisioning == .onFirstPush
-            let registered: (Bool, DeviceRow)? = try await pool.transaction { [lanes, newcomer, key, make] connection in
+            return try await pool.transaction { [lanes, newcomer, key, make] connection in
                 // a push adds devices under the lane's lock, and so does this; counted in a later statement than the
                 // lock's, it sees what the lock's last holder committed
                 var queries = [Query(GroupStatements.makeLanes, lanes), Query(LaneRows.lock, lanes)]
                 if isUserMade { queries.append(Query(Self.makeUserStatement, newcomer)) }
                 queries.append(Query(Self.makeDeviceStatement, make))
                 let results = try await connection.run(queries)
-                guard results[1].count > 0 else { return nil }
+                // an error, so that nothing of it stays
+                guard results[1].count > 0 else { throw NoLane(owner: owner) }
                 let made = results[queries.count - 1]
                 if let made = try made.read({ try DeviceRow(device, next, &$0) }).first { return (true, made) }
                 let found = try await connection.run(Query(Self.stateStatement, key))
                 return (false, try row(device, next, found))
             }
-            // the reason is read when the transaction has ended: it would wait for a connection while it holds one
-            guard let registered else { throw await catalog.reasonForNoLane(of: owner, taking: "devices") }
-            return registered
+        } catch let missing as NoLane {
+            // read when the transaction has ended: it would wait for a connection while it holds one
+            throw await catalog.reasonForNoLane(of: missing.owner, taking: "devices")
         } catch {
             throw failure.problem(error, doing: "register a device")
         }
+    }
+
+    /// The user has no lane, and gets none: the organization is going, or the user is another's by now.
+    private struct NoLane: Error {
+        let owner: LaneKey
     }
 
     /// A device that was not inserted: it exists by now, or must not.
