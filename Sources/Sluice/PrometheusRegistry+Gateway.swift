@@ -18,7 +18,11 @@ extension PrometheusRegistry {
         describe(lane + "steps", kind: .histogram, help: "Steps of lanes committed in one transaction.")
         describe(lane + "mutations", kind: .histogram, help: "Mutations in them.")
         describe(lane + "retries_total", kind: .counter, help: "Groups of lane steps tried again, by the reason.")
-        for group in [push, lane] {
+        let events = "sluice_ingest_group_"
+        describe(events + "batches", kind: .histogram, help: "Batches of events committed in one transaction.")
+        describe(events + "mutations", kind: .histogram, help: "Events in them.")
+        describe(events + "retries_total", kind: .counter, help: "Groups of batches tried again, by the reason.")
+        for group in [push, lane, events] {
             let help = "Time from a group's first read to its commit."
             describe(group + "duration_seconds", kind: .histogram, help: help)
             describe(group + "statements", kind: .histogram, help: "Statements that a group took, retries included.")
@@ -34,6 +38,10 @@ extension PrometheusRegistry {
             (
                 StoreMetrics.identityLookups,
                 "Look-ups in the database of what issuers call users and organizations: found, made, unknown."
+            ),
+            (
+                StoreMetrics.ingestEvents,
+                "Events from elsewhere by what became of them: applied, stale, echo, parked, duplicate, refused."
             ),
             (DispatchMetrics.attempts, "Requests sent to upstreams, by what came of them."),
             (DispatchMetrics.leasesLost, "Outcomes thrown away because another worker had taken the lane."),

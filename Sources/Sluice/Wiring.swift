@@ -48,6 +48,7 @@ enum Wiring {
         configuration.masterKeys = settings.masterKeys
         configuration.patience = settings.databasePatience
         configuration.devicesPerUser = settings.maxDevicesPerUser
+        configuration.retention = retentionPolicy(settings)
         return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
@@ -115,7 +116,8 @@ enum Wiring {
         // They start in this order; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
             companions + (database.map { [$0] } ?? []) + [
-                keeper, store.notifier, store.quotas, store.pushes, store.lanes, retention, dispatcher, census,
+                keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, dispatcher,
+                census,
                 operations, server, state,
             ]
         var configuration = ServiceGroupConfiguration(

@@ -7,6 +7,7 @@ extension Store {
             pool: pool,
             catalog: catalog,
             identities: identities,
+            knownTokens: serviceTokens,
             now: now,
             failure: failure,
             logger: logger

@@ -19,6 +19,10 @@ package final class Store: Sendable {
     package let previews: PushPreviewer
     /// Runs lanes step by step; a service to run.
     package let lanes: LaneStore
+    /// Takes edits that were made elsewhere; a service to run.
+    package let ingest: IngestCommit
+    /// Who may bring them.
+    package let serviceTokens: ServiceTokens
     package let mutations: MutationReader
     package let mappings: MappingReader
     /// Reads mutations that are not final.
@@ -62,6 +66,20 @@ package final class Store: Sendable {
         }
         let notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
         let hot = Self.connection(configuration, settings: Self.hotSettings(with: configuration.patience))
+        let parkedBell = ParkedBell()
+        let events = Committers(
+            1,
+            doing: IngestWork(
+                catalog: catalog,
+                notifier: notifier,
+                metrics: IngestMetrics(),
+                now: now,
+                failure: failure
+            ),
+            connection: hot,
+            metrics: CommitMetrics(prefix: "sluice_ingest_group", jobs: "batches"),
+            patience: configuration.patience.push
+        )
         let pushes = Committers(
             configuration.committers,
             doing: PushWork(
@@ -82,6 +100,7 @@ package final class Store: Sendable {
                 catalog: catalog,
                 notifier: notifier,
                 leaseSeconds: configuration.leaseSeconds,
+                parkedBell: parkedBell,
                 now: now,
                 failure: failure
             ),
@@ -105,6 +124,16 @@ package final class Store: Sendable {
             stuckMutations: stuckMutations,
             holds: HoldReader(pool: pool, now: now)
         )
+        ingest = IngestCommit(
+            committers: events,
+            catalog: catalog,
+            pool: pool,
+            bell: parkedBell,
+            pruning: IngestPruning(pool: pool, policy: configuration.retention, now: now, failure: failure),
+            now: now,
+            failure: failure
+        )
+        serviceTokens = ServiceTokens(pool: pool, now: now, failure: failure)
         quotas = RequestQuotas(pool: pool, now: now, failure: failure)
         previews = PushPreviewer(
             pool: pool,
@@ -139,7 +168,7 @@ package final class Store: Sendable {
         let feed = FeedReader(pool: pool, notifier: notifier, failure: failure)
         changes = ChangeReader(feed: feed, catalog: catalog, failure: failure)
         pulls = DevicePuller(feed: feed, devices: devices, pool: pool, catalog: catalog, now: now, failure: failure)
-        events = EventReader(pool: pool, catalog: catalog, failure: failure)
+        self.events = EventReader(pool: pool, catalog: catalog, failure: failure)
         settling = Settlement(
             pool: pool,
             catalog: catalog,

@@ -7,8 +7,8 @@ package struct StoreConfiguration: Sendable {
     package var databaseURL: String
     /// Connections for everything but group commit.
     package var poolSize: Int
-    /// Committers of pushes, and as many of lane steps; each has a connection of its own, and so has one more for
-    /// heavy pushes.
+    /// Committers of pushes, and as many of lane steps; each has a connection of its own, and so have one more for
+    /// heavy pushes and one for events from elsewhere.
     package var committers: Int
     /// How long a worker may hold a lane without a sign of life, in seconds.
     package var leaseSeconds: Double
@@ -20,6 +20,8 @@ package struct StoreConfiguration: Sendable {
     package var patience = DatabasePatience()
     /// Devices that a user may have; every request of one more is refused.
     package var devicesPerUser = 1_000
+    /// How long is remembered which events from elsewhere were taken, and what was sent.
+    package var retention = RetentionPolicy()
 
     package init(databaseURL: String, poolSize: Int = 8, committers: Int = 2, leaseSeconds: Double = 120) {
         self.databaseURL = databaseURL

@@ -6,5 +6,7 @@ package enum StoreMetrics {
     package static let unreadableValues = "sluice_unreadable_values_total"
     /// Look-ups of subjects and of organizations' names in the database, with `outcome`: `found`, `made` (a user who came
     /// for the first time) or `unknown`.
+    /// Events from elsewhere by `result`, see `IngestResult`.
+    package static let ingestEvents = "sluice_ingest_events_total"
     package static let identityLookups = "sluice_identity_lookups_total"
 }

@@ -132,7 +132,9 @@ package final class LiveGateway: RunningGateway {
         )
         let keeping: [any Service] = retains ? [retention] : []
         let group = ServiceGroup(
-            services: [keeper, store.notifier, store.quotas, store.pushes] + lanes + keeping + [operations, server],
+            services: [keeper, store.notifier, store.quotas, store.pushes, store.ingest] + lanes + keeping + [
+                operations, server,
+            ],
             logger: logger
         )
         service = Task {

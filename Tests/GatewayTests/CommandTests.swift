@@ -14,6 +14,7 @@ import Testing
         ["users", "add"],
         ["organizations", "external-ids"], ["organizations", "external-ids", "add"],
         ["organizations", "external-ids", "remove"], ["organizations", "external-ids", "list"],
+        ["tokens"], ["tokens", "create"], ["tokens", "list"], ["tokens", "revoke"],
         ["after-restore"],
         ["doctor"],
         ["organizations", "readers"], ["organizations", "readers", "add"], ["organizations", "readers", "remove"],

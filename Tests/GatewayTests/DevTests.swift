@@ -235,6 +235,32 @@ import Testing
         place.remove()
     }
 
+    /// The commands that the README shows: what the API tells of is on the phone within a second.
+    @Test func `an edit made in a colleague's browser arrives on the phone`() async throws {
+        let place = try DevelopmentPlace()
+        let run = try await place.start(["--demo-upstream"])
+        let screen = try await run.screen(with: "/contacts'\n")
+        let export = try #require(screen.components(separatedBy: "\n").first { $0.hasPrefix("export UPSTREAM_TOKEN=") })
+        let replay = try #require(
+            screen.components(separatedBy: "\n\n").first { $0.hasPrefix("curl ") && $0.contains("UPSTREAM_TOKEN") }
+        )
+        let push = try await run.paste(command: export + "\n" + replay)
+        #expect(push.statuses == Self.allSucceeded, "\(push.text)")
+        let shown = Self.commands(in: try Repository.text("README.md"), under: "A colleague's edit")
+        #expect(shown.count == 1)
+        let start = ContinuousClock.now
+        let page = try await run.paste(command: export + "\n" + #require(shown.first))
+        // the wait of ten seconds was cut short
+        #expect(.now - start < .seconds(9))
+        #expect(page.changes.count == 1, "\(page.text)")
+        #expect(page.changes.first?["version"]?.int64 == 3)
+        let document = page.changes.first?["document"]
+        #expect(document?["city"]?.string == "Bergen" && document?["phone"]?.string == "+47 22 11 11 11")
+        _ = try await run.screen(with: "upstream: told the gateway of contact 1, version 3 → applied")
+        #expect(try await run.end(with: SIGINT) == 0)
+        place.remove()
+    }
+
     private static let allSucceeded: [String?] = ["succeeded", "succeeded", "succeeded"]
 
     /// The shell's commands that a page shows, a block each; of one section, where that is named.

@@ -27,6 +27,9 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 CURSOR = re.compile(r"([fie]1)-([0-9a-z]+)-(.*)")
 REQUEST_ID = "019bb000-7e57-7000-8000-000000000001"
 EPOCH = "bcttei3ol"
+# service tokens, which are made up as ids are
+TOKEN = re.compile(r"slt_[A-Za-z0-9_-]{86}")
+EXAMPLE_TOKEN = "slt_" + "A" * 86
 # how the ids begin that the gateway made, in examples
 MADE = "019bb100-5e00-7000-8000-"
 
@@ -121,15 +124,18 @@ class Runner:
                 body = json.dumps(self.live(value)).encode()
                 headers["Content-Type"] = media
         for scheme in self.schemes(definition):
-            headers["Authorization"] = "Bearer " + os.environ[
-                "SLUICE_OPERATOR_TOKEN" if scheme == "operatorToken" else "SLUICE_USER_TOKEN"
-            ]
+            headers["Authorization"] = "Bearer " + self.token(scheme)
         url = base + path + ("?" + urllib.parse.urlencode(query) if query else "")
         reply = self.session.request(method.upper(), url, headers=headers, data=body, timeout=30)
         if str(reply.status_code) != status:
             yield f"answered {reply.status_code}: {reply.text[:1000]}"
             return
         yield from self.check(reply, self.contract.resolve(definition["responses"][status]), name)
+
+    def token(self, scheme):
+        if scheme == "serviceToken":
+            return self.learned.get(EXAMPLE_TOKEN, EXAMPLE_TOKEN)
+        return os.environ["SLUICE_OPERATOR_TOKEN" if scheme == "operatorToken" else "SLUICE_USER_TOKEN"]
 
     def schemes(self, definition):
         security = definition.get("security", self.contract.document["security"])
@@ -205,7 +211,9 @@ class Runner:
         if example == answer or (TIME.fullmatch(example) and TIME.fullmatch(answer)):
             return True
         left, right = CURSOR.fullmatch(example), CURSOR.fullmatch(answer)
-        if left and right:
+        if TOKEN.fullmatch(example) and TOKEN.fullmatch(answer):
+            same = True
+        elif left and right:
             same = left[1] == right[1] and self.replaced(left[3]) == right[3]
         else:
             same = example.startswith(MADE) and UUID.fullmatch(answer) and answer not in self.known
@@ -242,6 +250,8 @@ class Runner:
         example = value
         if cursor:
             example = f"{cursor[1]}-{EPOCH}-{cursor[3]}"
+        elif TOKEN.fullmatch(value):
+            example = EXAMPLE_TOKEN
         elif UUID.fullmatch(value) and value not in self.known:
             example = f"{MADE}{sum(1 for known in self.learned if known.startswith(MADE)) + 1:012}"
         if example != value:

@@ -22,7 +22,9 @@ def prepare(arguments):
     """Executes the examples, but for the one that deletes everything; what they answer is looked at elsewhere."""
     document = load(arguments.document)
     document["x-example-order"] = [
-        entry for entry in document["x-example-order"] if not entry.startswith("deleteOrganization ")
+        entry
+        for entry in document["x-example-order"]
+        if not entry.startswith(("deleteOrganization ", "revokeServiceToken "))
     ]
     arguments.record = False
     runner = Runner(Contract(document), arguments)
@@ -31,6 +33,7 @@ def prepare(arguments):
     url = f"{arguments.operations}/admin/organizations/{os.environ['SLUICE_OTHER_ORGANIZATION']}"
     headers = {"Authorization": "Bearer " + os.environ["SLUICE_OPERATOR_TOKEN"]}
     requests.put(url, headers=headers, json={"status": "active"}, timeout=30).raise_for_status()
+    return runner.token("serviceToken")
 
 
 def configuration(arguments, folder):
@@ -59,7 +62,7 @@ def main():
     parser.add_argument("--examples", default=os.environ.get("FUZZ_EXAMPLES", "15"), help="made up of each operation")
     parser.add_argument("--seed", default=os.environ.get("FUZZ_SEED", "1"), help="another one makes up others")
     arguments = parser.parse_args()
-    prepare(arguments)
+    service_token = prepare(arguments)
     contract = Contract(load(arguments.document))
     command = [sys.executable, "-m", "schemathesis.cli"]
     url = arguments.operations if arguments.listener == "operations" else arguments.public
@@ -72,6 +75,7 @@ def main():
         **os.environ,
         "PYTHONPATH": FOLDER,
         "SLUICE_DOCUMENT": arguments.document,
+        "SLUICE_SERVICE_TOKEN": service_token,
         "SLUICE_PUBLIC": arguments.public,
         "SLUICE_OPERATIONS": arguments.operations,
         "SLUICE_ORGANIZATION": contract.example_organization(),

@@ -41,7 +41,8 @@ package final class Gateway: Sendable {
             async let pushes: Void = store.pushes.run()
             async let lanes: Void = store.lanes.run()
             async let quotas: Void = store.quotas.run()
-            _ = try? await (notifier, pushes, lanes, quotas)
+            async let ingest: Void = store.ingest.run()
+            _ = try? await (notifier, pushes, lanes, quotas, ingest)
         }
     }
 

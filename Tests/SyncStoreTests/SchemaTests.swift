@@ -38,7 +38,9 @@ import Testing
         SealStatements.all, JoinStatements.all, EntityWalk.statements,
         SealedTable.statements, Administration.statements, Administration.typeStatements,
         Administration.readerStatements, Administration.externalIDStatements, Administration.userStatements,
-        Administration.upstreamStatements, Administration.restoreStatements,
+        Administration.tokenStatements, ServiceTokens.statements,
+        IngestStatements.reading, IngestStatements.writing, IngestCommit.statements, IngestPruning.statements,
+        AnsweredRequestRow.statements, Administration.upstreamStatements, Administration.restoreStatements,
         Administration.extentStatements.map(\.1), Administration.purgeStatements, Administration.lastStatements,
         [
             Administration.closeStatement, CommitterConnection.limitStatement, FeedNews.statement, FeedReader.statement,

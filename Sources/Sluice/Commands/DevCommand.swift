@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Postgres
+import SyncModel
 import SyncStore
 
 struct DevCommand: AsyncParsableCommand {
@@ -22,7 +23,7 @@ struct DevCommand: AsyncParsableCommand {
 
             With --demo-upstream there is also an organization "Demo upstream", whose
             mutations are replayed against a small REST API in this process, with
-            commands that show a replay, a retry and a conflict. What reaches the API is
+            commands that show a replay, a retry, a conflict and a colleague's edit. What reaches the API is
             shown, a line a request. Both begin afresh with each start.
 
             SLUICE_ variables that limit or log have effect as with serve; database,
@@ -101,8 +102,14 @@ struct DevCommand: AsyncParsableCommand {
         var ending: ProgressLine?
         try await cluster.whileRunning { watch in
             start.done()
-            try await prepareDatabase(settings, upstream: upstream)
-            try await serve(settings, directory: directory, watch: watch, upstream: upstream)
+            let serviceToken = try await prepareDatabase(settings, upstream: upstream)
+            try await serve(
+                settings,
+                directory: directory,
+                watch: watch,
+                upstream: upstream,
+                serviceToken: serviceToken
+            )
             ending = ProgressLine("ending PostgreSQL")
         }
         ending?.done()
@@ -120,7 +127,7 @@ struct DevCommand: AsyncParsableCommand {
         }
     }
 
-    private func prepareDatabase(_ settings: Settings, upstream: DemoUpstream?) async throws {
+    private func prepareDatabase(_ settings: Settings, upstream: DemoUpstream?) async throws -> ServiceToken? {
         try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
             let migrator = Schema.migrator()
             let pending = try await migrator.pending(on: connection)
@@ -129,14 +136,15 @@ struct DevCommand: AsyncParsableCommand {
                 _ = try await migrator.migrate(on: connection)
             }
         }
-        try await DemoTenant.prepare(settings, upstream: upstream)
+        return try await DemoTenant.prepare(settings, upstream: upstream)
     }
 
     private func serve(
         _ settings: Settings,
         directory: DevelopmentDirectory,
         watch: DatabaseWatch,
-        upstream: DemoUpstream?
+        upstream: DemoUpstream?,
+        serviceToken: ServiceToken?
     ) async throws {
         let verifier = try await settings.tokenVerifier()
         let token = try await DemoTenant.builtIn.token(settings)
@@ -162,9 +170,10 @@ struct DevCommand: AsyncParsableCommand {
                     databaseURI: settings.databaseURL
                 )
                 Terminal.say(text)
-                if let upstream = upstream?.address {
+                if let upstream {
+                    if let serviceToken { upstream.webhook.tell(address, token: serviceToken) }
                     Terminal.say(
-                        DemoUpstreamScreen.text(public: address, upstream: upstream, token: upstreamToken)
+                        DemoUpstreamScreen.text(public: address, upstream: upstream.address, token: upstreamToken)
                     )
                 }
             }

@@ -14,6 +14,7 @@ struct SluiceCommand: AsyncParsableCommand {
               sluice retention    do away with what is old, or say what that would be
               sluice users        list users, let them in, join two into one
               sluice token        make a token, or explain one that is refused
+              sluice tokens       let programs bring edits that were made elsewhere
               sluice after-restore  set right a restored database, before gateways start
               sluice doctor       find out what is wrong with a set-up
 
@@ -24,7 +25,8 @@ struct SluiceCommand: AsyncParsableCommand {
         version: Version.current,
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, UsersCommand.self,
-            KeysCommand.self, TokenCommand.self, RetentionCommand.self, AfterRestoreCommand.self, DoctorCommand.self,
+            TokensCommand.self, KeysCommand.self, TokenCommand.self, RetentionCommand.self, AfterRestoreCommand.self,
+            DoctorCommand.self,
             HealthCheckCommand.self,
         ]
     )

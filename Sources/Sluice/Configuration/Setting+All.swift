@@ -9,7 +9,7 @@ extension Setting {
         .meaning("Connections to the database, those of the committers not counted.")
     static let committers = Setting("committers", .number(1...32), "2")
         .meaning(
-            "Committers of pushes, and as many of lanes; these and one for heavy pushes have a connection each. "
+            "Committers of pushes, and as many of lanes; these, one for heavy pushes and one for events have a connection each. "
                 + "More are of use where the database has more than two cores; more than there are partitions are of none."
         )
     static let statementSeconds = Setting("statement_seconds", .decimal(0.5...60), "2.5")

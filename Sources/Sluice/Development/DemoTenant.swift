@@ -22,18 +22,23 @@ struct DemoTenant: Sendable {
     ///
     /// The REST API keeps its documents in memory. The gateway's knowledge of them is of no use in the next run, so
     /// that tenant begins anew with each, and without the API there is none.
-    static func prepare(_ settings: Settings, upstream: DemoUpstream?) async throws {
+    ///
+    /// - Returns: what the API tells of its changes with; nil where there is none.
+    static func prepare(_ settings: Settings, upstream: DemoUpstream?) async throws -> ServiceToken? {
         let store = Wiring.store(settings, logger: Wiring.commandLogger())
         let administration = store.administration
         do throws(Problem) {
             try await builtIn.make(administration)
             _ = try await administration.purge(forwarded.organization)
+            var token: ServiceToken?
             if let upstream {
                 try await forwarded.make(administration)
                 let update = UpstreamUpdate(baseURL: "http://\(upstream.address)")
                 _ = try await administration.putUpstream(of: forwarded.organization, update)
+                token = try await administration.makeServiceToken(for: "demo", of: forwarded.organization)?.token
             }
             await store.close()
+            return token
         } catch {
             await store.close()
             throw DevelopmentError("The demo organizations cannot be made: \(error.detail)")

@@ -70,8 +70,9 @@ struct DatabaseExamination {
     }
 
     private func connections(_ facts: DatabaseFacts) -> Diagnosis {
-        // committers of pushes and as many of lanes, one for heavy pushes, and one connection that listens
-        let needed = settings.databasePoolSize + 2 * settings.committers + 2
+        // committers of pushes and as many of lanes, one for heavy pushes, one for events from elsewhere, and one
+        // connection that listens
+        let needed = settings.databasePoolSize + 2 * settings.committers + 3
         let available = min(facts.maximumConnections - facts.reservedConnections, facts.connectionLimit ?? .max)
         let finding = "a gateway uses up to \(needed) of \(available)"
         if needed <= available { return .ok("connections", finding) }

@@ -84,6 +84,7 @@ package struct OperationsServer: Service {
         let types = EntityTypeEndpoints(store: store, bodies: bodies)
         let rules = UpstreamRules(canSign: configuration.canSign, leaseSeconds: configuration.leaseSeconds)
         let upstreams = UpstreamEndpoints(store: store, bodies: bodies, rules: rules)
+        let serviceTokens = ServiceTokenEndpoints(store: store, bodies: bodies)
         let mutations = BulkEndpoints(store: store, bodies: bodies)
         let retention = RetentionEndpoints(
             store: store.retention,
@@ -111,6 +112,10 @@ package struct OperationsServer: Service {
         routes.add(.get, upstream, token.operators(only: upstreams.read))
         routes.add(.put, upstream, token.operators(only: upstreams.write))
         routes.add(.delete, upstream, token.operators(only: upstreams.remove))
+        let tokens = organization + "/service-tokens"
+        routes.add(.get, tokens, token.operators(only: serviceTokens.list))
+        routes.add(.post, tokens, token.operators(only: serviceTokens.make))
+        routes.add(.delete, tokens + "/{token_id}", token.operators(only: serviceTokens.revoke))
         routes.add(.get, organization + "/mutations", token.operators(only: mutations.list))
         routes.add(.post, organization + "/mutations/retry", token.operators(only: mutations.retry))
         routes.add(.post, organization + "/mutations/discard", token.operators(only: mutations.discard))

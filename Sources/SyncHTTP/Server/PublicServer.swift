@@ -115,6 +115,14 @@ package struct PublicServer: Service {
         routes.add(.get, "/v1/id-mappings", authenticator.callers(only: mappings.list))
         routes.add(.post, "/v1/id-mappings/lookup", authenticator.callers(only: mappings.lookUp))
         routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))
+        let sources = SourceAuthenticator(tokens: store.serviceTokens, authenticator: authenticator)
+        let ingest = IngestEndpoint(
+            store: store,
+            bodies: bodies,
+            limits: configuration.limits,
+            gate: budgets.decoding
+        )
+        routes.add(.post, "/v1/ingest", sources.sources(only: ingest.ingest))
         let events = EventsEndpoint(store: store, hub: hub)
         routes.add(.get, "/v1/events", answers: "text/event-stream", authenticator.callers(only: events.listen))
         let keySet = KeySetEndpoint(jwks: configuration.jwks)

@@ -9,6 +9,7 @@ package struct Administration: Sendable {
     let pool: Pool
     let catalog: Catalog
     let identities: Identities
+    let knownTokens: ServiceTokens
     let now: TimeSource
     let failure: StoreFailure
     let logger: Logger

@@ -63,7 +63,7 @@ extension Administration {
     /// One for each table that operators know.
     static let extentStatements: [(table: String, Statement)] = [
         "mutations", "entities", "id_mappings", "local_ids", "rejections", "devices", "users", "user_subjects",
-        "entity_types", "readers",
+        "entity_types", "readers", "ingested_events", "parked_events", "sent_requests", "service_tokens",
     ].map { table in
         let statement = Statement(
             "purge_extent_\(table)",
@@ -91,6 +91,9 @@ extension Administration {
         purge("users", key: ["user_id"]),
         purge("user_subjects", key: ["issuer", "subject"]),
         purge("mutation_quotas", key: ["user_id"]),
+        purge("parked_events", key: ["source", "event_id"]),
+        purge("ingested_events", key: ["source", "event_id"]),
+        purge("sent_requests", key: ["idempotency_key"]),
     ]
 
     static let lastStatements: [Statement] = [
@@ -100,6 +103,7 @@ extension Administration {
         Statement("purge_request_quotas", "DELETE FROM request_quotas WHERE organization_id = $1"),
         Statement("purge_external_ids", "DELETE FROM external_ids WHERE organization_id = $1"),
         Statement("purge_user_joins", "DELETE FROM user_joins WHERE organization_id = $1"),
+        Statement("purge_service_tokens", "DELETE FROM service_tokens WHERE organization_id = $1"),
         Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
         Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),
         // without these keys no copy of the sealed values can be opened any more

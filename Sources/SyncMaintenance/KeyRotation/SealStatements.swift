@@ -40,6 +40,35 @@ enum SealStatements {
         "UPDATE entities SET document = $4 WHERE organization_id = $1 AND entity_type = $2 AND id = $3"
     )
 
+    static let parkedEvents = Statement(
+        "seal_parked_events",
+        """
+        SELECT p.source, p.event_id, \(isOther("p.document", "$5")) AS is_due
+        FROM parked_events p
+        WHERE p.organization_id = $1 AND (p.source, p.event_id) > ($2, $3)
+        ORDER BY p.source, p.event_id
+        LIMIT $4
+        """
+    )
+
+    static let lockParkedEvents = Statement(
+        "seal_lock_parked_events",
+        """
+        SELECT p.*
+        FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, event_id)
+        CROSS JOIN LATERAL (
+            SELECT x.source, x.event_id, x.document FROM parked_events x
+            WHERE x.organization_id = k.organization_id AND x.source = k.source AND x.event_id = k.event_id
+            FOR UPDATE
+        ) p
+        """
+    )
+
+    static let writeParkedEvent = Statement(
+        "seal_write_parked_event",
+        "UPDATE parked_events SET document = $4 WHERE organization_id = $1 AND source = $2 AND event_id = $3"
+    )
+
     static let upstream = Statement(
         "seal_upstream",
         "SELECT credential, headers FROM upstreams WHERE organization_id = $1"
@@ -50,5 +79,8 @@ enum SealStatements {
         "UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1"
     )
 
-    static let all = [nextLane, clearMappings, entities, writeEntity, upstream, writeUpstream]
+    static let all = [
+        nextLane, clearMappings, entities, writeEntity, parkedEvents, lockParkedEvents, writeParkedEvent, upstream,
+        writeUpstream,
+    ]
 }

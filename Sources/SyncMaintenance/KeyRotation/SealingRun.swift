@@ -30,6 +30,7 @@ struct SealingRun {
             next = user.successor
         }
         try await pass(SealedEntities(organization: organization))
+        try await pass(SealedParkedEvents(organization: organization))
     }
 
     /// Looks at all rows of one kind, and writes those that are to be sealed anew.

@@ -42,6 +42,15 @@ extension TurnPlanner {
             guard mutation.operation != .create, let id = serverID(of: mutation) else { return }
             if let current = entities[EntityKey(type: type.name, id: id.text)] { entity = current }
         }
+
+        /// Whether a mutation was made on a state that an edit from elsewhere may change, which waits to be judged. What
+        /// that edit itself may wait for, the outcome of a request that is sent again, does not.
+        func mustWait(_ mutation: QueuedMutation, for waiting: Set<EntityKey>) -> Bool {
+            guard !waiting.isEmpty, mutation.baseVersion != nil, !mutation.isOutcomeUnknown, type.isForwarded,
+                let id = serverID(of: mutation)
+            else { return false }
+            return waiting.contains(EntityKey(type: type.name, id: id.text))
+        }
     }
 
     /// The permanent id of a client id in one type.

@@ -18,6 +18,8 @@ public final class LanePlan {
     public static let pause: Double = 30
     /// Seconds that a lane waits while its user is being joined with another: as long as that may stay unknown.
     public static let joiningPause: Double = 5
+    /// Seconds that a lane waits for an edit from elsewhere that its head may conflict with to be judged.
+    public static let parkedPause: Double = 0.25
 
     public let request: LaneRequest
     /// Nil where the organization no longer exists.
@@ -140,12 +142,19 @@ public final class LanePlan {
 
     /// Updates the lane's head from ``head``, and decides the worker's next ``turn``.
     ///
-    /// - Parameter entities: by organization, as ``settle(_:_:)`` of the whole group has left them; those that it
-    ///   changed are not written yet, so ``head`` shows them as they were before.
-    public func choose(by planner: TurnPlanner, _ entities: [UUID: EntityTable], now: Timestamp) {
+    /// - Parameters:
+    ///   - entities: by organization, as ``settle(_:_:)`` of the whole group has left them; those that it changed are
+    ///     not written yet, so ``head`` shows them as they were before.
+    ///   - waiting: entities of which edits made elsewhere wait for the outcome of a request.
+    public func choose(
+        by planner: TurnPlanner,
+        _ entities: [UUID: EntityTable],
+        waiting: Set<EntityKey> = [],
+        now: Timestamp
+    ) {
         outcomes = []
         place()
-        turn = next(planner, entities, now)
+        turn = next(planner, entities, waiting, now)
     }
 
     private func place() {
@@ -162,7 +171,12 @@ public final class LanePlan {
         }
     }
 
-    private func next(_ planner: TurnPlanner, _ entities: [UUID: EntityTable], _ now: Timestamp) -> LaneTurn {
+    private func next(
+        _ planner: TurnPlanner,
+        _ entities: [UUID: EntityTable],
+        _ waiting: Set<EntityKey>,
+        _ now: Timestamp
+    ) -> LaneTurn {
         let blockers = leavesWaiters ? unfinished + [unblocking].compactMap { $0 } : unfinished
         if !blockers.isEmpty || lane.isSearched { return goOn(unblocking: blockers) }
         if lane.haltedBy != nil { return release(at: nil) }
@@ -185,6 +199,7 @@ public final class LanePlan {
                 mappings: mappings,
                 entity: entity
             )
+            if surroundings.mustWait(head, for: waiting) { return release(at: now.adding(seconds: Self.parkedPause)) }
             if let locked = entities[organization.id] { surroundings.refreshEntity(of: head, from: locked) }
             return turn(of: head, planner.decide(head, surroundings, now: now, heldUntil: request.heldUntil), now)
         }

@@ -19,3 +19,10 @@ public struct Writer: Sendable, Hashable {
 
     private static let noDevice = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 0))
 }
+
+extension Writer {
+    /// The writer of what was made elsewhere, and the owner of what nobody owns: no user has this id, and no device.
+    public static let elsewhere = Writer(user: elsewhereID, device: elsewhereID)
+
+    private static let elsewhereID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 1))
+}

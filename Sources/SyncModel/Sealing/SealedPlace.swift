@@ -9,6 +9,8 @@ public enum SealedPlace: Sendable, Hashable {
     case rejection(user: UUID, key: UUID)
     case document(type: String, id: String)
     case upstream(UpstreamColumn)
+    /// The document of an event that waits.
+    case parked(source: String, event: String)
 
     /// The sealed columns of a mutation. The numbers are part of the stored form.
     public enum Column: UInt8, Sendable, Hashable {
@@ -31,7 +33,7 @@ public enum SealedPlace: Sendable, Hashable {
         switch self {
         case .mutation(let column, _, let id): .mutation(column, user: user, id: id)
         case .rejection(_, let key): .rejection(user: user, key: key)
-        case .document, .upstream: self
+        case .document, .upstream, .parked: self
         }
     }
 
@@ -41,6 +43,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .rejection: 7
         case .document: 8
         case .upstream(let column): column.rawValue
+        case .parked: 13
         }
     }
 
@@ -51,6 +54,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .rejection: "error of a refused entry"
         case .document: "document"
         case .upstream(let column): "\(column) of an upstream"
+        case .parked: "document of a parked event"
         }
     }
 
@@ -63,7 +67,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .mutation(.responseBody, _, _): "response"
         case .mutation(.error, _, _), .rejection: "error"
         case .mutation(.lastError, _, _): "last_error"
-        case .document: "document"
+        case .document, .parked: "document"
         case .upstream(.credential): "credential"
         }
     }
@@ -75,6 +79,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .rejection(let user, let key): "refused entry with key \(key.lowercased) of user \(user.lowercased)"
         case .document(let type, let id): "entity \(id) of type \(type)"
         case .upstream: "upstream"
+        case .parked(let source, let event): "event \(event) of source \(source)"
         }
     }
 
@@ -98,6 +103,10 @@ public enum SealedPlace: Sendable, Hashable {
             bytes.append(0)
             bytes += id.utf8
         case .upstream: break
+        case .parked(let source, let event):
+            bytes += source.utf8
+            bytes.append(0)
+            bytes += event.utf8
         }
         return bytes
     }

@@ -28,6 +28,8 @@ package final class Catalog: Sendable {
         var seal: Seal
         /// Users that are others by now.
         var joins = UserJoins()
+        /// Whether events from elsewhere are taken: somebody has a service token that is good.
+        var hasSources = false
         var readAt: Timestamp
 
         /// An entry read later than `now` was read before the clock was set back: it is not fresh.
@@ -162,6 +164,7 @@ package final class Catalog: Sendable {
                 partition: rows.partition ?? Self.spread(id),
                 seal: seal,
                 joins: try UserJoins(rows.joins),
+                hasSources: rows.hasSources,
                 readAt: moment
             )
         } catch {

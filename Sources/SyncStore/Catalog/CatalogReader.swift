@@ -11,6 +11,8 @@ final class CatalogReader: Sendable {
         var organization: RowReader?
         /// The number of the partition that holds its rows; nil where tables are not partitioned.
         var partition: Int?
+        /// Whether events from elsewhere are taken.
+        var hasSources = false
         var types: [RowReader] = []
         var upstream: RowReader?
         var keys: [RowReader] = []
@@ -119,7 +121,8 @@ final class CatalogReader: Sendable {
         for var row in results[2] {
             let id = try row.uuid("organization_id")
             let partition = try row.optionalInt32("partition").map(Int.init)
-            found[id] = Found(organization: row, partition: partition)
+            let hasSources = try row.bool("has_sources")
+            found[id] = Found(organization: row, partition: partition, hasSources: hasSources)
         }
         for (id, partition) in zip(ids, known) where partition != nil { found[id]?.partition = partition }
         for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
@@ -147,6 +150,7 @@ final class CatalogReader: Sendable {
                 SELECT n FROM (SELECT count(*)::int FROM pg_inherits WHERE inhparent = 'lanes'::regclass) p (count),
                     LATERAL generate_series(0, p.count - 1) n
                 WHERE satisfies_hash_partition('lanes'::regclass, p.count, n, o.id)) END AS partition,
+            EXISTS (SELECT FROM service_tokens t WHERE t.organization_id = o.id AND t.revoked_at IS NULL) AS has_sources,
             o.name, o.status, o.settings
         FROM unnest($1::uuid[], $2::bool[]) AS k (id, is_new)
         CROSS JOIN LATERAL (SELECT * FROM organizations x WHERE x.id = k.id OFFSET 0) o

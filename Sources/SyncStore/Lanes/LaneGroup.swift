@@ -17,6 +17,12 @@ struct LaneGroup {
     /// By place in the group; nil for steps that lost their lane.
     private var plans: [LanePlan?]
     private var entities: [UUID: EntityTable] = [:]
+    /// Organizations of the group that events from elsewhere are taken of.
+    private let sources: [UUID]
+    /// Entities that such events wait for the outcome of requests about, by organization.
+    private var waiting: [UUID: Set<EntityKey>] = [:]
+    /// Organizations of which requests have outcomes.
+    private(set) var answered: Set<UUID> = []
     /// Whether an organization was read too early: another replica has since registered a head's type, or made the key
     /// that a head is sealed under.
     private(set) var isStale = false
@@ -33,7 +39,8 @@ struct LaneGroup {
         // values that another configuration can open wait for it
         let seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
         reader = QueuedReader(seals: seals, now: now)
-        writer = LaneGroupWriter(seals: seals, now: now)
+        sources = entries.filter(\.value.hasSources).map(\.key).sorted()
+        writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now)
         documentSeals = SealTable(entries.mapValues { certainty.hasNewestKeys ? $0.seal.lastWord : $0.seal })
         planner = TurnPlanner(leaseSeconds: leaseSeconds)
         self.now = now
@@ -110,10 +117,15 @@ struct LaneGroup {
 
     /// Writes outcomes, then reads what comes next.
     var settleQueries: [Query] {
-        get throws(SealError) { try writer.settleQueries(plans) }
+        get throws(SealError) {
+            let queries = try writer.settleQueries(plans, entities)
+            if queries.isEmpty || sources.isEmpty { return queries }
+            return [Query(IngestCommit.waitingStatement, Parameters(sources))] + queries
+        }
     }
 
     mutating func readNext(_ results: [Rows]) throws {
+        if !sources.isEmpty { try readWaiting(results[0]) }
         if plans.contains(where: { $0?.unblocking != nil }) { try readReleased(results[results.count - 2]) }
         for var row in results[results.count - 1] {
             guard let (plan, entry) = try step(&row) else { continue }
@@ -124,6 +136,16 @@ struct LaneGroup {
             case .sealed(_, .unknownKey): isStale = true
             default: break
             }
+        }
+    }
+
+    private mutating func readWaiting(_ rows: Rows) throws {
+        for var row in rows {
+            let organization = try row.uuid("organization_id")
+            waiting[organization, default: []].insert(try row.entityKey())
+        }
+        for case let plan? in plans where !plan.outcomes.isEmpty && waiting[plan.request.lane.organization] != nil {
+            answered.insert(plan.request.lane.organization)
         }
     }
 
@@ -142,7 +164,10 @@ struct LaneGroup {
     // MARK: - 4: what comes next
 
     func choose() {
-        for case let plan? in plans { plan.choose(by: planner, entities, now: now) }
+        for case let plan? in plans {
+            let waiting = waiting[plan.request.lane.organization] ?? []
+            plan.choose(by: planner, entities, waiting: waiting, now: now)
+        }
     }
 
     /// All remaining writes, and COMMIT.

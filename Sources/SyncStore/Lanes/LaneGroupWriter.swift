@@ -6,10 +6,12 @@ import SyncModel
 /// their lane.
 struct LaneGroupWriter {
     let seals: SealTable
+    /// Organizations that events from elsewhere are taken of: what is sent for them is noted.
+    let sources: Set<UUID>
     let now: Timestamp
 
     /// In this order: outcomes, mappings, local ids, known ids, released mutations, then reads what comes next.
-    func settleQueries(_ plans: [LanePlan?]) throws(SealError) -> [Query] {
+    func settleQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
         var released: [BlockerRow] = []
         var heads: [HeadRow] = []
         for (index, plan) in plans.enumerated() {
@@ -22,6 +24,7 @@ struct LaneGroupWriter {
         }
         guard !heads.isEmpty else { return [] }
         var queries = try outcomeQueries(plans)
+        queries += requestOutcomes(plans, entities).queries(at: now)
         if !released.isEmpty { queries.append(BlockerRow.query(released, now)) }
         queries.append(HeadRow.columns.query(LaneStatements.heads, heads))
         return queries
@@ -31,13 +34,19 @@ struct LaneGroupWriter {
     func finalQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
         var lanes: [LaneRow] = []
         var flights: [FlightRow] = []
+        var requests: [SentRequestRow] = []
         for case let plan? in plans {
             lanes.append(LaneRow(key: plan.request.lane, state: plan.lane))
-            if case .run(let dispatch) = plan.turn { flights.append(FlightRow(dispatch: dispatch)) }
+            guard case .run(let dispatch) = plan.turn else { continue }
+            flights.append(FlightRow(dispatch: dispatch))
+            if case .upstream = dispatch.destination, sources.contains(plan.request.lane.organization) {
+                requests.append(SentRequestRow(dispatch))
+            }
         }
         guard !lanes.isEmpty else { return [.rollback] }
         var queries = try outcomeQueries(plans)
         add(LaneStatements.markInFlight, FlightRow.columns, flights, to: &queries)
+        add(SentRequestRow.write, SentRequestRow.columns, requests, to: &queries)
         queries.append(LaneRows.write(lanes))
         let writes = entities.keys.sorted().map { (organization: $0, writes: entities[$0]?.writes ?? []) }
             .filter { !$0.writes.isEmpty }
@@ -46,6 +55,18 @@ struct LaneGroupWriter {
             queries += try EntityRows.write(writes, now: now, seals)
         }
         return queries + [.commit]
+    }
+
+    private func requestOutcomes(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) -> RequestOutcomes {
+        var outcomes = RequestOutcomes()
+        for case let plan? in plans where sources.contains(plan.request.lane.organization) {
+            let lane = plan.request.lane
+            for result in plan.outcomes {
+                let key = result.outcome.serverID.map { EntityKey(type: result.mutation.entity.type, id: $0.text) }
+                outcomes.add(lane, result, entity: key.flatMap { entities[lane.organization]?[$0] })
+            }
+        }
+        return outcomes
     }
 
     private func outcomeQueries(_ plans: [LanePlan?]) throws(SealError) -> [Query] {

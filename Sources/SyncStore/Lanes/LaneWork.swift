@@ -11,6 +11,8 @@ struct LaneWork: GroupWork {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let leaseSeconds: Double
+    /// Rings where events from elsewhere may have waited for an outcome.
+    let parkedBell: ParkedBell
     let now: TimeSource
     let failure: StoreFailure
     let ids = UUIDv7Generator()
@@ -107,5 +109,6 @@ struct LaneWork: GroupWork {
     private func finish(_ group: [LaneJob], _ steps: LaneGroup) {
         for (job, turn) in zip(group, steps.turns) { job.reply.send(.success(turn)) }
         notifier.changed(steps.changedLanes)
+        parkedBell.ring(for: steps.answered)
     }
 }

@@ -36,6 +36,7 @@ package enum Schema {
             name: "0017_joined_users",
             sql: String(decoding: PackageResources._017_joined_users_sql, as: UTF8.self)
         ),
+        Migration(name: "0018_ingest", sql: String(decoding: PackageResources._018_ingest_sql, as: UTF8.self)),
     ]
 
     /// The name of the newest migration.

@@ -111,7 +111,7 @@ import Testing
     private static func bland(_ reply: Reply) -> String {
         reply.text
             .replacing(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/, with: "ID")
-            .replacing(/\b[fei]1-[0-9a-z-]+/, with: "CURSOR")
+            .replacing(/\b[fei]1-[0-9a-z-]+/, with: "CURSOR").replacing(/slt_[A-Za-z0-9_-]+/, with: "TOKEN")
     }
 
     private static func fields(_ reply: Reply) -> [String] {
@@ -140,7 +140,10 @@ import Testing
         let id = isAdmin ? belongings.scene.ada.organization.lowercased : try belongings.name(.failed)
         let path = words[1].replacing("{id}", with: id)
             .replacing("{user}", with: try belongings.name(.user)).replacing("{name}", with: "task")
-            .replacing("{device_id}", with: try belongings.name(.device))
+            .replacing("{device_id}", with: try belongings.name(.device)).replacing(
+                "{token_id}",
+                with: UUID().lowercased
+            )
         return (HTTPMethod(rawValue: words[0]), path)
     }
 }

@@ -2,6 +2,8 @@ import Foundation
 import GatewaySupport
 import JSONText
 import NIOHTTP1
+import SyncMaintenance
+import SyncModel
 import Testing
 
 /// A place of the contract in which an id can stand, and a request with a name in that place.
@@ -25,7 +27,7 @@ struct Guess: Sendable {
 
     /// One of `/v1` each, for every place.
     static let all =
-        queries + paths + bodies + pushes("/v1/mutations") + pushes("/v1/mutations/preview") + organizations
+        queries + paths + bodies + pushes("/v1/mutations") + pushes("/v1/mutations/preview") + events + organizations
 
     private static let mutations: [Belongings.Kind] = [.mutation, .failed, .blocked, .conflict]
     private static let everything = mutations + [.device, .key, .local, .server]
@@ -77,6 +79,31 @@ struct Guess: Sendable {
                 try await worker.post("/v1/mutations/\(name)/\(move)", body)
             }
         }
+
+    /// Brought to an organization of their own by somebody who names what is Ada's.
+    private static let events = [
+        ("id", [.server, .local]), ("event_id", [.key]), ("owner", [.user]), ("causing_key", [.key, .mutation]),
+    ].map { (member: String, kinds: [Belongings.Kind]) in
+        Guess("POST /v1/ingest#/events/0/\(member)", kinds) { worker, name in
+            let organization = UUID()
+            let administration = worker.gateway.store.administration
+            _ = try await administration.put(organization, OrganizationUpdate(name: "Spies"))
+            let made = try await administration.makeServiceToken(for: "spy", of: organization)
+            var members = ["id": "1", "event_id": #""e""#, "owner": "null", "causing_key": "null"]
+            members[member] = #""\#(name)""#
+            let all = members.sorted { $0.key < $1.key }.map { #""\#($0.key)":\#($0.value)"# }.joined(separator: ",")
+            let event = #"{\#(all),"entity_type":"task","version":1,"operation":"upsert","document":{}}"#
+            let reply = try await GatewayTests.send(
+                .POST,
+                worker.gateway.address + "/v1/ingest",
+                token: made?.token.text,
+                body: Array(#"{"events":[\#(event)]}"#.utf8)
+            )
+            // a user's id may be another's elsewhere
+            _ = try await administration.purge(organization)
+            return reply
+        }
+    }
 
     /// Another organization than the token's, on every route.
     private static let organizations = ((try? Contract().routes(ofOperations: false)) ?? []).sorted()

@@ -104,6 +104,14 @@ struct OperatorGuess: Sendable {
             OperatorGuess("POST \(root)/users/{user}/join#/into", [.user], body: Self.join) { path, _ in
                 "\(path)/users/\(UUID().uuidString)/join"
             },
+            OperatorGuess("GET \(root)/service-tokens#id", [.user]) { path, _ in path + "/service-tokens" },
+            OperatorGuess("POST \(root)/service-tokens#id", [.user], body: { _ in #"{"source":"crm"}"# }) { path, _ in
+                path + "/service-tokens"
+            },
+            OperatorGuess("DELETE \(root)/service-tokens/{token_id}#id", [.user]) { "\($0)/service-tokens/\($1)" },
+            OperatorGuess("DELETE \(root)/service-tokens/{token_id}#token_id", [.user]) {
+                "\($0)/service-tokens/\($1)"
+            },
             OperatorGuess("GET \(root)/mutations#id", [.user]) { path, _ in path + "/mutations" },
             OperatorGuess("GET \(root)/mutations#device_id", [.device]) { "\($0)/mutations?device_id=\($1)" },
             OperatorGuess("GET \(root)/mutations#user_id", [.user]) { "\($0)/mutations?user_id=\($1)" },

@@ -24,6 +24,8 @@ struct DemoCollections: Sendable {
     private var collections: [String: Collection] = [:]
     private var remembered: [String: Remembered] = [:]
     private var documentCount = 0
+    /// Changes since they were taken last.
+    private var changes: [DemoEvent] = []
 
     /// Answers a request, once for each idempotency key.
     mutating func answer(_ request: DemoRequest) -> DemoAnswer {
@@ -43,6 +45,25 @@ struct DemoCollections: Sendable {
         let answer = perform(request)
         remember(Remembered(request: request, answer: answer), under: key)
         return answer
+    }
+
+    /// The changes since the last call.
+    mutating func takeChanges() -> [DemoEvent] {
+        defer { changes = [] }
+        return changes
+    }
+
+    private mutating func note(_ id: Int, in path: String, version: Int, _ document: [UInt8]?, by request: DemoRequest)
+    {
+        changes.append(
+            DemoEvent(
+                collection: path[...],
+                id: id,
+                version: version,
+                document: document,
+                causingKey: request.idempotencyKey
+            )
+        )
     }
 
     private mutating func remember(_ entry: Remembered, under key: String) {
@@ -89,6 +110,7 @@ struct DemoCollections: Sendable {
         if request.method == "DELETE" {
             collections[path]?.documents[id] = nil
             documentCount -= 1
+            note(id, in: path, version: found.version + 1, nil, by: request)
             return DemoAnswer(status: 204)
         }
         guard let object = Self.object(request.body) else { return notAnObject }
@@ -98,6 +120,7 @@ struct DemoCollections: Sendable {
             return refusal(413, "the document would become too large")
         }
         collections[path]?.documents[id] = found
+        note(id, in: path, version: found.version, found.json, by: request)
         return DemoAnswer(status: 200, body: found.json, etag: found.etag)
     }
 
@@ -110,6 +133,7 @@ struct DemoCollections: Sendable {
         collection.documents[document.id] = document
         collections[path] = collection
         documentCount += 1
+        note(document.id, in: path, version: document.version, document.json, by: request)
         return DemoAnswer(
             status: 201,
             body: document.json,

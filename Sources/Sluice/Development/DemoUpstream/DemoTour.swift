@@ -37,6 +37,9 @@ enum DemoTour {
     /// A colleague's change at the API.
     static let colleaguesEdit = #"{"phone": "+47 23 00 00 00", "city": "Bergen"}"#
 
+    /// Another one, made in a browser.
+    static let browsersEdit = #"{"title": "Head of purchasing"}"#
+
     /// Another edit of the contact, made on the second version of it.
     static let conflict = push(
         """

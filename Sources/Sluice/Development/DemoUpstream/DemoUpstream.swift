@@ -9,11 +9,21 @@ import Synchronization
 /// with the gateway, and its documents are lost.
 final class DemoUpstream: Service {
     let address: ListenAddress
+    /// Tells a gateway what changes.
+    let webhook: DemoWebhook
     private let channel: any Channel
+    private let report: @Sendable (String) -> Void
 
-    private init(_ channel: any Channel, _ address: ListenAddress) {
+    private init(
+        _ channel: any Channel,
+        _ address: ListenAddress,
+        _ webhook: DemoWebhook,
+        report: @escaping @Sendable (String) -> Void
+    ) {
         self.channel = channel
         self.address = address
+        self.webhook = webhook
+        self.report = report
     }
 
     /// - Parameters:
@@ -23,7 +33,8 @@ final class DemoUpstream: Service {
         port: Int,
         report: @escaping @Sendable (String) -> Void
     ) async throws(DevelopmentError) -> DemoUpstream {
-        let state = Shared()
+        let webhook = DemoWebhook()
+        let state = Shared(webhook)
         let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
@@ -36,7 +47,7 @@ final class DemoUpstream: Service {
         do {
             let channel = try await bootstrap.bind(host: host, port: port).get()
             let address = ListenAddress(host: host, port: channel.localAddress?.port ?? port)
-            return DemoUpstream(channel, address)
+            return DemoUpstream(channel, address, webhook, report: report)
         } catch {
             let place = ListenAddress(host: host, port: port)
             throw DevelopmentError(
@@ -47,7 +58,11 @@ final class DemoUpstream: Service {
 
     /// Waits for graceful shutdown, or for cancellation.
     func run() async throws {
-        try? await gracefulShutdown()
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.webhook.run(report: self.report) }
+            try? await gracefulShutdown()
+            group.cancelAll()
+        }
         try? await channel.close()
     }
 
@@ -56,9 +71,19 @@ final class DemoUpstream: Service {
     /// The state that all connections share.
     private final class Shared: Sendable {
         private let collections = Mutex(DemoCollections())
+        private let webhook: DemoWebhook
+
+        init(_ webhook: DemoWebhook) {
+            self.webhook = webhook
+        }
 
         func answer(_ request: DemoRequest, report: (String) -> Void) -> DemoAnswer {
-            let answer = collections.withLock { $0.answer(request) }
+            let answer = collections.withLock { collections in
+                let answer = collections.answer(request)
+                // under the lock: in the order in which they happened
+                for change in collections.takeChanges() { webhook.note(change) }
+                return answer
+            }
             report(DemoLine.text(request, answer))
             return answer
         }

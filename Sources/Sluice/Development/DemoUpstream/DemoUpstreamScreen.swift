@@ -9,7 +9,7 @@ enum DemoUpstreamScreen {
         organization, \(DemoTenant.forwarded.name), and forgets everything when this ends; so does that organization.
         What reaches the API is shown here, in lines that begin with "upstream:". Who you are there:
 
-        export UPSTREAM_TOKEN=\(quoted(token))
+        export UPSTREAM_TOKEN=\(quoted(token)) UPSTREAM=\(quoted("http://\(upstream)"))
 
         A replay: a contact is created and edited, then visited. The API gets three requests in this order, and in each
         its own number for the contact, wherever the phone's id stood; so does the answer.
@@ -39,6 +39,23 @@ enum DemoUpstreamScreen {
 
         curl -sS -w '\\n' 'http://\(upstream)/contacts'
 
+        A colleague's edit: the phone waits for news, and somebody changes the contact in a browser, for which curl
+        stands here. The API tells the gateway of it, and the phone has it within a second.
+
+        \(colleague(address, upstream))
+
+        """
+    }
+
+    /// Begins to wait at the feed's end, so that nothing but the edit is shown.
+    private static func colleague(_ address: ListenAddress, _ upstream: ListenAddress) -> String {
+        """
+        SINCE=$(curl -sS 'http://\(address)/v1/changes' \(authorization) | sed 's/.*"next":"\\([^"]*\\)".*/\\1/')
+        curl -sS -w '\\n' "http://\(address)/v1/changes?wait=10&since=$SINCE" \(authorization) &
+        sleep 1
+        curl -sS -o /dev/null -X PATCH 'http://\(upstream)\(DemoTour.contactPath)' \\
+          -H 'Content-Type: application/json' --data \(quoted(DemoTour.browsersEdit))
+        wait
         """
     }
 

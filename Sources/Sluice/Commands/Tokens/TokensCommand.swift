@@ -1,0 +1,144 @@
+import ArgumentParser
+import Foundation
+import JSONText
+import SyncHTTP
+import SyncMaintenance
+import SyncModel
+import SyncStore
+
+struct TokensCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "tokens",
+        abstract: "Let programs bring edits that were made elsewhere.",
+        discussion: """
+            EXAMPLES
+              sluice tokens create 0192f0c1-2345-7abc-8def-0123456789ab --source crm
+              sluice tokens list 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice tokens revoke 0192f0c1-2345-7abc-8def-0123456789ab \\
+                0192f0c1-9999-7abc-8def-0123456789ab
+
+            A service token of an organization is what POST /v1/ingest asks for. Tokens of
+            one source share the ids of their events, so one can take over from another.
+
+            They work on the database that SLUICE_DATABASE_URL names; gateways take a
+            change over within 5 seconds.
+            """,
+        subcommands: [CreateServiceTokenCommand.self, ListServiceTokensCommand.self, RevokeServiceTokenCommand.self]
+    )
+}
+
+struct CreateServiceTokenCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "create",
+        abstract: "Make a service token and print it: it is shown once.",
+        discussion: """
+            EXAMPLE
+              sluice tokens create 0192f0c1-2345-7abc-8def-0123456789ab --source crm
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @Option(help: "What brings events with it, such as crm: [a-z][a-z0-9_-]{0,63}.")
+    var source: String
+
+    @OptionGroup var options: AdministrationOptions
+
+    func validate() throws {
+        guard IngestSource.isValid(source) else {
+            throw ValidationError("--source must match [a-z][a-z0-9_-]{0,63}.")
+        }
+    }
+
+    func run() async throws {
+        let made = try await options.run { administration throws(Problem) in
+            try await administration.makeServiceToken(for: source, of: id)
+        }
+        guard let made else { throw AdministrationOptions.unknown(id) }
+        options.say(made.token.text) { writer in
+            made.row.writeMembers(to: &writer)
+            writer.member("token", made.token.text)
+        }
+    }
+}
+
+struct ListServiceTokensCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "List an organization's service tokens, without their secrets.",
+        discussion: """
+            EXAMPLE
+              sluice tokens list 0192f0c1-2345-7abc-8def-0123456789ab
+
+            A line a token: its id, its source, when it was made, when it was used last and,
+            where it was, when it was revoked.
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let found = try await options.run { administration throws(Problem) in
+            try await administration.serviceTokens(of: id)
+        }
+        guard let tokens = found else { throw AdministrationOptions.unknown(id) }
+        if options.json { return Terminal.say(String(decoding: Self.json(tokens), as: UTF8.self)) }
+        for token in tokens { Terminal.say(Self.line(token)) }
+        if tokens.isEmpty { Terminal.complain("\(id.lowercased) has no service tokens") }
+    }
+
+    private static func line(_ token: ServiceTokenRow) -> String {
+        let used = token.lastUsedAt.map { "used \($0.rfc3339)" } ?? "never used"
+        let revoked = token.revokedAt.map { "  revoked \($0.rfc3339)" } ?? ""
+        return "\(token.id.lowercased)  \(token.source)  made \(token.createdAt.rfc3339)  \(used)\(revoked)"
+    }
+
+    private static func json(_ tokens: [ServiceTokenRow]) -> [UInt8] {
+        AdministrationOptions.body { writer in
+            writer.name("service_tokens")
+            writer.beginArray()
+            for token in tokens {
+                writer.beginObject()
+                token.writeMembers(to: &writer)
+                writer.endObject()
+            }
+            writer.endArray()
+        }
+    }
+}
+
+struct RevokeServiceTokenCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "revoke",
+        abstract: "Take a service token's right away, for good.",
+        discussion: """
+            EXAMPLE
+              sluice tokens revoke 0192f0c1-2345-7abc-8def-0123456789ab \\
+                0192f0c1-9999-7abc-8def-0123456789ab
+
+            Gateways refuse it within 5 seconds.
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @Argument(help: "The token's id, as the list shows it.", transform: uuidArgument)
+    var token: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let row = try await options.run { administration throws(Problem) in
+            try await administration.revokeServiceToken(token, of: id)
+        }
+        guard let row else {
+            throw Terminal.failure("organization \(id.lowercased) has no service token \(token.lowercased)")
+        }
+        options.say("\(token.lowercased) of \(row.source) is revoked") { row.writeMembers(to: &$0) }
+    }
+}

@@ -1,0 +1,77 @@
+import Foundation
+import JSONText
+import Logging
+import SyncHTTP
+import SyncModel
+import SyncUpstream
+
+/// Tells a gateway of every change in the demo's REST API, in order, whoever made it, as a backend's webhooks would.
+final class DemoWebhook: Sendable {
+    /// Where events go.
+    private struct Target: Sendable {
+        let gateway: ListenAddress
+        let token: ServiceToken
+    }
+
+    /// Events that wait for the gateway at most: as many as there are documents.
+    private static let capacity = DemoCollections.capacity
+    private static let pause: Duration = .milliseconds(500)
+
+    private let events = AsyncStream.makeStream(of: DemoEvent.self, bufferingPolicy: .bufferingNewest(capacity))
+    private let targets = AsyncStream.makeStream(of: Target.self, bufferingPolicy: .bufferingNewest(1))
+
+    func note(_ event: DemoEvent) { events.continuation.yield(event) }
+
+    /// From now on the gateway is told.
+    func tell(_ gateway: ListenAddress, token: ServiceToken) {
+        targets.continuation.yield(Target(gateway: gateway, token: token))
+    }
+
+    /// Sends events until the task is cancelled.
+    ///
+    /// - Parameter report: gets a line on each event that tells of an edit by somebody else, or that is refused.
+    func run(report: @Sendable (String) -> Void) async {
+        guard let target = await targets.stream.first(where: { _ in true }) else { return }
+        let client = HTTPUpstream(now: SystemClock.now, logger: Wiring.commandLogger())
+        let settings = UpstreamSettings(
+            baseURL: "http://\(target.gateway)",
+            credential: .bearer(target.token.text)
+        )
+        for await event in events.stream {
+            while !Task.isCancelled {
+                guard let line = await send(event, by: client, to: settings, of: target.token.organization) else {
+                    try? await Task.sleep(for: Self.pause)
+                    continue
+                }
+                if !line.isEmpty { report(line) }
+                break
+            }
+        }
+        await client.shutdown()
+    }
+
+    /// - Returns: what to say of it; nil where it is to be sent again.
+    private func send(
+        _ event: DemoEvent,
+        by client: HTTPUpstream,
+        to settings: UpstreamSettings,
+        of organization: UUID
+    ) async -> String? {
+        let request = UpstreamRequest(
+            organization: organization,
+            user: DemoTenant.forwarded.user,
+            method: "POST",
+            path: "/v1/ingest",
+            body: event.batch(owner: DemoTenant.forwarded.user),
+            idempotencyKey: UUID(),
+            timeout: .seconds(10)
+        )
+        guard case .response(let response) = await client.send(request, to: settings), response.status < 500 else {
+            return nil
+        }
+        let result = response.json.flatMap { try? JSONTree(parsing: $0).root.value(at: "/results/0/result")?.string }
+        guard result != IngestResult.echo.rawValue, result != IngestResult.parked.rawValue else { return "" }
+        let what = "\(event.entityType) \(event.id), version \(event.version)"
+        return "upstream: told the gateway of \(what) → \(result ?? "\(response.status)")"
+    }
+}

@@ -1,0 +1,25 @@
+import HTTPTypes
+import SyncModel
+import SyncStore
+
+/// `POST /v1/ingest`: takes edits that were made elsewhere, and answers what became of each.
+struct IngestEndpoint: Sendable {
+    let store: Store
+    let bodies: BodyReader
+    let limits: IntakeLimits
+    /// Limits the bodies decoded at a time, pushes' included.
+    let gate: FairGate
+
+    func ingest(_ exchange: Exchange, _ bearer: ServiceTokens.Bearer) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let limits = limits
+        return try await bodies.withBody(of: exchange) { body in
+            try await gate.admit(body.count, for: exchange.user) {
+                let request = try await OffEventLoop.read(body) { body throws(Problem) in
+                    try IngestRequest(body: body, limits: limits)
+                }
+                return Answer(.ok, try await store.ingest.submit(request, from: bearer))
+            }
+        }
+    }
+}

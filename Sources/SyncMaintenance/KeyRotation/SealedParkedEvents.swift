@@ -1,0 +1,42 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// An organization's events that wait, each under its own lock.
+struct SealedParkedEvents: SealedKind {
+    /// An event's source and id.
+    struct Key: Sendable {
+        let source: String
+        let event: String
+    }
+
+    let organization: UUID
+
+    var page: Statement { SealStatements.parkedEvents }
+    var hasText: Bool { false }
+    var first: Key { Key(source: "", event: "") }
+
+    func place(_ key: Key) -> Parameters { Parameters(of: organization, key.source, key.event) }
+
+    func key(_ row: inout RowReader) throws -> Key {
+        Key(source: try row.string("source"), event: try row.string("event_id"))
+    }
+
+    func next(after key: Key) -> Key? { key }
+
+    func read(_ keys: [Key]) -> [Query] {
+        let organizations = keys.map { _ in organization }
+        return [
+            Query(SealStatements.lockParkedEvents, Parameters(organizations, keys.map(\.source), keys.map(\.event)))
+        ]
+    }
+
+    func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
+        let key = try key(&row)
+        guard let document = try row.optionalBytes("document") else { return nil }
+        var parameters = place(key)
+        parameters.add(json: try renewal.json(document, as: .parked(source: key.source, event: key.event)))
+        return Query(SealStatements.writeParkedEvent, parameters)
+    }
+}

@@ -1,0 +1,40 @@
+import Crypto
+import Foundation
+import JSONText
+
+/// What tells whether two documents say the same: a SHA-256 of the canonical form, whatever their white space, escapes
+/// and order of members.
+public struct ContentHash: Sendable, Hashable {
+    public static let count = 32
+    /// Of an entity that is gone.
+    public static let deletion = ContentHash(bytes: [UInt8](repeating: 0, count: count))
+
+    public let bytes: [UInt8]
+
+    /// From the stored form.
+    public init(bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+
+    /// Of a document; nil for what cannot be read.
+    public init?(of document: [UInt8]) {
+        guard let root = try? JSONTree(parsing: document, limits: .widest).root else { return nil }
+        var canonical: [UInt8] = []
+        var identifiers: [UUID] = []
+        root.appendCanonical(to: &canonical, identifiers: &identifiers)
+        var hash = SHA256()
+        canonical.withUnsafeBytes { hash.update(bufferPointer: $0) }
+        for id in identifiers { withUnsafeBytes(of: id.uuid) { hash.update(bufferPointer: $0) } }
+        bytes = Array(hash.finalize())
+    }
+
+    /// Of an entity as it is stored; nil where its document cannot be opened.
+    public init?(of state: EntityState) {
+        guard !state.isDeleted else {
+            self = .deletion
+            return
+        }
+        guard let document = state.document, let hash = ContentHash(of: document) else { return nil }
+        self = hash
+    }
+}

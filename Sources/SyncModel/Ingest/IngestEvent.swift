@@ -1,0 +1,57 @@
+public import Foundation
+
+/// An edit that was made elsewhere, as a source tells of it.
+public struct IngestEvent: Sendable, Hashable {
+    /// The longest `event_id`, in bytes.
+    public static let maximumIDBytes = 200
+    /// The longest `causing_key`, in bytes.
+    public static let maximumKeyBytes = 255
+
+    /// The source's own id of the event, once per source.
+    public let id: String
+    public let entityType: String
+    /// The entity's permanent id.
+    public let entityID: ServerID
+    /// How new it is: at least one of the version and the moment of the edit is there.
+    public let mark: SourceMark
+    public let operation: IngestOperation
+    /// A JSON object; nil for a deletion.
+    public let document: [UInt8]?
+    /// The user that the entity belongs to, where only that one sees it.
+    public let owner: UUID?
+    /// The `Idempotency-Key` of the request that caused the edit; nil for one that cannot be the gateway's.
+    public let causingKey: UUID?
+
+    public init(
+        id: String,
+        entityType: String,
+        entityID: ServerID,
+        mark: SourceMark,
+        operation: IngestOperation,
+        document: [UInt8]?,
+        owner: UUID? = nil,
+        causingKey: UUID? = nil
+    ) {
+        self.id = id
+        self.entityType = entityType
+        self.entityID = entityID
+        self.mark = mark
+        self.operation = operation
+        self.document = document
+        self.owner = owner
+        self.causingKey = causingKey
+    }
+
+    public var key: EntityKey { EntityKey(type: entityType, id: entityID.text) }
+}
+
+/// An event with the time it came: later than that it waits for a while at most.
+public struct ReceivedEvent: Sendable, Hashable {
+    public let event: IngestEvent
+    public let receivedAt: Timestamp
+
+    public init(_ event: IngestEvent, at receivedAt: Timestamp) {
+        self.event = event
+        self.receivedAt = receivedAt
+    }
+}

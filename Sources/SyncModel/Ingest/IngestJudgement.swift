@@ -1,0 +1,184 @@
+import Foundation
+import JSONText
+
+/// One event, and what is decided about it.
+struct IngestJudgement {
+    let event: IngestEvent
+    let context: IngestPlanner.Context
+    let type: EntityType
+    /// Whose the entity is to be; nil where the event does not say.
+    private let owner: UUID?
+    private let isOwnerJoining: Bool
+    /// The event's place in the request.
+    private let pointer: String
+
+    /// - Throws: why the event can be of no entity of this organization.
+    init(_ event: IngestEvent, _ context: IngestPlanner.Context, pointer: String) throws(Problem) {
+        self.event = event
+        self.context = context
+        self.pointer = pointer
+        guard let type = context.type(event.entityType) else {
+            let detail = "'\(event.entityType)' is not a registered entity type of this organization"
+            throw Problem(.validationFailed, pointer: pointer + "/entity_type", rule: Rule.entityType, detail)
+        }
+        if type.idSpace == .shared, !event.entityID.isInteger, event.entityID.uuid == nil {
+            let detail = "a shared global id is a UUID or a 64-bit integer"
+            throw Problem(.validationFailed, pointer: pointer + "/id", rule: Rule.serverID, detail)
+        }
+        self.type = type
+        switch event.owner.map(context.owner) {
+        case .user(let owner)?: (self.owner, isOwnerJoining) = (owner, false)
+        case .joining?: (owner, isOwnerJoining) = (nil, true)
+        case nil: (owner, isOwnerJoining) = (nil, false)
+        }
+    }
+
+    private var key: EntityKey { event.key }
+
+    /// What becomes of the event; changes the state accordingly.
+    ///
+    /// - Throws: why it does not fit what is known.
+    func verdict(receivedAt: Timestamp, _ state: inout IngestState) throws(Problem) -> IngestVerdict {
+        let stored = state.entities[key]
+        let cause = event.causingKey.flatMap { state.requests[$0] }.flatMap { $0.mayBeAbout(key) ? $0 : nil }
+        let mayWait = receivedAt.adding(seconds: IngestPlanner.patienceSeconds) > context.now
+        if mayWait, isWaiting(for: cause, receivedAt, stored, state) {
+            guard state.parkedCount < IngestPlanner.parkedLimit else {
+                var problem = Problem.overloaded("too many events wait for outcomes")
+                problem.errors = [ProblemDetail(pointer: pointer, rule: Rule.range, detail: problem.detail)]
+                throw problem
+            }
+            return answer(.parked)
+        }
+        // what was made elsewhere since is what the echo adds to
+        let mayAdd = stored?.lastWriter == .elsewhere && !event.mark.isKnown(by: state.marks[key])
+        if let cause, cause.content != nil, !mayAdd { return echo(of: cause, stored, &state) }
+        let told = state.requests(about: key).filter { $0.tellsByValue(at: context.now) }
+        if let version = event.mark.version, let sent = told.first(where: { $0.version == version }), !mayAdd {
+            return echo(of: sent, stored, &state)
+        }
+        if event.mark.isKnown(by: state.marks[key]) { return answer(.stale, stored) }
+        let next = try self.next(after: stored)
+        if let content = ContentHash(of: next), let sent = told.first(where: { $0.content == content }) {
+            state.use(sent)
+            if !mayAdd { return echo(of: sent, stored, &state) }
+        }
+        return apply(next, over: stored, &state)
+    }
+
+    // MARK: - Waiting
+
+    private func isWaiting(
+        for cause: SentRecord?,
+        _ receivedAt: Timestamp,
+        _ stored: EntityState?,
+        _ state: IngestState
+    ) -> Bool {
+        if isOwnerJoining { return true }
+        if let cause, cause.isInFlight(at: context.now) { return true }
+        // what is known already need not wait
+        if event.mark.isKnown(by: state.marks[key]) { return false }
+        if state.requests(about: key).contains(where: { $0.isInFlight(at: context.now) }) { return true }
+        // it may be what a create under way is about to be told: those that were sent later are not waited for
+        guard stored == nil, event.operation == .upsert, let first = state.firstCreates[type.name] else { return false }
+        return first <= receivedAt
+    }
+
+    // MARK: - Echoes
+
+    private func echo(of request: SentRecord, _ stored: EntityState?, _ state: inout IngestState) -> IngestVerdict {
+        state.use(request)
+        if stored != nil { state.mark(key, event.mark) }
+        return answer(.echo, stored)
+    }
+
+    // MARK: - Applying
+
+    /// The entity as the event leaves it.
+    private func next(after stored: EntityState?) throws(Problem) -> EntityState {
+        try checkOwner(stored)
+        switch event.operation {
+        case .upsert:
+            return written(event.document, over: stored)
+        case .delete:
+            if let stored, stored.isDeleted { return stored }
+            return written(nil, over: stored)
+        case .patch:
+            guard let stored, !stored.isDeleted else {
+                let what = stored == nil ? "is not known here" : "was deleted"
+                let detail = "the entity \(what), so there is nothing to patch: send the whole document as an upsert"
+                throw refused("/operation", Rule.entityReference, detail)
+            }
+            guard !stored.isUnreadable else {
+                let detail = "what is stored of the entity cannot be opened: send the whole document as an upsert"
+                throw refused("/operation", Rule.entityReference, detail)
+            }
+            guard let patch = event.document, let merged = BuiltInStore.merge(patch, into: stored.document) else {
+                let detail = "the document would grow past \(BuiltInStore.maximumDocumentBytes) bytes"
+                throw refused("/document", Rule.payload, detail)
+            }
+            return written(merged, over: stored)
+        }
+    }
+
+    private func checkOwner(_ stored: EntityState?) throws(Problem) {
+        guard type.visibility == .user else { return }
+        guard let stored else {
+            // a deletion of what nobody sees is shown to nobody
+            guard owner != nil || event.operation == .delete else {
+                let detail = "owner is required: an entity of '\(type.name)' is shown to the user it belongs to alone"
+                throw refused("/owner", Rule.required, detail)
+            }
+            return
+        }
+        if let owner, owner != stored.owner {
+            let detail = "the entity belongs to another user: delete it, and make a new one for this user"
+            throw refused("/owner", Rule.entityReference, detail)
+        }
+    }
+
+    private func refused(_ member: String, _ rule: String, _ detail: String) -> Problem {
+        Problem(.validationFailed, pointer: pointer + member, rule: rule, detail)
+    }
+
+    private func written(_ document: [UInt8]?, over stored: EntityState?) -> EntityState {
+        if let stored { return stored.written(document, isDeleted: document == nil, by: .elsewhere) }
+        return EntityState(
+            isIntegerID: event.entityID.isInteger,
+            version: 1,
+            isDeleted: document == nil,
+            document: document,
+            owner: owner ?? Writer.elsewhere.user,
+            clientID: nil,
+            lastWriter: .elsewhere,
+            runBase: 0,
+            isStored: false
+        )
+    }
+
+    /// Writes the next state, unless it says what is there: then nobody has to meet it as a conflict.
+    private func apply(_ next: EntityState, over stored: EntityState?, _ state: inout IngestState) -> IngestVerdict {
+        state.mark(key, event.mark)
+        if let stored, stored.isDeleted == next.isDeleted, let content = ContentHash(of: stored),
+            content == ContentHash(of: next)
+        {
+            return answer(.applied, stored)
+        }
+        state.entities.write(key, next)
+        return answer(.applied, next)
+    }
+
+    private func answer(_ result: IngestResult, _ entity: EntityState? = nil) -> IngestVerdict {
+        IngestVerdict(eventID: event.id, result, version: entity?.version)
+    }
+}
+
+extension IngestState {
+    /// Notes how new the entity's state is by now.
+    fileprivate mutating func mark(_ key: EntityKey, _ mark: SourceMark) {
+        let next = mark.merged(with: marks[key])
+        guard next != marks[key] else { return }
+        marks[key] = next
+        changedMarks.insert(key)
+    }
+}

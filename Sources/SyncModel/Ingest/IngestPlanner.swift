@@ -1,0 +1,123 @@
+public import Foundation
+
+/// Decides what becomes of events that tell of edits made elsewhere: whether they are applied, are known already, are
+/// echoes of the gateway's own requests, or wait for the outcome of one. Pure.
+///
+/// An echo is recognized by the key of the request that caused it, or else, once, by the version or the content that a
+/// request left behind; never by time or by who acted.
+public struct IngestPlanner: Sendable {
+    /// How long an event waits for the outcome of requests, in seconds; then it is judged by what is known.
+    public static let patienceSeconds: Double = SentRecord.flightSeconds
+    /// Events of an organization that may wait.
+    public static let parkedLimit = 5_000
+
+    /// Whose an entity is that an event says belongs to a user.
+    public enum Owner: Sendable, Hashable {
+        case user(UUID)
+        /// Nobody knows yet: the user is being joined with another.
+        case joining
+    }
+
+    public struct Context: Sendable {
+        public let organization: Organization
+        /// The registered entity types, by name.
+        public let types: [String: EntityType]
+        /// The time of the transaction.
+        public let now: Timestamp
+        /// Who a user is by now.
+        public let owner: @Sendable (UUID) -> Owner
+
+        public init(
+            organization: Organization,
+            types: [String: EntityType],
+            now: Timestamp,
+            owner: @escaping @Sendable (UUID) -> Owner = { .user($0) }
+        ) {
+            self.organization = organization
+            self.types = types
+            self.now = now
+            self.owner = owner
+        }
+
+        /// An unknown type is made at its first use, unless the organization requires declared types.
+        func type(_ name: String) -> EntityType? {
+            if let type = types[name] { return type }
+            return organization.settings.entityTypes == .open
+                ? EntityType(firstUseOf: name, hasUpstream: organization.upstream != nil) : nil
+        }
+    }
+
+    let context: Context
+
+    public init(_ context: Context) {
+        self.context = context
+    }
+
+    /// Judges a batch that has come.
+    ///
+    /// - Parameters:
+    ///   - seen: what became of events of this source that were taken before, by their ids.
+    ///   - state: of the organization; the batch changes it.
+    public func plan(
+        _ request: IngestRequest,
+        seen: [String: IngestResult],
+        _ state: inout IngestState
+    ) -> IngestPlan {
+        var plan = IngestPlan()
+        var seen = seen
+        for (index, entry) in request.entries.enumerated() {
+            switch entry.event {
+            case .failure(let problem):
+                plan.verdicts.append(IngestVerdict(eventID: entry.eventID, .refused, problem: problem))
+            case .success(let event):
+                if let original = seen[event.id] {
+                    plan.verdicts.append(IngestVerdict(eventID: event.id, .duplicate, original: original))
+                    continue
+                }
+                let received = ReceivedEvent(event, at: context.now)
+                let verdict = judge(received, pointer: "/events/\(index)", &state, &plan)
+                if verdict.result == .parked { state.parkedCount += 1 }
+                note(received, verdict, &plan)
+                if verdict.result.isRemembered { seen[event.id] = verdict.result }
+            }
+        }
+        return plan
+    }
+
+    /// Judges events that have waited, the oldest state first. Those that go on waiting are not remembered anew.
+    public func plan(released events: [ReceivedEvent], _ state: inout IngestState) -> IngestPlan {
+        var plan = IngestPlan()
+        for received in events {
+            let verdict = judge(received, pointer: "", &state, &plan)
+            note(received, verdict, &plan)
+        }
+        return plan
+    }
+
+    private func note(_ received: ReceivedEvent, _ verdict: IngestVerdict, _ plan: inout IngestPlan) {
+        plan.verdicts.append(verdict)
+        if verdict.result.isRemembered { plan.remembered.append((received, verdict.result)) }
+    }
+
+    private func judge(
+        _ received: ReceivedEvent,
+        pointer: String,
+        _ state: inout IngestState,
+        _ plan: inout IngestPlan
+    ) -> IngestVerdict {
+        let event = received.event
+        do throws(Problem) {
+            let judgement = try IngestJudgement(event, context, pointer: pointer)
+            let verdict = try judgement.verdict(receivedAt: received.receivedAt, &state)
+            let type = judgement.type
+            if verdict.result == .applied, !type.isInUse,
+                !plan.typesToRegister.contains(where: { $0.name == type.name })
+            {
+                plan.typesToRegister.append(type)
+            }
+            return verdict
+        } catch {
+            return IngestVerdict(eventID: event.id, .refused, problem: error)
+        }
+    }
+}

@@ -1,0 +1,70 @@
+public import Foundation
+
+/// A request that the gateway sent to the organization's API: what its echo is recognized by.
+public struct SentRecord: Sendable, Hashable {
+    /// How long a request may be under way after it was sent, in seconds: longer than any time-out.
+    public static let flightSeconds: Double = 120
+    /// How long a value or version tells an echo, in seconds; a key does as long as the record is kept.
+    public static let valueSeconds: Double = 86_400
+
+    /// The gateway's `Idempotency-Key`.
+    public let key: UUID
+    public let entityType: String
+    /// The text of the entity's permanent id; nil while a create has none.
+    public let entityID: String?
+    /// When it was sent, the last time.
+    public let sentAt: Timestamp
+    /// When its outcome was known; nil while it is under way, or may have taken effect and is sent again.
+    public let answeredAt: Timestamp?
+    /// What the feed had of the entity afterwards; nil where the feed did not learn of it.
+    public let content: ContentHash?
+    /// The version that the API's answer gave the entity.
+    public let version: Int64?
+    /// Whether an event was taken for its echo by value or version: that happens once.
+    public var isUsed: Bool
+
+    public init(
+        key: UUID,
+        entityType: String,
+        entityID: String?,
+        sentAt: Timestamp,
+        answeredAt: Timestamp?,
+        content: ContentHash? = nil,
+        version: Int64? = nil,
+        isUsed: Bool = false
+    ) {
+        self.key = key
+        self.entityType = entityType
+        self.entityID = entityID
+        self.sentAt = sentAt
+        self.answeredAt = answeredAt
+        self.content = content
+        self.version = version
+        self.isUsed = isUsed
+    }
+
+    /// Whether its outcome may come any moment.
+    public func isInFlight(at now: Timestamp) -> Bool {
+        answeredAt == nil && sentAt.adding(seconds: Self.flightSeconds) > now
+    }
+
+    /// Whether it was about this entity, or was a create of its type whose id is not known.
+    func mayBeAbout(_ entity: EntityKey) -> Bool {
+        entityType == entity.type && (entityID.map { $0 == entity.id } ?? true)
+    }
+
+    /// Whether its echo may be told by value or version still.
+    func tellsByValue(at now: Timestamp) -> Bool {
+        guard !isUsed, let answeredAt else { return false }
+        return answeredAt.adding(seconds: Self.valueSeconds) > now
+    }
+
+    /// The version in an API's ETag, where that is a number in quotes, weak or strong.
+    public static func version(of etag: String?) -> Int64? {
+        guard var text = etag?[...] else { return nil }
+        if text.hasPrefix("W/") { text = text.dropFirst(2) }
+        if text.hasPrefix("\""), text.hasSuffix("\""), text.count > 2 { text = text.dropFirst().dropLast() }
+        guard !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
+        return Int64(text)
+    }
+}

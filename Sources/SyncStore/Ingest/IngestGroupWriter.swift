@@ -1,0 +1,151 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// A group's second round trip: all that its plans change, and COMMIT.
+struct IngestGroupWriter {
+    let seals: SealTable
+    let now: Timestamp
+    private var taken: [TakenEventRow] = []
+    private var settled: [TakenEventRow] = []
+    private var toPark: [(name: EventName, event: ReceivedEvent)] = []
+    private var finished: [EventName] = []
+    private var postponed: [(name: EventName, until: Timestamp)] = []
+    private var used: [ServiceTokens.Bearer] = []
+    private var types: [TypeRow] = []
+    /// The places of the feeds' rows in the results.
+    private var feedResults: [Int] = []
+
+    /// How long until an event that waits is looked at again, in seconds, where nothing says before that its time has
+    /// come.
+    static let lookSeconds: Double = 1
+
+    init(seals: SealTable, now: Timestamp) {
+        self.seals = seals
+        self.now = now
+    }
+
+    // MARK: - What plans decided
+
+    mutating func take(_ plan: IngestPlan, of origin: IngestGroup.Origin) {
+        for (event, result) in plan.remembered {
+            let name = EventName(organization: origin.organization, source: origin.source, eventID: event.event.id)
+            taken.append(TakenEventRow(name: name, result: result, receivedAt: event.receivedAt))
+            if result == .parked { toPark.append((name, event)) }
+        }
+        register(plan.typesToRegister, in: origin.organization)
+    }
+
+    mutating func release(_ name: EventName, _ event: ReceivedEvent, _ verdict: IngestVerdict) {
+        guard verdict.result != .parked else { return postpone(name, seconds: Self.lookSeconds) }
+        finished.append(name)
+        settled.append(TakenEventRow(name: name, result: verdict.result, receivedAt: event.receivedAt))
+    }
+
+    mutating func postpone(_ name: EventName, seconds: Double) {
+        postponed.append((name, now.adding(seconds: seconds)))
+    }
+
+    mutating func use(_ bearer: ServiceTokens.Bearer) { used.append(bearer) }
+
+    mutating func register(_ new: [EntityType], in organization: UUID) {
+        for type in new where !types.contains(where: { $0.organization == organization && $0.type.name == type.name }) {
+            types.append(TypeRow(organization: organization, type: type))
+        }
+    }
+
+    // MARK: - Queries
+
+    mutating func queries(of organizations: [UUID], _ states: [UUID: IngestState]) throws(SealError) -> [Query] {
+        var queries: [Query] = []
+        addEvents(&queries)
+        try addParked(&queries)
+        let requests = organizations.flatMap { id in
+            (states[id]?.usedRequests ?? []).map { RequestKeyRow(organization: id, key: $0) }
+        }.sorted { ($0.organization, $0.key) < ($1.organization, $1.key) }
+        if !requests.isEmpty { queries.append(RequestKeyRow.columns.query(IngestStatements.useRequests, requests)) }
+        if !types.isEmpty { queries.append(Query(GroupStatements.useTypes, TypeRow.columns.parameters(types))) }
+        addTokens(&queries)
+        try addEntities(of: organizations, states, &queries)
+        queries.append(isChange ? .commit : .rollback)
+        return queries
+    }
+
+    private var isChange = false
+
+    private mutating func addEvents(_ queries: inout [Query]) {
+        // in the order of their names: who takes the same at the same moment waits and does not lock up
+        let order: (TakenEventRow, TakenEventRow) -> Bool = { left, right in
+            (left.name.organization, left.name.source, left.name.eventID)
+                < (right.name.organization, right.name.source, right.name.eventID)
+        }
+        if !taken.isEmpty {
+            isChange = true
+            queries.append(TakenEventRow.columns.query(IngestStatements.remember, taken.sorted(by: order)))
+        }
+        if !settled.isEmpty {
+            isChange = true
+            queries.append(TakenEventRow.columns.query(IngestStatements.settle, settled.sorted(by: order)))
+        }
+    }
+
+    private mutating func addParked(_ queries: inout [Query]) throws(SealError) {
+        let lookAt = now.adding(seconds: Self.lookSeconds)
+        var rows: [ParkedEventRow] = []
+        for (name, event) in toPark { rows.append(try ParkedEventRow(name, event, seals, lookAt: lookAt)) }
+        if !rows.isEmpty { queries.append(ParkedEventRow.columns.query(IngestStatements.park, rows)) }
+        if !finished.isEmpty { queries.append(EventName.columns.query(IngestStatements.unpark, finished)) }
+        for until in Set(postponed.map(\.until)) {
+            isChange = true
+            let names = postponed.filter { $0.until == until }.map(\.name)
+            queries.append(EventName.columns.query(IngestStatements.postpone, names, at: until))
+        }
+    }
+
+    private mutating func addTokens(_ queries: inout [Query]) {
+        guard !used.isEmpty else { return }
+        isChange = true
+        let tokens = used.sorted { ($0.organization, $0.tokenID) < ($1.organization, $1.tokenID) }
+        queries.append(
+            Query(IngestStatements.touchTokens, Parameters(tokens.map(\.organization), tokens.map(\.tokenID), now))
+        )
+    }
+
+    private mutating func addEntities(
+        of organizations: [UUID],
+        _ states: [UUID: IngestState],
+        _ queries: inout [Query]
+    ) throws(SealError) {
+        let writes = organizations.map { (organization: $0, writes: states[$0]?.entities.writes ?? []) }
+        let changed = writes.filter { !$0.writes.isEmpty }
+        let marks = organizations.flatMap { id -> [EntityMarkRow] in
+            guard let state = states[id] else { return [] }
+            return state.changedMarks.compactMap { key in
+                state.marks[key].map { EntityMarkRow(organization: id, key: key, mark: $0) }
+            }
+        }
+        if !changed.isEmpty {
+            feedResults.append(queries.count)
+            queries.append(EntityRows.raiseFeeds(changed))
+        }
+        let unchanged = writes.filter { $0.writes.isEmpty }.map(\.organization)
+        if !unchanged.isEmpty {
+            feedResults.append(queries.count)
+            queries.append(Query(GroupStatements.readFeeds, Parameters(unchanged)))
+        }
+        queries += try EntityRows.write(changed, now: now, seals)
+        if !marks.isEmpty {
+            isChange = true
+            queries.append(EntityMarkRow.columns.query(IngestStatements.markEntities, marks))
+        }
+    }
+
+    /// The end of each organization's feed as of this group.
+    func feeds(_ results: [Rows]) throws -> [UUID: FeedCursor] {
+        var feeds: [UUID: FeedCursor] = [:]
+        for index in feedResults {
+            for feed in try results[index].read(FeedCursor.end) { feeds[feed.organization] = feed.end }
+        }
+        return feeds
+    }
+}

@@ -1,0 +1,90 @@
+import Foundation
+import Logging
+import Postgres
+import SyncModel
+
+/// Does away with what is remembered of events and requests once it is old: in short statements, organization by
+/// organization.
+struct IngestPruning: Sendable {
+    /// Rows that one statement deletes.
+    static let batch: Int64 = 1_000
+    /// Organizations that one statement finds.
+    static let organizationsAtATime: Int64 = 500
+    static let interval: Duration = .seconds(600)
+
+    let pool: Pool
+    /// Ids of events are kept as long as idempotency records are; what echoes are recognized by, as payloads.
+    let policy: RetentionPolicy
+    let now: TimeSource
+    let failure: StoreFailure
+
+    func keepPruning() async {
+        while !Task.isCancelled {
+            do {
+                try await prune()
+            } catch {
+                _ = failure.problem(error, doing: "prune what is known of events")
+            }
+            try? await Task.sleep(for: Self.interval)
+        }
+    }
+
+    func prune() async throws {
+        let cutoffs = policy.cutoffs(at: now())
+        var last = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+        while !Task.isCancelled {
+            let page = try await pool.run([
+                Query(Self.organizationsStatement, Parameters(last, Self.organizationsAtATime))
+            ])[0].read { try $0.uuid("organization_id") }
+            for organization in page {
+                let events = Query(Self.eventsStatement, Parameters(organization, cutoffs.everything, Self.batch))
+                try await drain(events)
+                let requests = Query(Self.requestsStatement, Parameters(organization, cutoffs.payloads, Self.batch))
+                try await drain(requests)
+            }
+            guard let end = page.last else { return }
+            last = end
+        }
+    }
+
+    private func drain(_ query: Query) async throws {
+        while !Task.isCancelled, try await pool.run([query])[0].affected == Self.batch {
+            try? await Task.sleep(for: .milliseconds(50))
+        }
+    }
+
+    static let organizationsStatement = Statement(
+        "ingest_organizations",
+        """
+        SELECT DISTINCT t.organization_id
+        FROM service_tokens t
+        WHERE t.organization_id > $1
+        ORDER BY t.organization_id
+        LIMIT $2
+        """
+    )
+
+    static let eventsStatement = Statement(
+        "ingest_prune_events",
+        """
+        DELETE FROM ingested_events WHERE organization_id = $1 AND (source, event_id) IN (
+            SELECT x.source, x.event_id FROM ingested_events x
+            WHERE x.organization_id = $1 AND x.received_at < $2 AND x.result <> 'parked'
+            ORDER BY x.received_at
+            LIMIT $3)
+        """
+    )
+
+    static let requestsStatement = Statement(
+        "ingest_prune_requests",
+        """
+        DELETE FROM sent_requests WHERE organization_id = $1 AND idempotency_key IN (
+            SELECT x.idempotency_key FROM sent_requests x
+            WHERE x.organization_id = $1 AND x.sent_at < $2
+            ORDER BY x.sent_at
+            LIMIT $3)
+        """
+    )
+
+    static let statements = [organizationsStatement, eventsStatement, requestsStatement]
+}

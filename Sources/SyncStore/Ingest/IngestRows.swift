@@ -1,0 +1,140 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// An event's name.
+struct EventName {
+    let organization: UUID
+    let source: String
+    let eventID: String
+
+    static let columns = Columns<EventName>(
+        .uuid("organization_id", \.organization),
+        .text("source", \.source),
+        .text("event_id", \.eventID)
+    )
+}
+
+/// An event that was taken, and what became of it.
+struct TakenEventRow {
+    let name: EventName
+    let result: IngestResult
+    let receivedAt: Timestamp
+
+    static let columns = Columns<TakenEventRow>(
+        .uuid("organization_id", \.name.organization),
+        .text("source", \.name.source),
+        .text("event_id", \.name.eventID),
+        .choice("result", \.result),
+        .moment("received_at") { $0.receivedAt }
+    )
+}
+
+/// An event that waits.
+struct ParkedEventRow {
+    let name: EventName
+    let event: IngestEvent
+    /// In stored form.
+    let document: [UInt8]?
+    let receivedAt: Timestamp
+    let lookAt: Timestamp
+
+    init(_ name: EventName, _ event: ReceivedEvent, _ seals: SealTable, lookAt: Timestamp) throws(SealError) {
+        self.name = name
+        self.event = event.event
+        document = try seals[name.organization].seal(
+            json: event.event.document,
+            as: .parked(source: name.source, event: name.eventID)
+        )
+        receivedAt = event.receivedAt
+        self.lookAt = lookAt
+    }
+
+    static let columns = Columns<ParkedEventRow>(
+        .uuid("organization_id", \.name.organization),
+        .text("source", \.name.source),
+        .text("event_id", \.name.eventID),
+        .text("entity_type", \.event.entityType),
+        .text("id", \.event.entityID.text),
+        .bool("id_is_integer", \.event.entityID.isInteger),
+        .int8("version", \.event.mark.version),
+        .moment("occurred_at", \.event.mark.occurredAt),
+        .choice("operation", \.event.operation),
+        .json("document", \.document),
+        .uuid("owner_id", \.event.owner),
+        .uuid("causing_key", \.event.causingKey),
+        .moment("received_at") { $0.receivedAt },
+        .moment("look_at") { $0.lookAt }
+    )
+
+    /// Reads the columns of ``columns`` but the last; nil where the document cannot be opened.
+    static func read(_ row: inout RowReader, _ seals: SealTable) throws -> (name: EventName, event: ReceivedEvent?) {
+        let name = EventName(
+            organization: try row.uuid("organization_id"),
+            source: try row.string("source"),
+            eventID: try row.string("event_id")
+        )
+        let type = try row.string("entity_type")
+        let id = ServerID(text: try row.string("id"), isInteger: try row.bool("id_is_integer"))
+        let mark = SourceMark(
+            version: try row.optionalInt64("version"),
+            occurredAt: try row.optionalMoment("occurred_at")
+        )
+        let operation: IngestOperation = try row.choice("operation")
+        var unreadable: [String] = []
+        let document = try seals[name.organization].read(
+            json: row.optionalBytes("document"),
+            as: .parked(source: name.source, event: name.eventID),
+            &unreadable
+        )
+        let event = IngestEvent(
+            id: name.eventID,
+            entityType: type,
+            entityID: id,
+            mark: mark,
+            operation: operation,
+            document: document,
+            owner: try row.optionalUUID("owner_id"),
+            causingKey: try row.optionalUUID("causing_key")
+        )
+        let receivedAt = try row.moment("received_at")
+        return (name, unreadable.isEmpty ? ReceivedEvent(event, at: receivedAt) : nil)
+    }
+}
+
+/// How new the known state of an entity is.
+struct EntityMarkRow {
+    let organization: UUID
+    let key: EntityKey
+    let mark: SourceMark
+
+    static let columns = Columns<EntityMarkRow>(
+        .uuid("organization_id", \.organization),
+        .text("entity_type", \.key.type),
+        .text("id", \.key.id),
+        .int8("source_version", \.mark.version),
+        .moment("source_at", \.mark.occurredAt)
+    )
+}
+
+/// A key of an organization's own requests.
+struct RequestKeyRow: Hashable {
+    let organization: UUID
+    let key: UUID
+
+    static let columns = Columns<RequestKeyRow>(
+        .uuid("organization_id", \.organization),
+        .uuid("idempotency_key", \.key)
+    )
+}
+
+/// An entity type of an organization, by name.
+struct TypeNameRow: Hashable {
+    let organization: UUID
+    let name: String
+
+    static let columns = Columns<TypeNameRow>(
+        .uuid("organization_id", \.organization),
+        .text("entity_type", \.name)
+    )
+}

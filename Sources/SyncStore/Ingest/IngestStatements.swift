@@ -1,0 +1,216 @@
+import Postgres
+import SyncModel
+
+/// The statements of a group of events.
+enum IngestStatements {
+    private static let (keys, names) = (EntityRows.keys, EventName.columns)
+
+    // MARK: - Reading
+
+    /// Holds the organizations that take events: what is purged takes none, and a purge waits for those under way.
+    static let hold = Statement(
+        "ingest_hold",
+        """
+        SELECT o.id
+        FROM unnest($1::uuid[]) AS k (id)
+        CROSS JOIN LATERAL (
+            SELECT x.id FROM organizations x WHERE x.id = k.id AND x.status = 'active' FOR SHARE
+        ) o
+        """
+    )
+
+    static let seen = Statement(
+        "ingest_seen",
+        """
+        SELECT e.*
+        FROM \(names.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT \(names.names(of: "x")), x.result FROM ingested_events x
+            WHERE x.organization_id = k.organization_id AND x.source = k.source AND x.event_id = k.event_id
+            OFFSET 0
+        ) e
+        """
+    )
+
+    /// Locks events that wait; those that somebody else judges at the moment are left to them.
+    static let parked = Statement(
+        "ingest_parked",
+        """
+        SELECT p.*
+        FROM \(names.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT \(ParkedEventRow.columns.names(of: "x")) FROM parked_events x
+            WHERE x.organization_id = k.organization_id AND x.source = k.source AND x.event_id = k.event_id
+            FOR UPDATE SKIP LOCKED
+        ) p
+        """
+    )
+
+    /// Locks entities, with how new their states are.
+    static let lockEntities = Statement(
+        "ingest_lock_entities",
+        """
+        SELECT e.*
+        FROM \(keys.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT \(EntityRows.list(of: "x")), x.source_version, x.source_at
+            FROM entities x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+            FOR UPDATE
+        ) e
+        """
+    )
+
+    private static let request = """
+        x.organization_id, x.idempotency_key, x.entity_type, x.server_id, x.sent_at, x.answered_at, x.content, x.version,
+                x.is_used
+        """
+
+    /// The latest of the gateway's own requests about entities.
+    static let requests = Statement(
+        "ingest_requests",
+        """
+        SELECT s.*
+        FROM \(keys.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT \(request)
+            FROM sent_requests x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.server_id = k.id
+            ORDER BY x.sent_at DESC
+            LIMIT \(requestsAnEntity)
+        ) s
+        """
+    )
+
+    /// Requests of an entity that are looked at.
+    static let requestsAnEntity = 64
+
+    static let causes = Statement(
+        "ingest_causes",
+        """
+        SELECT s.*
+        FROM \(RequestKeyRow.columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT \(request)
+            FROM sent_requests x
+            WHERE x.organization_id = k.organization_id AND x.idempotency_key = k.idempotency_key
+            OFFSET 0
+        ) s
+        """
+    )
+
+    /// The first create of each type that is under way.
+    static let creates = Statement(
+        "ingest_creates",
+        """
+        SELECT k.organization_id, k.entity_type, s.sent_at
+        FROM \(TypeNameRow.columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT x.sent_at
+            FROM sent_requests x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.server_id IS NULL
+                AND x.answered_at IS NULL AND x.sent_at > \(TypeNameRow.columns.parameter(1))
+            ORDER BY x.sent_at
+            LIMIT 1
+        ) s
+        """
+    )
+
+    static let parkedCounts = Statement(
+        "ingest_parked_counts",
+        """
+        SELECT k.id AS organization_id, c.count
+        FROM unnest($1::uuid[]) AS k (id)
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS count
+            FROM (
+                SELECT FROM parked_events x WHERE x.organization_id = k.id LIMIT \(IngestPlanner.parkedLimit)
+            ) y
+        ) c
+        """
+    )
+
+    static let reading = [hold, seen, parked, lockEntities, requests, causes, creates, parkedCounts]
+
+    // MARK: - Writing
+
+    /// Two replicas that take the same event at the same moment violate the primary key: then one looks again.
+    static let remember = Statement(
+        "ingest_remember",
+        """
+        INSERT INTO ingested_events AS e (\(TakenEventRow.columns.names))
+        SELECT k.* FROM \(TakenEventRow.columns.unnested(as: "k"))
+        """
+    )
+
+    /// What became of events that had waited.
+    static let settle = Statement(
+        "ingest_settle",
+        """
+        INSERT INTO ingested_events AS e (\(TakenEventRow.columns.names))
+        SELECT k.* FROM \(TakenEventRow.columns.unnested(as: "k"))
+        ON CONFLICT (organization_id, source, event_id) DO UPDATE SET result = excluded.result
+        """
+    )
+
+    static let park = Statement(
+        "ingest_park",
+        """
+        INSERT INTO parked_events AS p (\(ParkedEventRow.columns.names))
+        SELECT k.* FROM \(ParkedEventRow.columns.unnested(as: "k"))
+        """
+    )
+
+    static let unpark = Statement(
+        "ingest_unpark",
+        """
+        DELETE FROM parked_events AS p
+        USING \(names.unnested(as: "k"))
+        WHERE p.organization_id = k.organization_id AND p.source = k.source AND p.event_id = k.event_id
+        """
+    )
+
+    /// Puts off looking at events that wait.
+    static let postpone = Statement(
+        "ingest_postpone",
+        """
+        UPDATE parked_events AS p
+        SET look_at = \(names.parameter(1))
+        FROM \(names.unnested(as: "k"))
+        WHERE p.organization_id = k.organization_id AND p.source = k.source AND p.event_id = k.event_id
+        """
+    )
+
+    static let useRequests = Statement(
+        "ingest_use_requests",
+        """
+        UPDATE sent_requests AS s
+        SET is_used = true
+        FROM \(RequestKeyRow.columns.unnested(as: "k"))
+        WHERE s.organization_id = k.organization_id AND s.idempotency_key = k.idempotency_key
+        """
+    )
+
+    static let markEntities = Statement(
+        "ingest_mark_entities",
+        """
+        UPDATE entities AS e
+        SET source_version = k.source_version, source_at = k.source_at
+        FROM \(EntityMarkRow.columns.unnested(as: "k"))
+        WHERE e.organization_id = k.organization_id AND e.entity_type = k.entity_type AND e.id = k.id
+        """
+    )
+
+    static let touchTokens = Statement(
+        "ingest_touch_tokens",
+        """
+        UPDATE service_tokens AS t
+        SET last_used_at = $3
+        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, id)
+        WHERE t.organization_id = k.organization_id AND t.id = k.id
+            AND (t.last_used_at IS NULL OR t.last_used_at < $3)
+        """
+    )
+
+    static let writing = [remember, settle, park, unpark, postpone, useRequests, markEntities, touchTokens]
+}

@@ -1,0 +1,74 @@
+import Foundation
+import GroupCommit
+import JSONText
+import Logging
+import Postgres
+import SyncModel
+
+/// Commits groups of events from elsewhere. One group is two round trips: lock the entities and read what is known of
+/// them; decide; write everything and commit.
+struct IngestWork: GroupWork {
+    let catalog: Catalog
+    let notifier: ChangeNotifier
+    let metrics: IngestMetrics
+    let now: TimeSource
+    let failure: StoreFailure
+
+    func commit(_ group: [IngestJob], on connection: Connection, _ certainty: Certainty) async throws {
+        let moment = now()
+        var entries: [UUID: Catalog.Entry] = [:]
+        var seals: [UUID: Seal] = [:]
+        for id in Set(group.map(\.organization)) {
+            let seal = try await catalog.seal(of: id)
+            entries[id] = try await catalog.entry(id)
+            seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
+        }
+        var steps = IngestGroup(group, entries: entries, seals: SealTable(seals), now: moment)
+        try steps.read(await connection.run(steps.readQueries))
+        steps.decide()
+        let writes = try steps.writeQueries
+        let feeds = try steps.feeds(await connection.run(writes))
+        finish(group, steps, feeds)
+    }
+
+    func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "commit events") }
+
+    func isStale(_ error: PostgresError) -> Bool {
+        error.statement == GroupStatements.useTypes.name && error.sqlState == "23502"
+    }
+
+    func forget(_ group: [IngestJob]) {
+        for job in group { catalog.invalidate(job.organization) }
+    }
+
+    private func finish(_ group: [IngestJob], _ steps: IngestGroup, _ feeds: [UUID: FeedCursor]) {
+        for (job, plan) in zip(group, steps.plans) {
+            guard let plan else {
+                catalog.invalidate(job.organization)
+                job.refuse(Problem(.organizationUnknown, "the organization takes no events"))
+                continue
+            }
+            metrics.note(plan.verdicts, isRelease: job.source == nil)
+            if !plan.typesToRegister.isEmpty { catalog.markInUse(plan.typesToRegister, in: job.organization) }
+            if job.source == nil { log(plan, job) }
+            let answer = IngestAnswer(verdicts: plan.verdicts, feed: feeds[job.organization]?.text ?? "")
+            job.reply.send(.success(answer))
+        }
+        let changed = steps.changed
+        if !changed.isEmpty {
+            notifier.changed(changed.map { LaneKey(organization: $0, user: Writer.elsewhere.user) })
+        }
+    }
+
+    /// Nobody hears what was refused after it had waited but whoever asks again, and the log.
+    private func log(_ plan: IngestPlan, _ job: IngestJob) {
+        for verdict in plan.verdicts where verdict.result == .refused {
+            failure.logger.notice(
+                "an event that had waited was refused",
+                metadata: [
+                    "organization": "\(job.organization.lowercased)", "reason": "\(verdict.problem?.detail ?? "")",
+                ]
+            )
+        }
+    }
+}

@@ -1,0 +1,113 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// A request that goes out, of an organization that events are taken of.
+struct SentRequestRow {
+    let organization: UUID
+    let key: UUID
+    let entityType: String
+    let entityID: String?
+
+    init(_ dispatch: Dispatch) {
+        organization = dispatch.lane.organization
+        key = TurnPlanner.idempotencyKey(of: dispatch.mutation, in: dispatch.lane)
+        entityType = dispatch.mutation.entity.type
+        entityID = dispatch.serverID?.text
+    }
+
+    static let columns = Columns<SentRequestRow>(
+        .uuid("organization_id", \.organization),
+        .uuid("idempotency_key", \.key),
+        .text("entity_type", \.entityType),
+        .text("server_id", \.entityID)
+    )
+
+    /// One that goes out again is under way again.
+    static let write = Statement(
+        "lane_note_requests",
+        """
+        INSERT INTO sent_requests AS s (\(columns.names), sent_at)
+        SELECT k.*, \(columns.parameter(1)) FROM \(columns.unnested(as: "k"))
+        ON CONFLICT (organization_id, idempotency_key) DO UPDATE
+        SET sent_at = excluded.sent_at, answered_at = NULL
+        """
+    )
+}
+
+/// What came of a request.
+struct AnsweredRequestRow {
+    let organization: UUID
+    let key: UUID
+    let entityID: String?
+    let content: [UInt8]?
+    let version: Int64?
+
+    static let columns = Columns<AnsweredRequestRow>(
+        .uuid("organization_id", \.organization),
+        .uuid("idempotency_key", \.key),
+        .text("server_id", \.entityID),
+        .bytes("content", \.content),
+        .int8("version", \.version)
+    )
+
+    static let write = Statement(
+        "lane_note_answers",
+        """
+        UPDATE sent_requests AS s
+        SET answered_at = \(columns.parameter(1))::timestamptz, server_id = coalesce(k.server_id, s.server_id),
+            content = k.content, version = k.version
+        FROM \(columns.unnested(as: "k"))
+        WHERE s.organization_id = k.organization_id AND s.idempotency_key = k.idempotency_key
+        """
+    )
+
+    /// Of requests that cannot have taken effect.
+    static let forget = Statement(
+        "lane_forget_requests",
+        """
+        DELETE FROM sent_requests AS s
+        USING \(RequestKeyRow.columns.unnested(as: "k"))
+        WHERE s.organization_id = k.organization_id AND s.idempotency_key = k.idempotency_key
+        """
+    )
+
+    static let statements = [SentRequestRow.write, write, forget]
+}
+
+/// What outcomes of requests say of them, for organizations that events are taken of.
+struct RequestOutcomes {
+    private var answered: [AnsweredRequestRow] = []
+    private var void: [RequestKeyRow] = []
+
+    /// - Parameter entity: the entity as the outcome left it in the feed.
+    mutating func add(_ lane: LaneKey, _ result: LaneOutcome, entity: EntityState?) {
+        guard result.from == .inFlight else { return }
+        let key = TurnPlanner.idempotencyKey(of: result.mutation, in: lane)
+        let outcome = result.outcome
+        switch outcome.echo {
+        case .expected:
+            let content = outcome.tellsOfEntity ? entity.flatMap(ContentHash.init(of:)) : nil
+            answered.append(
+                AnsweredRequestRow(
+                    organization: lane.organization,
+                    key: key,
+                    entityID: outcome.serverID?.text,
+                    content: content?.bytes,
+                    version: content == nil ? nil : SentRecord.version(of: outcome.etag)
+                )
+            )
+        case .open: break
+        case .none: void.append(RequestKeyRow(organization: lane.organization, key: key))
+        }
+    }
+
+    func queries(at now: Timestamp) -> [Query] {
+        var queries: [Query] = []
+        if !answered.isEmpty {
+            queries.append(AnsweredRequestRow.columns.query(AnsweredRequestRow.write, answered, at: now))
+        }
+        if !void.isEmpty { queries.append(RequestKeyRow.columns.query(AnsweredRequestRow.forget, void)) }
+        return queries
+    }
+}

@@ -1,0 +1,96 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+/// `POST /v1/ingest` and its tokens, over HTTP.
+@Suite struct IngestOverHTTPTests {
+    private static let event =
+        #"{"event_id":"a","entity_type":"task","id":7,"version":1,"#
+        + #""operation":"upsert","document":{"title":"theirs"}}"#
+
+    /// A service token of Ada's organization, made by the operator.
+    private func token(_ scene: Scene, source: String = "crm") async throws -> (id: String, text: String) {
+        let reply = try await scene.operate(.POST, scene.admin + "/service-tokens", #"{"source":"\#(source)"}"#)
+        #expect(reply.status == 201, "\(reply.text)")
+        return (
+            id: try #require(reply.json?["id"]?.string), text: try #require(reply.json?["token"]?.string)
+        )
+    }
+
+    private func ingest(_ scene: Scene, _ token: String?, _ events: String = event) async throws -> Reply {
+        try await send(
+            .POST,
+            scene.gateway.address + "/v1/ingest",
+            token: token,
+            body: Array(#"{"events":[\#(events)]}"#.utf8)
+        )
+    }
+
+    @Test func `an event is in the feed, and wakes who waits for it`() async throws {
+        let scene = try await Scene()
+        let token = try await token(scene).text
+        let since = try #require(try await scene.ada.get("/v1/changes").next)
+        async let waiting = scene.ada.get("/v1/changes?wait=60&since=\(since)")
+        try await waitUntil("the phone waits") { try await scene.metrics().contains("sluice_http_waits 1") }
+        let reply = try await ingest(scene, token)
+        #expect(reply.status == 200, "\(reply.text)")
+        #expect(reply.results.map { $0["result"]?.string } == ["applied"])
+        let page = try await waiting
+        #expect(page.changes.first?["document"]?["title"]?.string == "theirs")
+        #expect(page.next == reply.json?["feed"]?.string)
+        #expect(try await ingest(scene, token).results[0]["original"]?.string == "applied")
+        let bad = try await ingest(scene, token, #"{"event_id":"b"}"#)
+        #expect(bad.status == 200 && bad.results[0]["error"]?["code"]?.string == "validation_failed", "\(bad.text)")
+    }
+
+    @Test func `a token is of its organization, for events alone, and until it is revoked`() async throws {
+        let scene = try await Scene()
+        let token = try await token(scene)
+        let guesses = [nil, scene.ada.token, LiveGateway.operatorToken, String(token.text.dropLast()) + "A"]
+        for other in guesses where other != token.text {
+            expectProblem(try await ingest(scene, other), .unauthorized, errors: [])
+        }
+        expectProblem(try await send(.GET, scene.gateway.address + "/v1/changes", token: token.text), .unauthorized)
+        let elsewhere = try await send(
+            .POST,
+            scene.gateway.address + "/v1/ingest",
+            token: token.text,
+            headers: [("X-Sluice-Organization", UUID().lowercased)],
+            body: Array(#"{"events":[]}"#.utf8)
+        )
+        expectProblem(elsewhere, .organizationUnknown)
+        #expect(try await ingest(scene, token.text).status == 200)
+        #expect(try await scene.eve.get("/v1/changes").changes.isEmpty)
+
+        let list = try await scene.operate(.GET, scene.admin + "/service-tokens")
+        let row = list.json?["service_tokens"]?.elements.map(Array.init)?.first
+        #expect(row?["source"]?.string == "crm" && row?["last_used_at"]?.string != nil, "\(list.text)")
+        #expect(!list.text.contains("slt_"))
+        let revoked = try await scene.operate(.DELETE, scene.admin + "/service-tokens/\(token.id)")
+        #expect(revoked.status == 200 && revoked.json?["revoked_at"]?.string != nil)
+        expectProblem(try await ingest(scene, token.text), .unauthorized, errors: [])
+        #expect(try await scene.operate(.DELETE, scene.admin + "/service-tokens/\(UUID())").status == 404)
+    }
+
+    @Test func `a suspended organization takes no events`() async throws {
+        let scene = try await Scene()
+        let token = try await token(scene).text
+        #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
+        expectProblem(try await ingest(scene, token), .organizationSuspended)
+    }
+
+    @Test func `a batch is a request of the organization's quota`() async throws {
+        let scene = try await Scene()
+        let token = try await token(scene).text
+        let settings = #"{"settings":{"requests_per_second":2}}"#
+        #expect(try await scene.operate(.PUT, scene.admin, settings).status == 200)
+        var statuses: [Int] = []
+        for _ in 0..<4 { statuses.append(try await ingest(scene, token).status) }
+        #expect(statuses.contains(429), "\(statuses)")
+        #expect(statuses.first == 200)
+    }
+}

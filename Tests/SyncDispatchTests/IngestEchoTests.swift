@@ -1,0 +1,175 @@
+import Foundation
+import JSONText
+import Postgres
+import StoreSupport
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncMaintenance
+@testable import SyncStore
+
+/// Edits made at an API that the gateway's own requests go to as well.
+@Suite struct IngestEchoTests {
+    /// A stage whose organization has a service token, so that what is sent is noted.
+    private func stage(_ upstream: FakeUpstream = FakeUpstream(), gateway: Gateway? = nil) async throws -> Stage {
+        let stage = try await Stage(gateway: gateway, upstream: upstream)
+        _ = try await stage.gateway.store.administration.makeServiceToken(for: "crm", of: stage.organization.id)
+        return stage
+    }
+
+    private func source(_ stage: Stage) -> EventSource { EventSource(stage.gateway, stage.organization) }
+
+    private func event(
+        _ id: String,
+        _ operation: String = "upsert",
+        _ entity: String = "1",
+        version: Int64,
+        _ document: String,
+        key: UUID? = nil
+    ) -> String {
+        let extra = key.map { ["causing_key": #""\#($0.lowercased)""#] } ?? [:]
+        return EventSource.event(id, operation, of: "contact", entity, version: version, document, extra: extra)
+    }
+
+    /// Entity 1, made by a phone.
+    private func made(_ stage: Stage) async throws -> UUID {
+        let contact = UUID()
+        let create = stage.create(local: contact, payload: #"{"name":"Kari"}"#)
+        try await stage.phone.push([create])
+        try await stage.mutation(create.id, is: .succeeded)
+        return contact
+    }
+
+    @Test func `what was sent comes back as an echo, by its key or by what it left`() async throws {
+        let stage = try await stage()
+        let contact = try await made(stage)
+        let update = stage.change("update", local: contact, payload: #"{"phone":"1"}"#)
+        try await stage.phone.push([update])
+        try await stage.mutation(update.id, is: .succeeded)
+        let keys = stage.upstream.requests.map(\.idempotencyKey)
+        let before = try await stage.phone.pull()
+        let source = source(stage)
+        let results = try await source.results([
+            event("a", version: 1, #"{"id":1}"#, key: keys[0]),
+            event("b", version: 2, #"{"phone":"1","id":1}"#),
+            event("c", version: 3, #"{"phone":"1","id":1,"city":"Bergen"}"#),
+        ])
+        #expect(results == ["echo", "echo", "applied"])
+        let after = try await stage.phone.pull()
+        #expect(before.map(\.version) == [2] && after.map(\.version) == [3])
+        #expect(after[0]["document"]?["city"]?.string == "Bergen")
+        // the echo was used: who puts it back does so
+        #expect(try await source.results([event("d", version: 4, #"{"phone":"1","id":1}"#)]) == ["applied"])
+    }
+
+    @Test func `an edit by a colleague is a conflict for who edits on the version before`() async throws {
+        let stage = try await stage()
+        let contact = try await made(stage)
+        #expect(
+            try await source(stage).results([event("a", "patch", version: 9, #"{"city":"Bergen"}"#)]) == ["applied"]
+        )
+        let sent = stage.upstream.requests.count
+        let stale = stage.change("update", local: contact, payload: #"{"city":"Oslo"}"#, extra: ["base_version": "1"])
+        try await stage.phone.push([stale])
+        let mutation = try await stage.mutation(stale.id, is: .conflict)
+        #expect(mutation.value(at: "/error/current/document/city")?.string == "Bergen")
+        #expect(stage.upstream.requests.count == sent)
+    }
+
+    @Test func `an event waits for the request in flight, and the next edit for the event`() async throws {
+        let gate = Gate()
+        let upstream = FakeUpstream { request, _ in
+            guard request.method == "PATCH", request.text.contains("first") else { return nil }
+            await gate.pass()
+            return nil
+        }
+        let stage = try await stage(upstream)
+        let contact = try await made(stage)
+        let first = stage.change("update", local: contact, payload: #"{"by":"first"}"#)
+        // made on what the first leaves
+        let second = stage.change("update", local: contact, payload: #"{"by":"second"}"#, extra: ["base_version": "2"])
+        try await stage.phone.push([first, second])
+        await gate.arrivals(1)
+        let key = try #require(upstream.requests.last?.idempotencyKey)
+        let results = try await source(stage).results([
+            // its own webhook is faster than its answer
+            event("a", version: 2, #"{"id":1,"by":"first"}"#, key: key),
+            event("b", "patch", version: 3, #"{"city":"Bergen"}"#),
+        ])
+        #expect(results == ["parked", "parked"])
+        #expect(try await stage.phone.pull().map(\.version) == [1])
+        gate.open()
+        // nothing but the outcome says that the time has come: the clock stands still
+        try await waitUntil("the event is applied") { try await stage.phone.pull()[0].version == 3 }
+        stage.gateway.clock.advance(seconds: 1)
+        let mutation = try await stage.mutation(second.id, is: .conflict)
+        #expect(mutation.value(at: "/error/current/document/city")?.string == "Bergen")
+        let again = try await source(stage).send([event("a", version: 2, "{}"), event("b", version: 3, "{}")])
+        #expect(again.map { $0["original"]?.string } == ["echo", "applied"])
+        #expect(try await stage.gateway.count("parked_events", of: stage.organization.id) == 0)
+    }
+
+    @Test func `a create that is told of before its answer is no second entity`() async throws {
+        let gate = Gate()
+        let upstream = FakeUpstream { request, _ in
+            await gate.pass()
+            return nil
+        }
+        let stage = try await stage(upstream)
+        let create = stage.create(payload: #"{"name":"Kari"}"#)
+        try await stage.phone.push([create])
+        await gate.arrivals(1)
+        let key = try #require(upstream.requests.last?.idempotencyKey)
+        let source = source(stage)
+        // another new entity may be what is being made: nobody knows yet
+        let owner = ["owner": #""\#(stage.phone.user.lowercased)""#]
+        let other = EventSource.event("b", of: "contact", "2", version: 1, #"{"name":"Ola"}"#, extra: owner)
+        #expect(
+            try await source.results([event("a", version: 1, #"{"id":1}"#, key: key), other]) == ["parked", "parked"]
+        )
+        gate.open()
+        try await stage.mutation(create.id, is: .succeeded)
+        try await waitUntil("both are judged") {
+            try await stage.gateway.count("parked_events", of: stage.organization.id) == 0
+        }
+        let changes = try await stage.phone.pull()
+        #expect(changes.map { $0["id"]?.text }.sorted { $0 ?? "" < $1 ?? "" } == ["1", "2"])
+        #expect(changes.allSatisfy { $0.version == 1 })
+        let again = try await source.send([event("a", version: 1, "{}"), other])
+        #expect(again.map { $0["original"]?.string } == ["echo", "applied"])
+    }
+
+    @Test func `a request that may have taken effect is waited for while it is tried again, for two minutes at most`()
+        async throws
+    {
+        let upstream = FakeUpstream { request, seen in request.method == "PATCH" ? .status(500) : nil }
+        let stage = try await stage(upstream)
+        let contact = try await made(stage)
+        let update = stage.change("update", local: contact, payload: #"{"phone":"1"}"#)
+        try await stage.phone.push([update])
+        try await stage.mutation(update.id) { $0["next_retry_at"]?.string != nil }
+        #expect(try await source(stage).results([event("a", "patch", version: 5, #"{"city":"Oslo"}"#)]) == ["parked"])
+        await stage.gateway.store.ingest.release()
+        #expect(try await stage.phone.pull().map(\.version) == [1])
+        stage.gateway.clock.advance(seconds: SentRecord.flightSeconds + 1)
+        try await waitUntil("it is applied") { try await stage.phone.pull()[0].version == 2 }
+    }
+
+    @Test func `a request that was refused leaves nothing to wait for`() async throws {
+        let upstream = FakeUpstream { request, _ in request.method == "PATCH" ? .status(422, "{}") : nil }
+        let stage = try await stage(upstream)
+        let contact = try await made(stage)
+        let update = stage.change("update", local: contact, payload: #"{"phone":"1"}"#)
+        try await stage.phone.push([update])
+        try await stage.mutation(update.id, is: .failed)
+        #expect(try await source(stage).results([event("a", "patch", version: 5, #"{"phone":"1"}"#)]) == ["applied"])
+        #expect(try await stage.gateway.count("sent_requests", of: stage.organization.id) == 1)
+    }
+
+    @Test func `nothing is noted for organizations without service tokens`() async throws {
+        let stage = try await Stage()
+        _ = try await made(stage)
+        #expect(try await stage.gateway.count("sent_requests", of: stage.organization.id) == 0)
+    }
+}

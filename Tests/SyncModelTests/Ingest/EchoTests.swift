@@ -1,0 +1,194 @@
+import Foundation
+import SyncModel
+import Testing
+
+/// What the gateway itself sent comes back, and what others do meanwhile.
+@Suite struct EchoTests {
+    private typealias Samples = IngestSamples
+
+    private let planner = Samples.planner()
+
+    @Test func `a request is recognized by its key, as often as it comes back`() {
+        let request = Samples.request()
+        var state = Samples.state(Samples.stored(), [request])
+        let verdicts = planner.judge(
+            Samples.event("a", version: 4, #"{"name":"Kari","server":"says more"}"#, key: request.key),
+            Samples.event("b", version: 5, key: request.key),
+            in: &state
+        )
+        #expect(verdicts.map(\.result) == [.echo, .echo] && verdicts.map(\.version) == [3, 3])
+        #expect(state.entities.writes.isEmpty)
+        #expect(state.marks[Samples.contact]?.version == 5)
+    }
+
+    @Test func `a key of another entity's request is no echo`() {
+        let request = Samples.request(of: "8")
+        var state = Samples.state(Samples.stored(), [request])
+        let event = Samples.event("a", version: 4, #"{"name":"Kari","visits":1}"#, key: request.key)
+        #expect(planner.judge(event, in: &state)[0].result == .applied)
+    }
+
+    @Test func `the same content is an echo once`() {
+        var state = Samples.state(
+            Samples.stored(#"{"name":"second"}"#, version: 4),
+            [
+                Samples.request(sent: -9, answered: -8, left: #"{"name":"first"}"#),
+                Samples.request(left: #"{"name":"second"}"#),
+            ]
+        )
+        let first = #"{ "name": "first" }"#
+        let verdicts = planner.judge(
+            Samples.event("a", version: 7, first),
+            Samples.event("b", version: 8, #"{"name":"second"}"#),
+            // a colleague puts it back
+            Samples.event("c", version: 9, first),
+            in: &state
+        )
+        #expect(verdicts.map(\.result) == [.echo, .echo, .applied])
+        #expect(state.entities[Samples.contact]?.text == first)
+        #expect(state.usedRequests.count == 2)
+    }
+
+    @Test func `the version that the API gave is an echo once, however the document looks`() {
+        let request = Samples.request(version: 4)
+        var state = Samples.state(Samples.stored(), [request])
+        let other = #"{"name":"Kari","extra":true}"#
+        #expect(planner.judge(Samples.event("a", version: 4, other), in: &state)[0].result == .echo)
+        #expect(state.usedRequests == [request.key])
+        #expect(planner.judge(Samples.event("b", version: 5, other), in: &state)[0].result == .applied)
+    }
+
+    @Test func `a deletion and a patch come back too`() {
+        let deletion = SentRecord(
+            key: UUID(),
+            entityType: "contact",
+            entityID: "7",
+            sentAt: Samples.now,
+            answeredAt: Samples.now,
+            content: .deletion
+        )
+        var gone = Samples.state(Samples.stored(nil), [deletion])
+        #expect(planner.judge(Samples.event("a", .delete, version: 4), in: &gone)[0].result == .echo)
+        var patched = Samples.state(
+            Samples.stored(#"{"name":"Kari","city":"Oslo"}"#),
+            [
+                Samples.request(left: #"{"city":"Oslo","name":"Kari"}"#)
+            ]
+        )
+        let patch = Samples.event("a", .patch, version: 4, #"{"city":"Oslo"}"#)
+        #expect(planner.judge(patch, in: &patched)[0].result == .echo)
+    }
+
+    @Test func `content is told for a day, a key for as long as it is known`() {
+        let key = UUID()
+        let old = Samples.request(key, sent: -90_000, answered: -90_000, left: #"{"name":"old"}"#)
+        var state = Samples.state(Samples.stored(#"{"name":"new"}"#), [old])
+        #expect(planner.judge(Samples.event("a", version: 4, #"{"name":"old"}"#), in: &state)[0].result == .applied)
+        var other = Samples.state(Samples.stored(#"{"name":"new"}"#), [old])
+        let event = Samples.event("a", version: 4, #"{"name":"old"}"#, key: key)
+        #expect(planner.judge(event, in: &other)[0].result == .echo)
+    }
+
+    @Test func `an echo mends what an earlier edit from elsewhere took away by coming late`() {
+        let request = Samples.request(left: #"{"name":"Kari","phone":"1"}"#)
+        var state = Samples.state(
+            Samples.stored(#"{"name":"Kari","phone":"1"}"#),
+            mark: SourceMark(version: 3),
+            [request]
+        )
+        let verdicts = planner.judge(
+            // made before the phone's edit, told of after it
+            Samples.event("a", version: 4, #"{"name":"Kari Nordmann"}"#),
+            Samples.event("b", version: 5, #"{"name":"Kari Nordmann","phone":"1"}"#, key: request.key),
+            in: &state
+        )
+        #expect(verdicts.map(\.result) == [.applied, .applied])
+        #expect(state.entities[Samples.contact]?.text == #"{"name":"Kari Nordmann","phone":"1"}"#)
+    }
+
+    @Test func `what the feed never learned of is no echo to it`() {
+        let request = Samples.request(left: nil)
+        var state = Samples.state(nil, [request])
+        #expect(planner.judge(Samples.event("a", version: 1, key: request.key), in: &state)[0].result == .applied)
+    }
+
+    @Test func `the words of an ETag`() {
+        #expect(SentRecord.version(of: #""12""#) == 12)
+        #expect(SentRecord.version(of: #"W/"12""#) == 12)
+        #expect(SentRecord.version(of: "12") == 12)
+        for other in [nil, "", #""""#, #""a1""#, #""-1""#, #""99999999999999999999""#] {
+            #expect(SentRecord.version(of: other) == nil, "\(other ?? "nil")")
+        }
+    }
+
+    // MARK: - Waiting
+
+    @Test func `an event waits for a request in flight, and is judged by its outcome`() {
+        let key = UUID()
+        let event = Samples.event("a", version: 4, #"{"name":"Kari","phone":"1"}"#, key: key)
+        var flying = Samples.state(Samples.stored(), [Samples.request(key, answered: nil)])
+        let foreign = Samples.event("b", version: 5, #"{"name":"Ola"}"#)
+        let plan = planner.plan(Samples.batch([event, foreign]), seen: [:], &flying)
+        #expect(plan.verdicts.map(\.result) == [.parked, .parked] && plan.verdicts.map(\.version) == [nil, nil])
+        #expect(plan.remembered.map(\.result) == [.parked, .parked])
+
+        let waiting = plan.remembered.map(\.event)
+        var answered = Samples.state(
+            Samples.stored(#"{"name":"Kari","phone":"1"}"#, version: 4),
+            [Samples.request(key, left: #"{"name":"Kari","phone":"1"}"#)]
+        )
+        #expect(planner.plan(released: waiting, &answered).verdicts.map(\.result) == [.echo, .applied])
+        // it had no effect, so what came is no echo
+        var refused = Samples.state(Samples.stored())
+        #expect(planner.plan(released: waiting, &refused).verdicts.map(\.result) == [.applied, .applied])
+    }
+
+    @Test func `what is older than what is known does not wait`() {
+        var state = Samples.state(Samples.stored(), mark: SourceMark(version: 9), [Samples.request(answered: nil)])
+        #expect(planner.judge(Samples.event("a", version: 8), in: &state)[0].result == .stale)
+    }
+
+    @Test func `a new entity waits for creates that were sent before, and for no later ones`() {
+        var state = IngestState()
+        state.firstCreates["contact"] = Samples.now.adding(seconds: -1)
+        #expect(planner.judge(Samples.event("a", version: 1), in: &state)[0].result == .parked)
+        #expect(planner.judge(Samples.event("b", .delete, version: 1), in: &state)[0].result == .applied)
+        var later = IngestState()
+        later.firstCreates["contact"] = Samples.now.adding(seconds: 1)
+        #expect(planner.judge(Samples.event("a", version: 1), in: &later)[0].result == .applied)
+    }
+
+    @Test func `a create under way is matched by its key, and waited for by that alone where the id is known`() {
+        let key = UUID()
+        var state = Samples.state(Samples.stored(), [Samples.request(key, of: nil, answered: nil, left: nil)])
+        #expect(planner.judge(Samples.event("a", version: 1, key: key), in: &state)[0].result == .parked)
+        #expect(planner.judge(Samples.event("b", version: 1, #"{"x":1}"#), in: &state)[0].result == .applied)
+    }
+
+    @Test func `no event waits for longer than two minutes`() {
+        let late = ReceivedEvent(
+            Samples.event("a", version: 4, #"{"name":"Ola"}"#),
+            at: Samples.now.adding(seconds: -IngestPlanner.patienceSeconds)
+        )
+        var state = Samples.state(Samples.stored(), [Samples.request(answered: nil, left: nil)])
+        #expect(planner.plan(released: [late], &state).verdicts.map(\.result) == [.applied])
+        // nor for a request that cannot be under way any more
+        var lost = Samples.state(
+            Samples.stored(),
+            [Samples.request(sent: -SentRecord.flightSeconds, answered: nil, left: nil)]
+        )
+        #expect(planner.judge(late.event, in: &lost)[0].result == .applied)
+    }
+
+    @Test func `only so many may wait`() {
+        var state = Samples.state(Samples.stored(), [Samples.request(answered: nil)])
+        state.parkedCount = IngestPlanner.parkedLimit - 1
+        let plan = planner.plan(
+            Samples.batch([Samples.event("a", version: 4), Samples.event("b", version: 5)]),
+            seen: [:],
+            &state
+        )
+        #expect(plan.verdicts.map(\.result) == [.parked, .refused])
+        #expect(plan.verdicts[1].problem?.code == .overloaded)
+    }
+}

@@ -1,0 +1,144 @@
+import Foundation
+import SyncModel
+import Testing
+
+@Suite struct IngestPlannerTests {
+    private typealias Samples = IngestSamples
+
+    private let planner = Samples.planner()
+
+    // MARK: - Applying
+
+    @Test func `a new entity is made, changed and deleted`() {
+        var state = IngestState()
+        let verdicts = planner.judge(
+            Samples.event("a", version: 1),
+            Samples.event("b", .patch, version: 2, #"{"city":"Bergen"}"#),
+            Samples.event("c", .delete, version: 3),
+            in: &state
+        )
+        #expect(verdicts.map(\.result) == [.applied, .applied, .applied])
+        #expect(verdicts.map(\.version) == [1, 2, 3])
+        #expect(state.entities[Samples.contact]?.isDeleted == true)
+        #expect(state.marks[Samples.contact] == SourceMark(version: 3))
+    }
+
+    @Test func `who edits on an earlier version meets it as another writer's`() {
+        var state = Samples.state(Samples.stored())
+        let verdicts = planner.judge(Samples.event("a", .patch, version: 9, #"{"city":"Bergen"}"#), in: &state)
+        let entity = state.entities[Samples.contact]
+        #expect(verdicts.map(\.version) == [4])
+        #expect(entity?.text == #"{"name":"Kari","city":"Bergen"}"#)
+        #expect(entity?.lastWriter == .elsewhere && entity?.runBase == 3)
+        #expect(entity?.owner == Samples.ada.user && entity?.etag == nil)
+    }
+
+    @Test func `what says what is there already changes nothing`() {
+        var state = Samples.state(Samples.stored(#"{"a":1,"b":"x"}"#))
+        let verdicts = planner.judge(Samples.event("a", version: 4, #"{ "b" : "\u0078", "a": 1 }"#), in: &state)
+        #expect(verdicts.map(\.result) == [.applied] && verdicts.map(\.version) == [3])
+        #expect(state.entities.writes.isEmpty)
+        #expect(state.changedMarks == [Samples.contact])
+    }
+
+    @Test func `a deletion of what is not known leaves a tombstone that older events cannot undo`() {
+        var state = IngestState()
+        let verdicts = planner.judge(
+            Samples.event("b", .delete, version: 2),
+            Samples.event("a", version: 1),
+            in: &state
+        )
+        #expect(verdicts.map(\.result) == [.applied, .stale])
+        #expect(state.entities[Samples.contact]?.isDeleted == true)
+    }
+
+    @Test func `a patch needs what it patches`() {
+        var state = IngestState()
+        let patch = Samples.event("a", .patch, version: 2)
+        #expect(planner.judge(patch, in: &state)[0].problem?.errors.map(\.pointer) == ["/events/0/operation"])
+        var gone = Samples.state(Samples.stored(nil))
+        #expect(planner.judge(patch, in: &gone)[0].result == .refused)
+        #expect(planner.judge(Samples.event("a", version: 3), in: &gone)[0].result == .applied)
+        var closed = Samples.stored()
+        closed.isUnreadable = true
+        var state2 = Samples.state(closed)
+        #expect(planner.judge(patch, in: &state2)[0].result == .refused)
+    }
+
+    // MARK: - Once, and in order
+
+    @Test func `an event is taken once`() {
+        var state = IngestState()
+        let event = Samples.event("a", version: 1)
+        let plan = planner.plan(
+            Samples.batch([event, event, Samples.event("old", version: 2)]),
+            seen: ["old": .echo],
+            &state
+        )
+        #expect(plan.verdicts.map(\.result) == [.applied, .duplicate, .duplicate])
+        #expect(plan.verdicts.map(\.original) == [nil, .applied, .echo])
+        #expect(plan.remembered.map(\.event.event.id) == ["a"])
+    }
+
+    @Test func `what was refused may come again`() {
+        var state = IngestState()
+        let plan = planner.plan(Samples.batch([Samples.event("a", .patch, version: 1)]), seen: [:], &state)
+        #expect(plan.verdicts.map(\.result) == [.refused] && plan.remembered.isEmpty)
+    }
+
+    @Test func `versions decide, then moments; the same moment is not older`() {
+        let (early, late) = (Samples.now.adding(seconds: -60), Samples.now.adding(seconds: -30))
+        let known = SourceMark(version: 5, occurredAt: late)
+        #expect(SourceMark(version: 5, occurredAt: Samples.now).isKnown(by: known))
+        #expect(!SourceMark(version: 6, occurredAt: early).isKnown(by: known))
+        #expect(SourceMark(occurredAt: early).isKnown(by: known))
+        #expect(!SourceMark(occurredAt: late).isKnown(by: known))
+        #expect(!SourceMark(version: 1).isKnown(by: SourceMark(occurredAt: late)))
+        #expect(!SourceMark(version: 1).isKnown(by: nil))
+        #expect(SourceMark(version: 6).merged(with: known) == SourceMark(version: 6, occurredAt: late))
+    }
+
+    // MARK: - Whose it is
+
+    @Test func `a private entity belongs to whom the event says`() {
+        let private_ = Samples.planner(visibility: .user)
+        let (kari, ola) = (UUID(), UUID())
+        var state = IngestState()
+        #expect(
+            private_.judge(Samples.event("a", version: 1), in: &state)[0].problem?.errors[0].pointer
+                == "/events/0/owner"
+        )
+        #expect(private_.judge(Samples.event("b", version: 1, owner: kari), in: &state)[0].result == .applied)
+        #expect(state.entities[Samples.contact]?.owner == kari)
+        #expect(private_.judge(Samples.event("c", version: 2, owner: ola), in: &state)[0].result == .refused)
+        #expect(private_.judge(Samples.event("d", .delete, version: 3), in: &state)[0].result == .applied)
+    }
+
+    @Test func `a joined owner is who it became, and one that is being joined is waited for`() {
+        let (before, after) = (UUID(), UUID())
+        var state = IngestState()
+        let event = Samples.event("a", version: 1, owner: before)
+        let joined = Samples.planner(visibility: .user) { _ in .user(after) }
+        #expect(joined.judge(event, in: &state)[0].result == .applied)
+        #expect(state.entities[Samples.contact]?.owner == after)
+        var other = IngestState()
+        #expect(Samples.planner(visibility: .user) { _ in .joining }.judge(event, in: &other)[0].result == .parked)
+    }
+
+    // MARK: - Types
+
+    @Test func `an unknown type is made at its first use, or refused`() {
+        var state = IngestState()
+        func plan(_ policy: EntityTypePolicy) -> IngestPlan {
+            let context = IngestPlanner.Context(
+                organization: Samples.tenant { $0.entityTypes = policy },
+                types: [:],
+                now: Samples.now
+            )
+            return IngestPlanner(context).plan(Samples.batch([Samples.event("a", version: 1)]), seen: [:], &state)
+        }
+        #expect(plan(.registered).verdicts[0].problem?.errors[0].rule == Rule.entityType)
+        let open = plan(.open)
+        #expect(open.verdicts[0].result == .applied && open.typesToRegister.map(\.name) == ["contact"])
+    }
+}
