@@ -131,6 +131,21 @@ import Testing
                 """
             )
         }
+        for worker in [scene.ada, scene.eve] {
+            let id = worker.organization
+            try await scene.execute(
+                """
+                INSERT INTO service_tokens (organization_id, id, source, secret_hash, created_at)
+                VALUES ('\(id)', gen_random_uuid(), 'crm', decode(repeat('00', 32), 'hex'), now());
+                INSERT INTO ingested_events VALUES ('\(id)', 'crm', 'a', 'applied', now());
+                INSERT INTO parked_events (organization_id, source, event_id, entity_type, id, id_is_integer, operation,
+                    received_at, look_at)
+                VALUES ('\(id)', 'crm', 'b', 'task', '1', true, 'delete', now(), now() + interval '100 years');
+                INSERT INTO sent_requests (organization_id, idempotency_key, entity_type, sent_at)
+                VALUES ('\(id)', gen_random_uuid(), 'task', now())
+                """
+            )
+        }
         let tables = try await Self.tables(scene)
         #expect(tables.count >= 14)
         let purged = try await Self.checksums(scene, of: scene.ada)

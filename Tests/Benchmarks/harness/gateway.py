@@ -79,8 +79,9 @@ class Gateway(Target):
             for number in range(1, count + 1)
         )
 
-    def administer(self, calls: Iterable[tuple[str, str, dict | None]]) -> None:
-        """Makes calls to `/admin`: method, path below it, body."""
+    def administer(self, calls: Iterable[tuple[str, str, dict | None]]) -> dict | None:
+        """Makes calls to `/admin`: method, path below it, body. Returns what the last was answered."""
+        text = ""
         connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=120)
         headers = {"Authorization": f"Bearer {self._secrets.operator}", "Content-Type": "application/json"}
         for method, path, body in calls:
@@ -90,6 +91,7 @@ class Gateway(Target):
             if not 200 <= response.status < 300:
                 raise Failure(f"{method} /admin{path} was answered {response.status}: {text}")
         connection.close()
+        return json.loads(text) if text else None
 
     def metrics(self) -> dict[str, float]:
         """What a scrape shows, by name and labels as they stand in the line."""

@@ -5,6 +5,7 @@ takes from the gateway, the database and the machine."""
 
 import http.client
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -30,6 +31,7 @@ SCENARIOS = {
     "waits": "pushes of 1 MB that wait",
     "unread": "200 connections that read no page",
     "bodies": "pushes of 4 MB over seven connections",
+    "ingest": "batches of 500 events over four connections",
     "unblock": "1,000 mutations that wait for 500 each, released at once",
 }
 
@@ -87,7 +89,13 @@ class Neighbours:
             sys.executable, str(Path(__file__).with_name("noisy.py")), scenario, str(self._gateway.port),
             str(self._port), self._gateway.secret, organization(NOISY),
         ]
-        noisy = children.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        made = self._gateway.administer(
+            [("POST", f"/organizations/{organization(NOISY)}/service-tokens", {"source": "noisy"})]
+        )
+        noisy = children.start(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "SLUICE_NOISY_SERVICE_TOKEN": made["token"]},
+        )
         try:
             if noisy.stdout.readline().strip() != "begun":
                 children.stop(noisy)

@@ -193,6 +193,38 @@ def bodies(tenant: Tenant) -> None:
     time.sleep(1)
 
 
+def ingest(tenant: Tenant) -> None:
+    """Edits from elsewhere of two thousand notes, as fast as they are taken."""
+    service_token = os.environ["SLUICE_NOISY_SERVICE_TOKEN"]
+    headers = {"Authorization": f"Bearer {service_token}", "Content-Type": "application/json"}
+
+    def bring(number: int) -> None:
+        connection = tenant.connect()
+        version = int(time.time() * 1_000_000)
+        while True:
+            version += 1
+            events = [
+                {
+                    "event_id": str(uuid.uuid4()), "entity_type": "note", "id": number * 500 + place,
+                    "version": version, "operation": "upsert", "document": {"title": "hello", "version": version},
+                    "owner": tenant.device(0),
+                }
+                for place in range(500)
+            ]
+            try:
+                connection.request("POST", "/v1/ingest", json.dumps({"events": events}), headers)
+                response = connection.getresponse()
+                response.read()
+                ANSWERS[response.status] += 1
+            except OSError as error:
+                ANSWERS[type(error).__name__] += 1
+                connection.close()
+                time.sleep(0.2)
+
+    forever(4, bring)
+    time.sleep(1)
+
+
 def unblock(tenant: Tenant) -> None:
     Upstream.answers = "late"
 
@@ -226,7 +258,7 @@ def main(scenario: str, port: str, upstream: str, secret: str, organization: str
     threading.Thread(target=server.serve_forever, daemon=True).start()
     scenarios = {
         "refusals": refusals, "deep-lane": deep_lane, "waits": waits, "unread": unread, "bodies": bodies,
-        "unblock": unblock,
+        "ingest": ingest, "unblock": unblock,
     }
 
     def end(*_) -> None:
