@@ -71,6 +71,13 @@ let package = Package(
             swiftSettings: settings
         ),
 
+        // Signatures of webhooks, both ways
+        .target(
+            name: "StandardWebhooks",
+            dependencies: ["GatewayTrait", server("Crypto", "swift-crypto")],
+            swiftSettings: settings
+        ),
+
         // The rules, and the shells around them
         .target(
             name: "SyncModel",
@@ -225,6 +232,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "JSONTextTests", dependencies: ["JSONText"], swiftSettings: settings),
+        .testTarget(name: "StandardWebhooksTests", dependencies: ["StandardWebhooks"], swiftSettings: settings),
         .testTarget(name: "PostgresTests", dependencies: ["Postgres", "TestSupport"], swiftSettings: settings),
         .testTarget(
             name: "TelemetryTests",

@@ -1,0 +1,75 @@
+import Crypto
+import FoundationEssentials
+
+/// A sender's private key, for signatures of the scheme `v1a`: Ed25519 (RFC 8032).
+///
+/// Its text is `whsk_` and the base64 of the 32 bytes that the key is made from, or of these and the public key. Never
+/// logged: its description is not its text.
+public struct WebhookSigningKey: Sendable, CustomStringConvertible {
+    /// What the text of a private key begins with.
+    public static let prefix = "whsk_"
+
+    private let key: Curve25519.Signing.PrivateKey
+
+    /// A new key.
+    public init() {
+        key = Curve25519.Signing.PrivateKey()
+    }
+
+    /// Reads a key with or without its prefix.
+    ///
+    /// - Returns: nil where the rest is not base64 of a key, or the public key in it is another's.
+    public init?(_ text: String) {
+        let encoded = text.hasPrefix(Self.prefix) ? text.dropFirst(Self.prefix.count) : text[...]
+        guard let bytes = Base64Text.decode(encoded), bytes.count == 32 || bytes.count == 64,
+            let key = try? Curve25519.Signing.PrivateKey(rawRepresentation: bytes.prefix(32))
+        else { return nil }
+        if bytes.count == 64, !key.publicKey.rawRepresentation.elementsEqual(bytes.suffix(32)) { return nil }
+        self.key = key
+    }
+
+    /// With its prefix.
+    public var text: String { Self.prefix + Base64Text.encode(Array(key.rawRepresentation)) }
+
+    public var description: String { Self.prefix + "…" }
+
+    /// What receivers verify its signatures by.
+    public var publicKey: WebhookPublicKey { WebhookPublicKey(key.publicKey) }
+
+    /// - Throws: what the cryptography throws when it has no randomness; otherwise nothing.
+    func signature(of message: SignedMessage) throws -> [UInt8] {
+        Array(try key.signature(for: message.head + message.body))
+    }
+}
+
+/// A sender's public key, for signatures of the scheme `v1a`. Its text is `whpk_` and the base64 of its 32 bytes.
+public struct WebhookPublicKey: Sendable, CustomStringConvertible {
+    /// What the text of a public key begins with.
+    public static let prefix = "whpk_"
+
+    private let key: Curve25519.Signing.PublicKey
+
+    init(_ key: Curve25519.Signing.PublicKey) {
+        self.key = key
+    }
+
+    /// Reads a key with or without its prefix.
+    ///
+    /// - Returns: nil where the rest is not base64 of 32 bytes.
+    public init?(_ text: String) {
+        let encoded = text.hasPrefix(Self.prefix) ? text.dropFirst(Self.prefix.count) : text[...]
+        guard let bytes = Base64Text.decode(encoded), bytes.count == 32,
+            let key = try? Curve25519.Signing.PublicKey(rawRepresentation: bytes)
+        else { return nil }
+        self.key = key
+    }
+
+    /// With its prefix.
+    public var text: String { Self.prefix + Base64Text.encode(Array(key.rawRepresentation)) }
+
+    public var description: String { text }
+
+    func verifies(_ signature: [UInt8], of message: SignedMessage) -> Bool {
+        key.isValidSignature(signature, for: message.head + message.body)
+    }
+}

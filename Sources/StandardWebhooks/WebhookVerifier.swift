@@ -1,0 +1,112 @@
+/// Verifies messages as [Standard Webhooks](https://www.standardwebhooks.com) 1.0 has it.
+///
+/// ```swift
+/// let verifier = WebhookVerifier(secrets: [secret])
+/// try verifier.verify(id: id, timestamp: timestamp, signatures: signatures, body: body, now: seconds)
+/// ```
+///
+/// Whoever verifies still has to remember ids for as long as ``tolerance``, if a repetition must not take effect twice.
+public struct WebhookVerifier: Sendable {
+    /// How far a message's time may be from the receiver's, in seconds, to either side.
+    public static let usualTolerance: Int64 = 300
+    /// Bytes that an id may have.
+    public static let maximumIDBytes = 256
+    /// Bytes that the list of signatures may have, and signatures that are looked at: cryptography is not to be had for
+    /// nothing.
+    public static let maximumSignatureBytes = 4_096
+    public static let maximumSignatures = 16
+
+    private let secrets: [WebhookSecret]
+    private let keys: [WebhookPublicKey]
+    public let tolerance: Int64
+
+    /// - Parameters:
+    ///   - secrets: those that are good at the moment, usually one, two while they change.
+    ///   - keys: the sender's public keys.
+    ///   - tolerance: in seconds, at least 0.
+    public init(secrets: [WebhookSecret], keys: [WebhookPublicKey] = [], tolerance: Int64 = usualTolerance) {
+        self.secrets = secrets
+        self.keys = keys
+        self.tolerance = max(0, tolerance)
+    }
+
+    /// Verifies a message: one good signature is enough, signatures of schemes that are not known are skipped.
+    ///
+    /// - Parameters:
+    ///   - id: the header `webhook-id`; nil where it is missing. The same of the others.
+    ///   - body: byte for byte as it came.
+    ///   - now: seconds since 1970.
+    /// - Throws: ``WebhookVerificationError``.
+    public func verify(
+        id: String?,
+        timestamp: String?,
+        signatures: String?,
+        body: [UInt8],
+        now: Int64
+    ) throws(WebhookVerificationError) {
+        guard let id, !id.isEmpty else { throw .missing(WebhookHeader.id) }
+        guard let timestamp, !timestamp.isEmpty else { throw .missing(WebhookHeader.timestamp) }
+        guard let signatures, !signatures.isEmpty else { throw .missing(WebhookHeader.signature) }
+        guard id.utf8.count <= Self.maximumIDBytes, !id.utf8.contains(UInt8(ascii: ".")) else { throw .malformedID }
+        guard let seconds = Self.seconds(timestamp) else { throw .malformedTimestamp }
+        guard signatures.utf8.count <= Self.maximumSignatureBytes else { throw .tooManySignatures }
+        let list = signatures.split(separator: " ")
+        guard list.count <= Self.maximumSignatures else { throw .tooManySignatures }
+        // as it came, so that what was signed is what is verified
+        let message = SignedMessage(id: id, timestamp: seconds, body: body)
+        guard list.contains(where: { isGood($0, message) }) else {
+            throw list.contains { $0.hasPrefix("v1,") || $0.hasPrefix("v1a,") } ? .wrongSignature : .unknownScheme
+        }
+        // only of what is really the sender's is it said how old it is
+        let age = now - seconds
+        if age > tolerance { throw .tooOld(seconds: age) }
+        if -age > tolerance { throw .tooNew(seconds: -age) }
+    }
+
+    private func isGood(_ signature: Substring, _ message: SignedMessage) -> Bool {
+        let parts = signature.split(separator: ",", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let bytes = Base64Text.decode(parts[1]) else { return false }
+        // all of them are tried, so that the time says nothing about which
+        switch parts[0] {
+        case "v1": return secrets.reduce(false) { $1.verifies(bytes, of: message) || $0 }
+        case "v1a": return bytes.count == 64 && keys.contains { $0.verifies(bytes, of: message) }
+        default: return false
+        }
+    }
+
+    /// Digits only, without leading zeros, so that the text is the number that was signed.
+    private static func seconds(_ text: String) -> Int64? {
+        guard text.utf8.count <= 12, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        return Int64(text).flatMap { String($0) == text ? $0 : nil }
+    }
+}
+
+/// Why a message was not taken. Its description says nothing that is secret.
+public enum WebhookVerificationError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The header is not there, or empty.
+    case missing(String)
+    case malformedID
+    case malformedTimestamp
+    case tooManySignatures
+    /// No signature of a scheme that is known.
+    case unknownScheme
+    /// None of the signatures was made of this id, time and body with one of the secrets or keys.
+    case wrongSignature
+    /// Well signed, but so long ago.
+    case tooOld(seconds: Int64)
+    /// Well signed, but so far in the future.
+    case tooNew(seconds: Int64)
+
+    public var description: String {
+        switch self {
+        case .missing(let header): "the header \(header) is missing"
+        case .malformedID: "the header webhook-id is longer than 256 bytes, or has a dot"
+        case .malformedTimestamp: "the header webhook-timestamp is not a number of seconds"
+        case .tooManySignatures: "the header webhook-signature has more than 16 signatures or 4096 bytes"
+        case .unknownScheme: "no signature is of the scheme v1 or v1a"
+        case .wrongSignature: "no signature was made of this id, time and body with this secret or key"
+        case .tooOld(let seconds): "well signed, but \(seconds) seconds ago"
+        case .tooNew(let seconds): "well signed, but \(seconds) seconds in the future"
+        }
+    }
+}
