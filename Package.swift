@@ -133,8 +133,8 @@ let package = Package(
         .target(
             name: "SyncHTTP",
             dependencies: [
-                "CContract", "GroupCommit", "SyncMaintenance", "SyncModel", "SyncStore", "Tokens", "JSONText",
-                "Telemetry",
+                "CContract", "GroupCommit", "StandardWebhooks", "SyncMaintenance", "SyncModel", "SyncStore", "Tokens",
+                "JSONText", "Telemetry",
                 server("Crypto", "swift-crypto"),
                 server("DequeModule", "swift-collections"),
                 server("HTTPTypes", "swift-http-types"),
@@ -176,8 +176,8 @@ let package = Package(
         .executableTarget(
             name: "Sluice",
             dependencies: [
-                "CMalloc", "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncMaintenance", "SyncModel",
-                "SyncStore", "SyncUpstream",
+                "CMalloc", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncMaintenance",
+                "SyncModel", "SyncStore", "SyncUpstream",
                 "Telemetry", "Tokens",
                 server("ArgumentParser", "swift-argument-parser"),
                 server("Logging", "swift-log"),
@@ -220,8 +220,8 @@ let package = Package(
         .testTarget(
             name: "GatewaySupport",
             dependencies: [
-                "JSONText", "Postgres", "SyncDispatch", "SyncHTTP", "SyncMaintenance", "SyncModel", "SyncStore",
-                "SyncUpstream", "Sluice", "Telemetry", "TestSupport", "Tokens",
+                "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncMaintenance", "SyncModel",
+                "SyncStore", "SyncUpstream", "Sluice", "Telemetry", "TestSupport", "Tokens",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),
@@ -267,15 +267,15 @@ let package = Package(
             name: "SluiceTests",
             dependencies: [
                 "SyncMaintenance",
-                "Sluice", "SyncHTTP", "SyncModel", "SyncStore", server("Logging", "swift-log"),
+                "Sluice", "StandardWebhooks", "SyncHTTP", "SyncModel", "SyncStore", server("Logging", "swift-log"),
             ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "JSONText", "GatewaySupport", "Postgres", "SyncHTTP", "SyncMaintenance", "SyncModel", "SyncStore",
-                "Sluice", "Telemetry", "TestSupport", "Tokens",
+                "JSONText", "GatewaySupport", "Postgres", "StandardWebhooks", "SyncHTTP", "SyncMaintenance",
+                "SyncModel", "SyncStore", "Sluice", "Telemetry", "TestSupport", "Tokens",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Crypto", "swift-crypto"),
                 server("HTTPTypes", "swift-http-types"),

@@ -45,6 +45,11 @@ extension PrometheusRegistry {
             ),
             (DispatchMetrics.attempts, "Requests sent to upstreams, by what came of them."),
             (DispatchMetrics.leasesLost, "Outcomes thrown away because another worker had taken the lane."),
+            (
+                WebhookMetrics.attempts,
+                "Attempts to deliver webhooks, by what became of the delivery: delivered, waiting (tried again), dead."
+            ),
+            (WebhookMetrics.leasesLost, "Attempts thrown away because another worker had taken the webhook."),
             (RetentionMetrics.rows, "Rows that retention changed or deleted, by what they were."),
             (MaintenanceMetrics.joinedUsers, "Users that operators joined into others, through this replica."),
         ]
@@ -54,6 +59,11 @@ extension PrometheusRegistry {
             kind: .histogram,
             help: "Time that requests to upstreams took, time-outs included.",
             buckets: MetricBuckets.seconds + [30, 60, 90]
+        )
+        describe(
+            WebhookMetrics.requestDuration,
+            kind: .histogram,
+            help: "Time that requests to webhooks took, time-outs included."
         )
         describe(
             DispatchMetrics.completion,
@@ -118,6 +128,25 @@ extension PrometheusRegistry {
             )
             registry.setGauges(oldest, report.rows.map { (labels: $0.labels, value: $0.seconds) })
             registry.setGauges(halted, report.rows.map { (labels: $0.labels, value: Double($0.halted)) })
+        }
+    }
+
+    /// The state of webhooks: here, and in the database over all organizations as of the last count.
+    func addWebhookMetrics(of courier: WebhookCourier, _ census: WebhookCensus) {
+        addGauge(
+            "sluice_webhooks",
+            "Webhooks of all organizations, by state: enabled, failing (of these, paused), gone (answered 410).",
+            by: "state"
+        ) {
+            guard let found = census.findings else { return [:] }
+            return ["enabled": found.enabled, "failing": found.failing, "gone": found.gone].mapValues(Double.init)
+        }
+        addGauge("sluice_webhooks_running", "Webhooks that this replica sends to.") { Double(courier.current) }
+        addGauge(
+            "sluice_webhook_failing_seconds",
+            "How long the webhook has failed that has failed longest; 0 without any."
+        ) {
+            census.findings.map { $0.failingSince.map(Self.age) ?? 0 }
         }
     }
 

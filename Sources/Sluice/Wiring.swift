@@ -2,6 +2,7 @@ import Logging
 import Metrics
 import Postgres
 import ServiceLifecycle
+import StandardWebhooks
 import SyncDispatch
 import SyncHTTP
 import SyncMaintenance
@@ -84,7 +85,10 @@ enum Wiring {
         registry.addTokenMetrics(of: verifier, keeper)
         let http = httpConfiguration(settings, signer: signer)
         let upstream = upstream(signer: signer, logger: logger)
-        let dispatcher = dispatcher(settings, store: store, upstream: upstream, logger: logger)
+        let courier = courier(settings, store: store, logger: logger)
+        let webhooks = WebhookCensus(store: store.webhooks)
+        registry.addWebhookMetrics(of: courier, webhooks)
+        let dispatcher = dispatcher(settings, store: store, upstream: upstream, courier: courier, logger: logger)
         let census = LaneCensus(store: store.lanes, organizations: settings.metricsOrganizations, now: SystemClock.now)
         registry.addDispatchMetrics(of: dispatcher, census, organizations: settings.metricsOrganizations)
         let retention = RetentionService(
@@ -116,9 +120,8 @@ enum Wiring {
         // They start in this order; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
             companions + (database.map { [$0] } ?? []) + [
-                keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, dispatcher,
-                census,
-                operations, server, state,
+                keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, courier,
+                dispatcher, census, webhooks, operations, server, state,
             ]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },
@@ -152,12 +155,37 @@ enum Wiring {
         _ settings: Settings,
         store: Store,
         upstream: HTTPUpstream,
+        courier: WebhookCourier,
         logger: Logger
     ) -> Dispatcher {
         var configuration = DispatchConfiguration(now: SystemClock.now)
         configuration.policy = RetryPolicy(base: settings.retryBaseSeconds, cap: settings.retryCapSeconds)
         configuration.maximumLanes = settings.maxLanes
-        return Dispatcher(store: store, upstream: upstream, configuration: configuration, logger: logger)
+        return Dispatcher(
+            store: store,
+            upstream: upstream,
+            configuration: configuration,
+            logger: logger,
+            noteUpstream: courier.note(upstream:isDown:reason:)
+        )
+    }
+
+    private static func courier(_ settings: Settings, store: Store, logger: Logger) -> WebhookCourier {
+        var configuration = WebhookCourier.Configuration(now: SystemClock.now)
+        configuration.places = settings.maxWebhooks
+        configuration.placesOfOrganization = max(1, settings.maxWebhooks / 8)
+        let sender = WebhookSender(
+            policy: settings.webhookAddresses,
+            version: Version.current,
+            now: SystemClock.now,
+            logger: logger
+        )
+        return WebhookCourier(
+            store: store.webhooks,
+            post: .signing(by: settings.webhookSigningKey, with: sender, now: SystemClock.now),
+            configuration: configuration,
+            logger: logger
+        )
     }
 
     private static func httpConfiguration(_ settings: Settings, signer: RequestSigner?) -> HTTPConfiguration {
@@ -176,6 +204,8 @@ enum Wiring {
         configuration.concurrentPages = max(2, settings.databasePoolSize / 4)
         configuration.leaseSeconds = Int(settings.leaseSeconds)
         configuration.retention = retentionPolicy(settings)
+        configuration.webhookAddresses = settings.webhookAddresses
+        configuration.webhookPublicKey = settings.webhookSigningKey?.publicKey.text
         configuration.jwks = signer?.jwks ?? RequestSigner.noKeys
         configuration.canSign = signer != nil
         configuration.version = Version.current

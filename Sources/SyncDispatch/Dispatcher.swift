@@ -13,6 +13,7 @@ package final class Dispatcher: Service {
     private let inFlight: InFlightRequests
     private let circuits: Circuits
     private let logger: Logger
+    private let noteUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
     private let inbox = Inbox()
     private let search: LaneSearch
     let isDraining = Atomic(false)
@@ -29,13 +30,16 @@ package final class Dispatcher: Service {
         package var openCircuits = 0
     }
 
+    /// - Parameter noteUpstream: told with each request whether more go to the organization's upstream, and why not.
     package init(
         store: Store,
         upstream: any Upstream,
         configuration: DispatchConfiguration,
-        logger: Logger
+        logger: Logger,
+        noteUpstream: @escaping @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void = { _, _, _ in }
     ) {
         self.store = store
+        self.noteUpstream = noteUpstream
         inFlight = InFlightRequests(upstream)
         self.configuration = configuration
         self.logger = logger
@@ -177,6 +181,7 @@ package final class Dispatcher: Service {
             logger: logger,
             isDraining: { [self] in isDraining.load(ordering: .relaxed) },
             isCrowded: { [self] organization in state.withLock { $0.isCrowded(organization) } },
+            noteUpstream: noteUpstream,
             noteCap: { [self] organization, cap in noteCap(organization, cap) }
         )
     }

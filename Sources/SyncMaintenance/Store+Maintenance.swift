@@ -14,6 +14,11 @@ extension Store {
         )
     }
 
+    /// Where organizations want to be told of what happens, and what became of it.
+    package var webhookAdministration: WebhookAdministration {
+        WebhookAdministration(pool: pool, catalog: catalog, now: now, failure: failure)
+    }
+
     /// Joins users.
     package var joining: UserJoining {
         UserJoining(

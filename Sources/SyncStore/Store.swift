@@ -36,6 +36,8 @@ package final class Store: Sendable {
     package let events: EventReader
     /// Settles failed and conflicting mutations as people decide.
     package let settling: Settlement
+    /// Delivers what endpoints are told.
+    package let webhooks: WebhookStore
     /// Connections for everything but group commit.
     package let pool: Pool
     package let now: TimeSource
@@ -168,7 +170,8 @@ package final class Store: Sendable {
         let feed = FeedReader(pool: pool, notifier: notifier, failure: failure)
         changes = ChangeReader(feed: feed, catalog: catalog, failure: failure)
         pulls = DevicePuller(feed: feed, devices: devices, pool: pool, catalog: catalog, now: now, failure: failure)
-        self.events = EventReader(pool: pool, catalog: catalog, failure: failure)
+        events = EventReader(pool: pool, catalog: catalog, failure: failure)
+        webhooks = WebhookStore(pool: pool, catalog: catalog, now: now, failure: failure)
         settling = Settlement(
             pool: pool,
             catalog: catalog,

@@ -2,6 +2,7 @@ package import Foundation
 import Logging
 import Postgres
 import ServiceLifecycle
+package import StandardWebhooks
 import SyncDispatch
 package import SyncHTTP
 import SyncMaintenance
@@ -12,6 +13,8 @@ import Synchronization
 import Telemetry
 package import TestSupport
 package import Tokens
+
+@testable import Sluice
 
 /// A whole gateway in this process: both servers on ports of the system's choice, on a database of its own, with a
 /// clock that the test moves.
@@ -35,6 +38,7 @@ package final class LiveGateway: RunningGateway {
     ///   - tokens: which ones it takes.
     ///   - forwards: whether lanes are run, against real upstreams.
     ///   - retains: whether retention is run when it is due.
+    ///   - delivers: the key that webhooks are signed with; they go to this machine alone. Nil: none are delivered.
     ///   - patience: with the database; by default nothing is late because the machine is slow.
     ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
     ///   - configure: changes the servers' settings.
@@ -44,6 +48,7 @@ package final class LiveGateway: RunningGateway {
         tokens: TokenConfiguration = tokens,
         forwards: Bool = false,
         retains: Bool = false,
+        delivers: WebhookSigningKey? = nil,
         patience: DatabasePatience = patience(true),
         masterKeys: String? = nil,
         configure: (inout HTTPConfiguration) -> Void = { _ in }
@@ -55,6 +60,10 @@ package final class LiveGateway: RunningGateway {
         configuration.operationsAddress.port = 0
         configuration.operatorTokens = OperatorTokens(parsing: operatorToken)
         configuration.version = "test"
+        if let delivers {
+            configuration.webhookAddresses = AddressPolicy(allowed: IPNetwork.list("127.0.0.0/8") ?? [])
+            configuration.webhookPublicKey = delivers.publicKey.text
+        }
         configure(&configuration)
         let database = if let database { database } else { try await migratedDatabase() }
         let registry = PrometheusRegistry()
@@ -67,6 +76,7 @@ package final class LiveGateway: RunningGateway {
                 tokens,
                 forwards,
                 retains,
+                delivers,
                 patience,
                 masterKeys,
                 configuration
@@ -81,6 +91,7 @@ package final class LiveGateway: RunningGateway {
         _ tokens: TokenConfiguration,
         _ forwards: Bool,
         _ retains: Bool,
+        _ delivers: WebhookSigningKey?,
         _ patience: DatabasePatience,
         _ masterKeys: String?,
         _ configuration: HTTPConfiguration
@@ -121,7 +132,27 @@ package final class LiveGateway: RunningGateway {
         let keeper = KeyKeeper(verifier: verifier, fetch: reader.keySet, now: { clock.now }, logger: logger)
         var dispatch = DispatchConfiguration(now: { clock.now })
         dispatch.pollInterval = 0.05
-        let dispatcher = Dispatcher(store: store, upstream: upstream, configuration: dispatch, logger: logger)
+        var delivery = WebhookCourier.Configuration(now: { clock.now })
+        delivery.pollInterval = 0.05
+        let sender = WebhookSender(
+            policy: configuration.webhookAddresses,
+            version: "test",
+            now: { clock.now },
+            logger: logger
+        )
+        let courier = WebhookCourier(
+            store: store.webhooks,
+            post: .signing(by: delivers, with: sender) { clock.now },
+            configuration: delivery,
+            logger: logger
+        )
+        let dispatcher = Dispatcher(
+            store: store,
+            upstream: upstream,
+            configuration: dispatch,
+            logger: logger,
+            noteUpstream: courier.note(upstream:isDown:reason:)
+        )
         let lanes: [any Service] = forwards ? [store.lanes, dispatcher] : []
         let retention = RetentionService(
             store: store,
@@ -130,7 +161,7 @@ package final class LiveGateway: RunningGateway {
             now: { clock.now },
             logger: logger
         )
-        let keeping: [any Service] = retains ? [retention] : []
+        let keeping: [any Service] = (retains ? [retention] : []) + (delivers == nil ? [] : [courier])
         let group = ServiceGroup(
             services: [keeper, store.notifier, store.quotas, store.pushes, store.ingest] + lanes + keeping + [
                 operations, server,

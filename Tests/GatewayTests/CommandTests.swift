@@ -19,7 +19,7 @@ import Testing
         ["doctor"],
         ["organizations", "readers"], ["organizations", "readers", "add"], ["organizations", "readers", "remove"],
         ["organizations", "readers", "list"],
-        ["healthcheck"],
+        ["healthcheck"], ["webhooks"], ["webhooks", "listen"], ["webhooks", "create-key"],
     ]
 
     @Test func `help lists every command and the exit codes`() async throws {
@@ -50,7 +50,8 @@ import Testing
             "JWT_EXCLUSIVE_KEYS", "JWT_USER_CLAIM", "JWT_USER_IDS", "JWT_ORGANIZATION_CLAIM",
             "JWT_ORGANIZATION_KEYS", "JWT_ORGANIZATION", "JWT_ORGANIZATION_IDS", "JWT_AUDIENCE_CLAIM",
             "JWT_LEEWAY_SECONDS", "OPERATOR_TOKEN", "SIGNING_KEY_FILE", "MASTER_KEY_FILE", "RETRY_BASE_SECONDS",
-            "RETRY_CAP_SECONDS", "LEASE_SECONDS", "MAX_LANES", "RETENTION_SUCCEEDED_DAYS", "RETENTION_DAYS",
+            "RETRY_CAP_SECONDS", "LEASE_SECONDS", "MAX_LANES", "WEBHOOK_ALLOWED_NETWORKS",
+            "WEBHOOK_SIGNING_KEY", "MAX_WEBHOOKS", "RETENTION_SUCCEEDED_DAYS", "RETENTION_DAYS",
             "RETENTION_INTERVAL_SECONDS",
             "LOG_LEVEL", "LOG_FORMAT", "METRICS_ORGANIZATIONS", "MAX_MUTATIONS",
             "MAX_BODY_BYTES",

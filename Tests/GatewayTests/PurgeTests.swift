@@ -106,6 +106,12 @@ import Testing
             let path = "/admin/organizations/\(worker.organization.lowercased)/upstream"
             _ = try await scene.operate(.PUT, path, #"{"base_url":"http://127.0.0.1:1"}"#)
         }
+        for organization in [scene.ada.organization, scene.eve.organization] {
+            let path = "/admin/organizations/\(organization.lowercased)/webhooks"
+            let made = try await scene.operate(.POST, path, #"{"url":"https://hooks.example/"}"#)
+            let id = try #require(made.json?["id"]?.string)
+            #expect(try await scene.operate(.POST, "\(path)/\(id)/test").status == 202)
+        }
         for (worker, role) in [(scene.ada, "somebody"), (scene.eve, "somebody_else")] {
             try await scene.execute("INSERT INTO readers VALUES ('\(worker.organization)', '\(role)', now())")
             try await scene.execute("INSERT INTO retention_places VALUES ('\(worker.organization)')")

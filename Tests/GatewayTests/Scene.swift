@@ -3,6 +3,7 @@ import GatewaySupport
 import JSONText
 import NIOHTTP1
 import Postgres
+import StandardWebhooks
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -28,6 +29,7 @@ struct Scene: Sendable {
         tokens: TokenConfiguration = LiveGateway.tokens,
         forwards: Bool = false,
         retains: Bool = false,
+        delivers: WebhookSigningKey? = nil,
         isPatient: Bool = true,
         patience: DatabasePatience? = nil,
         masterKeys: String? = nil,
@@ -39,6 +41,7 @@ struct Scene: Sendable {
             tokens: tokens,
             forwards: forwards,
             retains: retains,
+            delivers: delivers,
             patience: patience ?? LiveGateway.patience(isPatient),
             masterKeys: masterKeys,
             configure: configure

@@ -104,6 +104,14 @@ REASONS = [
     # a schema cannot compare names of headers without their spelling
     ("putUpstream", "validation_failed", "member_duplicate", "a header's name does not depend on case"),
     ("putUpstream", "validation_failed", "header_not_allowed", ""),
+    # which addresses are allowed is configuration, and which of them are private no schema can say
+    ("addWebhook", "validation_failed", "member_range", "url must be https"),
+    ("addWebhook", "validation_failed", "member_range", "url cannot be used: its address"),
+    ("addWebhook", "validation_failed", "member_range", "url cannot be used: it is not https"),
+    ("addWebhook", "validation_failed", "member_range", "an organization has at most"),
+    ("changeWebhook", "validation_failed", "member_range", "url must be https"),
+    ("changeWebhook", "validation_failed", "member_range", "url cannot be used: its address"),
+    ("changeWebhook", "validation_failed", "member_range", "url cannot be used: it is not https"),
 ]
 
 

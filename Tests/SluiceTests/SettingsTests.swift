@@ -1,6 +1,8 @@
 import Foundation
 import Logging
+import StandardWebhooks
 import SyncHTTP
+import SyncModel
 import SyncStore
 import Telemetry
 import Testing
@@ -30,6 +32,8 @@ import Tokens
         #expect(settings.maxPayloadBytes == 262_144)
         #expect(settings.maxConnections == 10_000)
         #expect(settings.maxBodyBytesInFlight == 67_108_864)
+        #expect(settings.webhookAddresses == AddressPolicy() && settings.webhookSigningKey == nil)
+        #expect(settings.maxWebhooks == 32)
         #expect(settings.warnings == [])
     }
 
@@ -49,7 +53,9 @@ import Tokens
             "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
             "signing_key_file": "/key", "master_key_file": keys.path, "retry_base_seconds": "0.5",
             "retry_cap_seconds": "60", "lease_seconds": "30",
-            "max_lanes": "7", "retention_succeeded_days": "2.5", "retention_days": "14",
+            "max_lanes": "7", "webhook_allowed_networks": "127.0.0.0/8, fd00::/8",
+            "webhook_signing_key": "whsk_VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=", "max_webhooks": "9",
+            "retention_succeeded_days": "2.5", "retention_days": "14",
             "retention_interval_seconds": "60",
             "log_level": "debug", "log_format": "text", "metrics_organizations": "100", "max_mutations": "10000",
             "max_body_bytes": "67108864",
@@ -66,6 +72,8 @@ import Tokens
         let file = "{" + members.joined(separator: ",") + "}"
         for settings in [try load(variables), try load([:], file: file)] {
             #expect(settings.databaseURL == values["database_url"])
+            #expect(settings.webhookAddresses.allowed.count == 2 && settings.maxWebhooks == 9)
+            #expect(settings.webhookSigningKey?.text == values["webhook_signing_key"])
             #expect(settings.databasePoolSize == 20)
             #expect(settings.committers == 4)
             #expect(

@@ -130,6 +130,7 @@ import Testing
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             isDraining: { false },
             isCrowded: { _ in false },
+            noteUpstream: { _, _, _ in },
             noteCap: { _, _ in }
         )
         #expect(await !runner.run(stage.key))

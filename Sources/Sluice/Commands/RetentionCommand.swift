@@ -111,6 +111,7 @@ extension RetentionKind {
             case .rejections: ("refused entries", "are gone", "would go")
             case .tombstones: ("tombstones", "are gone", "would go")
             case .mappings: ("ids without an entity", "are gone", "would go")
+            case .deliveries: ("deliveries of webhooks", "are gone", "would go")
             }
         return "\(what) \(isDone ? done : undone)"
     }

@@ -16,6 +16,7 @@ struct SluiceCommand: AsyncParsableCommand {
               sluice token        make a token, or explain one that is refused
               sluice tokens       let programs bring edits that were made elsewhere
               sluice after-restore  set right a restored database, before gateways start
+              sluice webhooks     look at webhooks in a terminal
               sluice doctor       find out what is wrong with a set-up
 
             EXIT CODES
@@ -25,7 +26,8 @@ struct SluiceCommand: AsyncParsableCommand {
         version: Version.current,
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, UsersCommand.self,
-            TokensCommand.self, KeysCommand.self, TokenCommand.self, RetentionCommand.self, AfterRestoreCommand.self,
+            TokensCommand.self, KeysCommand.self, TokenCommand.self, WebhooksCommand.self, RetentionCommand.self,
+            AfterRestoreCommand.self,
             DoctorCommand.self,
             HealthCheckCommand.self,
         ]

@@ -77,6 +77,22 @@ extension Setting {
     static let maxLanes = Setting("max_lanes", .number(1...100_000), "1024")
         .meaning("Lanes, hence requests to upstreams, that run at the same time.")
 
+    static let webhookAllowedNetworks = Setting(
+        "webhook_allowed_networks",
+        .networks,
+        hint: "none: public addresses only, by https"
+    )
+    .meaning("Private addresses that webhooks may be sent to, such as 10.1.2.0/24; there by http, too.")
+    static let webhookSigningKey = Setting(
+        "webhook_signing_key",
+        .webhookKey,
+        hint: "none: v1 signatures only",
+        isSecret: true
+    )
+    .meaning("The key of webhooks' v1a signatures; `sluice webhooks create-key` makes one.")
+    static let maxWebhooks = Setting("max_webhooks", .number(1...1_000), "32")
+        .meaning("Webhooks that are sent to at the same time.")
+
     static let retentionSucceededDays = Setting("retention_succeeded_days", .decimal(0.01...36_500), "7")
         .meaning("Days after which payloads of final mutations go.")
     static let retentionDays = Setting("retention_days", .decimal(0.01...36_500), "30")
@@ -123,6 +139,7 @@ extension Setting {
         jwtOrganizationClaim, jwtOrganizationKeys, jwtOrganization, jwtOrganizationIDs, jwtLeewaySeconds,
         operatorToken, signingKeyFile, masterKeyFile,
         retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
+        webhookAllowedNetworks, webhookSigningKey, maxWebhooks,
         retentionSucceededDays, retentionDays, retentionIntervalSeconds,
         logLevel, logFormat, metricsOrganizations,
         maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,

@@ -2,6 +2,7 @@ import FoundationEssentials
 import JSONText
 import Logging
 import Postgres
+import StandardWebhooks
 import SyncHTTP
 import SyncModel
 import Tokens
@@ -30,6 +31,8 @@ extension Setting.Form {
         case .origins:
             "up to \(AllowedOrigins.maximum) origins such as https://app.example.org, or https://*.example.org for its "
                 + "subdomains, with spaces between: in lower case, without a path and without the scheme's own port"
+        case .networks: "blocks of addresses such as 10.0.0.0/8 or fd00::/8, with spaces or commas between"
+        case .webhookKey: "whsk_ and the base64 of an Ed25519 key, as `sluice webhooks create-key` prints it"
         }
     }
 
@@ -49,6 +52,8 @@ extension Setting.Form {
         case .claimPlace: "name or path"
         case .uuid: "UUID"
         case .origins: "origins with spaces between"
+        case .networks: "blocks with spaces between"
+        case .webhookKey: "whsk_…"
         }
     }
 
@@ -66,6 +71,8 @@ extension Setting.Form {
         case .claimPlace: (try? ClaimPlace(parsing: text)) != nil
         case .uuid: UUID(parsing: text) != nil
         case .origins: AllowedOrigins(parsing: text) != nil
+        case .networks: IPNetwork.list(text) != nil
+        case .webhookKey: WebhookSigningKey(text) != nil
         }
     }
 

@@ -23,6 +23,10 @@ struct Setting: Sendable {
         case uuid
         /// Origins of web pages, and patterns of subdomains.
         case origins
+        /// Blocks of IP addresses.
+        case networks
+        /// A private key that signs webhooks.
+        case webhookKey
     }
 
     /// The key in a configuration file; the variable is the same in capitals after `SLUICE_`.

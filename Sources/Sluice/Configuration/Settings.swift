@@ -1,6 +1,7 @@
 import FoundationEssentials
 import JSONText
 import Logging
+import StandardWebhooks
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -148,6 +149,13 @@ extension Settings {
     var retryCapSeconds: Double { decimal(.retryCapSeconds) }
     var leaseSeconds: Double { decimal(.leaseSeconds) }
     var maxLanes: Int { number(.maxLanes) }
+
+    /// Where webhooks may be sent.
+    var webhookAddresses: AddressPolicy {
+        AddressPolicy(allowed: self[.webhookAllowedNetworks].flatMap(IPNetwork.list) ?? [])
+    }
+    var webhookSigningKey: WebhookSigningKey? { self[.webhookSigningKey].flatMap(WebhookSigningKey.init) }
+    var maxWebhooks: Int { number(.maxWebhooks) }
 
     var retentionSucceededDays: Double { decimal(.retentionSucceededDays) }
     var retentionDays: Double { decimal(.retentionDays) }

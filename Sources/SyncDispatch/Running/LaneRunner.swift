@@ -25,6 +25,8 @@ struct LaneRunner: Sendable {
     let isDraining: @Sendable () -> Bool
     /// Whether other lanes wait for the place of one of an organization.
     let isCrowded: @Sendable (UUID) -> Bool
+    /// Told whether requests go to an organization's upstream, and why not.
+    let noteUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
     /// Told how many lanes of an organization may run.
     let noteCap: @Sendable (UUID, Int) -> Void
 
@@ -153,7 +155,13 @@ struct LaneRunner: Sendable {
 
     private func note(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration) {
         metrics.attempt(outcome.kind, took: elapsed)
-        if let change = circuits.note(outcome.kind, of: dispatch.lane) {
+        let change = circuits.note(outcome.kind, of: dispatch.lane)
+        if change == .opened {
+            noteUpstream(dispatch.lane.organization, true, outcome.kind.rawValue)
+        } else if outcome.kind.saysItAnswers {
+            noteUpstream(dispatch.lane.organization, false, nil)
+        }
+        if let change {
             let isOpen = change == .opened
             logger.log(
                 level: isOpen ? .warning : .notice,
@@ -235,6 +243,16 @@ extension CircuitBreaker.Permit {
     /// When the lane may ask again, if not now.
     fileprivate var end: Timestamp? {
         if case .wait(let until) = self { until } else { nil }
+    }
+}
+
+extension Outcome.Kind {
+    /// Whether the upstream answered as one does that is well.
+    fileprivate var saysItAnswers: Bool {
+        switch self {
+        case .succeeded, .discarded, .conflict, .overridden, .rejected: true
+        case .deferred, .serverError, .unreachable, .misconfigured, .refused, .abandoned: false
+        }
     }
 }
 

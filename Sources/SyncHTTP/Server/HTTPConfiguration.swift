@@ -72,6 +72,10 @@ package struct HTTPConfiguration: Sendable {
 
     /// The public half of the key that signs requests to upstreams: a JWKS document, served without authentication.
     package var jwks = Array(#"{"keys":[]}"#.utf8)
+    /// Where webhooks may be sent.
+    package var webhookAddresses = AddressPolicy()
+    /// What receivers verify `v1a` signatures of webhooks by; nil where there are none.
+    package var webhookPublicKey: String?
     /// The program's version, shown by `/livez`.
     package var version = "unknown"
     package var now: TimeSource

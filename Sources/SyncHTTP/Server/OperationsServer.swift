@@ -85,6 +85,12 @@ package struct OperationsServer: Service {
         let rules = UpstreamRules(canSign: configuration.canSign, leaseSeconds: configuration.leaseSeconds)
         let upstreams = UpstreamEndpoints(store: store, bodies: bodies, rules: rules)
         let serviceTokens = ServiceTokenEndpoints(store: store, bodies: bodies)
+        let webhooks = WebhookEndpoints(
+            administration: store.webhookAdministration,
+            bodies: bodies,
+            policy: configuration.webhookAddresses,
+            publicKey: configuration.webhookPublicKey
+        )
         let mutations = BulkEndpoints(store: store, bodies: bodies)
         let retention = RetentionEndpoints(
             store: store.retention,
@@ -116,11 +122,33 @@ package struct OperationsServer: Service {
         routes.add(.get, tokens, token.operators(only: serviceTokens.list))
         routes.add(.post, tokens, token.operators(only: serviceTokens.make))
         routes.add(.delete, tokens + "/{token_id}", token.operators(only: serviceTokens.revoke))
+        addWebhooks(webhooks, to: &routes, below: organization, token)
         routes.add(.get, organization + "/mutations", token.operators(only: mutations.list))
         routes.add(.post, organization + "/mutations/retry", token.operators(only: mutations.retry))
         routes.add(.post, organization + "/mutations/discard", token.operators(only: mutations.discard))
         routes.add(.get, "/admin/retention", token.operators(only: retention.forecast))
         routes.add(.post, "/admin/retention", token.operators(only: retention.runNow))
+    }
+
+    private static func addWebhooks(
+        _ webhooks: WebhookEndpoints,
+        to routes: inout RouteTable,
+        below organization: String,
+        _ token: OperatorTokens
+    ) {
+        let all = organization + "/webhooks"
+        routes.add(.get, all, token.operators(only: webhooks.list))
+        routes.add(.post, all, token.operators(only: webhooks.add))
+        let webhook = all + "/{webhook}"
+        routes.add(.get, webhook, token.operators(only: webhooks.read))
+        routes.add(.patch, webhook, token.operators(only: webhooks.change))
+        routes.add(.delete, webhook, token.operators(only: webhooks.remove))
+        routes.add(.post, webhook + "/secret", token.operators(only: webhooks.rotate))
+        routes.add(.post, webhook + "/test", token.operators(only: webhooks.test))
+        let deliveries = webhook + "/deliveries"
+        routes.add(.get, deliveries, token.operators(only: webhooks.deliveries))
+        routes.add(.post, deliveries + "/retry", token.operators(only: webhooks.retryAll))
+        routes.add(.post, deliveries + "/{delivery}/retry", token.operators(only: webhooks.retry))
     }
 }
 

@@ -64,6 +64,7 @@ extension Administration {
     static let extentStatements: [(table: String, Statement)] = [
         "mutations", "entities", "id_mappings", "local_ids", "rejections", "devices", "users", "user_subjects",
         "entity_types", "readers", "ingested_events", "parked_events", "sent_requests", "service_tokens",
+        "webhook_deliveries",
     ].map { table in
         let statement = Statement(
             "purge_extent_\(table)",
@@ -94,6 +95,7 @@ extension Administration {
         purge("parked_events", key: ["source", "event_id"]),
         purge("ingested_events", key: ["source", "event_id"]),
         purge("sent_requests", key: ["idempotency_key"]),
+        purge("webhook_deliveries", key: ["endpoint_id", "id"]),
     ]
 
     static let lastStatements: [Statement] = [
@@ -105,6 +107,7 @@ extension Administration {
         Statement("purge_user_joins", "DELETE FROM user_joins WHERE organization_id = $1"),
         Statement("purge_service_tokens", "DELETE FROM service_tokens WHERE organization_id = $1"),
         Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
+        Statement("purge_webhook_endpoints", "DELETE FROM webhook_endpoints WHERE organization_id = $1"),
         Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),
         // without these keys no copy of the sealed values can be opened any more
         Statement("purge_organization_keys", "DELETE FROM organization_keys WHERE organization_id = $1"),

@@ -79,8 +79,18 @@ enum SealStatements {
         "UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1"
     )
 
+    static let webhooks = Statement(
+        "seal_webhooks",
+        "SELECT id, secret, previous_secret FROM webhook_endpoints WHERE organization_id = $1 ORDER BY id"
+    )
+
+    static let writeWebhook = Statement(
+        "seal_write_webhook",
+        "UPDATE webhook_endpoints SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND id = $2"
+    )
+
     static let all = [
         nextLane, clearMappings, entities, writeEntity, parkedEvents, lockParkedEvents, writeParkedEvent, upstream,
-        writeUpstream,
+        writeUpstream, webhooks, writeWebhook,
     ]
 }

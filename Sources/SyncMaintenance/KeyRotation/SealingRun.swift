@@ -19,6 +19,7 @@ struct SealingRun {
 
     mutating func sealAll() async throws {
         try await sealUpstream()
+        try await sealWebhooks()
         // clients choose ids: the least UUID is one, too
         var next: UUID? = UUID.least
         while let start = next, let user = try await user(from: start) {
@@ -91,6 +92,30 @@ struct SealingRun {
             return true
         }
         if isThere { rows.sealed += 1 }
+    }
+
+    /// All of them in one transaction: an organization has few, and whoever writes one takes the same lock.
+    private mutating func sealWebhooks() async throws {
+        let (key, seal) = (Parameters(of: organization), seal)
+        let (count, closed) = try await pool.transaction { [key] connection in
+            let found = try await connection.run([
+                Query(Administration.lockUpstreamStatement, key), Query(SealStatements.webhooks, key),
+            ])[1]
+            var renewal = Renewal(seal: seal)
+            let queries = try found.read { row in
+                let id = try row.uuid("id")
+                var parameters = Parameters(of: organization, id)
+                parameters.add(try renewal.text(row.optionalString("secret"), as: .webhook(.secret, id)))
+                parameters.add(
+                    try renewal.text(row.optionalString("previous_secret"), as: .webhook(.previousSecret, id))
+                )
+                return Query(SealStatements.writeWebhook, parameters)
+            }
+            if !queries.isEmpty { _ = try await connection.run(queries) }
+            return (queries.count, renewal.closed)
+        }
+        rows.sealed += count
+        rows.leave(closed, seal)
     }
 
     private func user(from start: UUID) async throws -> UUID? {

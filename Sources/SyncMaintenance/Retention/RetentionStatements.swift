@@ -68,7 +68,7 @@ enum RetentionStatements {
         """
         SELECT o.id, p.shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
             payload.at AS payload, record.at AS record, trouble.at AS trouble, rejection.at AS rejection,
-            tombstone.at AS tombstone, mapping.at AS mapping
+            tombstone.at AS tombstone, delivered.at AS delivered, undelivered.at AS undelivered, mapping.at AS mapping
         FROM (
             SELECT x.id FROM organizations x
             WHERE $1::uuid IS NULL OR x.id > $1
@@ -89,6 +89,8 @@ enum RetentionStatements {
         \(oldest("trouble", "accepted_at", of: "mutations", where: "x.error IS NOT NULL AND x.synced_at IS NULL"))
         \(oldest("rejection", "rejected_at", of: "rejections", where: "x.rejected_at IS NOT NULL"))
         \(oldest("tombstone", "updated_at", of: "entities", where: "x.is_deleted"))
+        \(oldest("delivered", "occurred_at", of: "webhook_deliveries", where: "x.status = 'delivered'"))
+        \(oldest("undelivered", "occurred_at", of: "webhook_deliveries", where: "x.status <> 'delivered'"))
         LEFT JOIN LATERAL (
             SELECT coalesce(p.mappings_seen_at, x.resolved_at, x.created_at) AS at FROM id_mappings x
             WHERE x.organization_id = o.id

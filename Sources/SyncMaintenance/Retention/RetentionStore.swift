@@ -118,6 +118,9 @@ package struct RetentionStore: Sendable {
             let retention: any Retention
             switch kind {
             case .unsettled: return try await expire(organization, place, limit, cutoffs, lease)
+            case .deliveries:
+                let deliveries = DeliveryRetention(organization: organization, cutoffs: cutoffs)
+                return try await step(deliveries, place, limit, lease)
             case .records: retention = AgedRetention.records(of: organization, cutoffs)
             case .payloads: retention = AgedRetention.payloads(of: organization, cutoffs)
             case .rejections: retention = AgedRetention.rejections(of: organization, cutoffs)
@@ -160,6 +163,26 @@ package struct RetentionStore: Sendable {
                 changed = try await retention.drop(due, lanes: try LaneRows.lanes(lanes), on: connection)
             }
             if let note = retention.note(next) { _ = try await connection.run(note) }
+            return RetentionStep(looked: rows.count, changed: changed, next: next)
+        }
+    }
+
+    private func step(
+        _ deliveries: DeliveryRetention,
+        _ place: RetentionPlace?,
+        _ limit: Int,
+        _ lease: RetentionLease?
+    ) async throws -> RetentionStep {
+        try await pool.transaction(attempts: 1) { connection in
+            let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
+            let results = try await connection.run(opening + [deliveries.page(after: place, limit: limit)])
+            if lease != nil, results[1].affected == 0 { throw LostTurn() }
+            let rows = try results[results.count - 1].read(DeliveryRetention.Row.init)
+            let next = rows.count < limit ? nil : rows.last?.place
+            guard lease != nil, !rows.isEmpty else {
+                return RetentionStep(looked: rows.count, changed: rows.count, next: next)
+            }
+            let changed = try await connection.run(deliveries.drop(rows)).affected
             return RetentionStep(looked: rows.count, changed: changed, next: next)
         }
     }

@@ -12,6 +12,8 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     case tombstones
     /// Mappings that have no entity and were not used.
     case mappings
+    /// What webhooks were told.
+    case deliveries
 
     /// The moment before which things of this kind are too old.
     public func cutoff(_ cutoffs: RetentionCutoffs) -> Timestamp {

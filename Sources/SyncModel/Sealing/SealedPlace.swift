@@ -11,6 +11,8 @@ public enum SealedPlace: Sendable, Hashable {
     case upstream(UpstreamColumn)
     /// The document of an event that waits.
     case parked(source: String, event: String)
+    /// A secret of a webhook's endpoint.
+    case webhook(WebhookColumn, UUID)
 
     /// The sealed columns of a mutation. The numbers are part of the stored form.
     public enum Column: UInt8, Sendable, Hashable {
@@ -28,12 +30,18 @@ public enum SealedPlace: Sendable, Hashable {
         case headers = 10
     }
 
+    /// The sealed columns of a webhook's endpoint. The numbers are part of the stored form.
+    public enum WebhookColumn: UInt8, Sendable, Hashable {
+        case secret = 11
+        case previousSecret = 12
+    }
+
     /// The same value's place once its row is another user's.
     public func moved(to user: UUID) -> SealedPlace {
         switch self {
         case .mutation(let column, _, let id): .mutation(column, user: user, id: id)
         case .rejection(_, let key): .rejection(user: user, key: key)
-        case .document, .upstream, .parked: self
+        case .document, .upstream, .parked, .webhook: self
         }
     }
 
@@ -44,6 +52,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .document: 8
         case .upstream(let column): column.rawValue
         case .parked: 13
+        case .webhook(let column, _): column.rawValue
         }
     }
 
@@ -55,6 +64,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .document: "document"
         case .upstream(let column): "\(column) of an upstream"
         case .parked: "document of a parked event"
+        case .webhook(let column, _): "\(column) of a webhook"
         }
     }
 
@@ -69,6 +79,8 @@ public enum SealedPlace: Sendable, Hashable {
         case .mutation(.lastError, _, _): "last_error"
         case .document, .parked: "document"
         case .upstream(.credential): "credential"
+        case .webhook(.secret, _): "secret"
+        case .webhook(.previousSecret, _): "previous_secret"
         }
     }
 
@@ -80,6 +92,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .document(let type, let id): "entity \(id) of type \(type)"
         case .upstream: "upstream"
         case .parked(let source, let event): "event \(event) of source \(source)"
+        case .webhook(_, let id): "webhook \(id.lowercased)"
         }
     }
 
@@ -107,6 +120,7 @@ public enum SealedPlace: Sendable, Hashable {
             bytes += source.utf8
             bytes.append(0)
             bytes += event.utf8
+        case .webhook(_, let id): bytes.append(id)
         }
         return bytes
     }

@@ -32,6 +32,9 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Statuses that only a person changes, or retention after a long time; in the order for messages.
     public static let forAPerson: [MutationStatus] = [.failed, .conflict]
 
+    /// Whether it is one of ``forAPerson``.
+    public var isForAPerson: Bool { self == .failed || self == .conflict }
+
     /// Whether the lane will run the mutation without a person or another mutation moving first.
     public var isQueued: Bool { self == .pending || self == .inFlight }
 

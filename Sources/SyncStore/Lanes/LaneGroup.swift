@@ -32,7 +32,8 @@ struct LaneGroup {
         entries: [UUID: Catalog.Entry],
         _ certainty: Certainty,
         leaseSeconds: Double,
-        now: Timestamp
+        now: Timestamp,
+        makeID: @escaping @Sendable () -> UUID
     ) {
         self.group = group
         self.entries = entries
@@ -40,7 +41,7 @@ struct LaneGroup {
         let seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
         reader = QueuedReader(seals: seals, now: now)
         sources = entries.filter(\.value.hasSources).map(\.key).sorted()
-        writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now)
+        writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now, makeID: makeID)
         documentSeals = SealTable(entries.mapValues { certainty.hasNewestKeys ? $0.seal.lastWord : $0.seal })
         planner = TurnPlanner(leaseSeconds: leaseSeconds)
         self.now = now
@@ -111,8 +112,8 @@ struct LaneGroup {
     // MARK: - 3: outcomes
 
     /// Works out the outcomes of what was in flight, and their effects on entities and lanes.
-    mutating func settle(_ makeID: () -> UUID) {
-        for case let plan? in plans { plan.settle(&entities, makeID) }
+    mutating func settle() {
+        for case let plan? in plans { plan.settle(&entities, writer.makeID) }
     }
 
     /// Writes outcomes, then reads what comes next.

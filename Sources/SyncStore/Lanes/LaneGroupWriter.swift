@@ -9,6 +9,7 @@ struct LaneGroupWriter {
     /// Organizations that events from elsewhere are taken of: what is sent for them is noted.
     let sources: Set<UUID>
     let now: Timestamp
+    let makeID: @Sendable () -> UUID
 
     /// In this order: outcomes, mappings, local ids, known ids, released mutations, then reads what comes next.
     func settleQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
@@ -74,6 +75,7 @@ struct LaneGroupWriter {
         var mappings: [MappingOutcomeRow] = []
         var localIDs: [CreatedIDRow] = []
         var knownIDs = KnownIDs()
+        var records: [WebhookRecord] = []
         for case let plan? in plans {
             let (lane, state) = (plan.request.lane, plan.lane)
             for outcome in plan.outcomes {
@@ -81,6 +83,7 @@ struct LaneGroupWriter {
                 if let row = MappingOutcomeRow(lane, outcome, state, seals) { mappings.append(row) }
                 if let row = CreatedIDRow(lane, outcome) { localIDs.append(row) }
                 knownIDs.add(lane, outcome.mutation, outcome.outcome, state)
+                records += outcome.records(of: lane, state, makeID)
             }
         }
         var queries: [Query] = []
@@ -91,6 +94,8 @@ struct LaneGroupWriter {
         }
         add(LaneStatements.writeMappings, MappingOutcomeRow.columns, mappings, to: &queries)
         if !localIDs.isEmpty { queries.append(CreatedIDRow.columns.query(LaneStatements.writeLocalIDs, localIDs)) }
+        // usually there are none: what succeeds is told to nobody
+        if !records.isEmpty { queries.append(WebhookOutbox.query(records, at: now)) }
         return queries + knownIDs.queries
     }
 

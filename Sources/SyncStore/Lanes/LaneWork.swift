@@ -55,11 +55,13 @@ struct LaneWork: GroupWork {
         _ moment: Timestamp,
         on connection: Connection
     ) async throws {
-        var steps = LaneGroup(group, entries: entries, certainty, leaseSeconds: leaseSeconds, now: moment)
+        var steps = LaneGroup(group, entries: entries, certainty, leaseSeconds: leaseSeconds, now: moment) { [ids] in
+            ids.make(at: moment)
+        }
         try steps.readLocked(await connection.run(steps.lockQueries))
         let lost = steps.lostQueries
         if !lost.isEmpty { try steps.readLost(await connection.run(lost)) }
-        steps.settle { [ids] in ids.make(at: moment) }
+        steps.settle()
         let settling = try steps.settleQueries
         if !settling.isEmpty { try steps.readNext(await connection.run(settling)) }
         if steps.isStale { throw Setback.stale }

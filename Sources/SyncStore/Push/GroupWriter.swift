@@ -12,6 +12,7 @@ struct GroupWriter {
     private let sightings: [GroupPlan.Placed]
     private let now: Timestamp
     private let seals: SealTable
+    private let makeID: () -> UUID
     /// The places of the feeds' rows in the results.
     private var feedResults: [Int] = []
     private(set) var queries: [Query] = []
@@ -21,9 +22,11 @@ struct GroupWriter {
         plan: GroupPlan,
         uses: [MappingUse],
         now: Timestamp,
-        seals: SealTable
+        seals: SealTable,
+        makeID: @escaping () -> UUID
     ) throws(SealError) {
         self.group = group
+        self.makeID = makeID
         self.seals = seals
         self.plan = plan
         self.uses = uses
@@ -36,6 +39,7 @@ struct GroupWriter {
             addUsers()
         }
         try addMutations()
+        addWebhookRecords()
         addMappings()
         addMappingUses()
         addLocalIDs()
@@ -128,6 +132,18 @@ struct GroupWriter {
         parameters.add(references.ids)
         parameters.add(referenceTypes)
         queries.append(Query(GroupStatements.writeMutations, parameters))
+    }
+
+    /// What endpoints are told of mutations that failed at once, or are in conflict; usually there are none.
+    private mutating func addWebhookRecords() {
+        var records: [WebhookRecord] = []
+        for change in changes {
+            let lane = group[change.index].lane
+            for new in change.plan.mutations where new.record.status.isForAPerson {
+                records += new.records(of: lane, change.plan.lane, makeID)
+            }
+        }
+        if !records.isEmpty { queries.append(WebhookOutbox.query(records, at: now)) }
     }
 
     // MARK: - Ids

@@ -63,7 +63,8 @@ struct PushWork: GroupWork {
             plan: plan,
             uses: snapshot.mappingUses,
             now: moment,
-            seals: sealing
+            seals: sealing,
+            makeID: { [ids] in ids.make(at: moment) }
         )
         let feeds = try writer.feeds(await connection.run(writer.queries))
         finish(group, plan, feeds, at: moment)

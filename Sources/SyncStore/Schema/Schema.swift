@@ -37,6 +37,7 @@ package enum Schema {
             sql: String(decoding: PackageResources._017_joined_users_sql, as: UTF8.self)
         ),
         Migration(name: "0018_ingest", sql: String(decoding: PackageResources._018_ingest_sql, as: UTF8.self)),
+        Migration(name: "0019_webhooks", sql: String(decoding: PackageResources._019_webhooks_sql, as: UTF8.self)),
     ]
 
     /// The name of the newest migration.

@@ -11,6 +11,7 @@ struct Belongings {
         case mutation, failed, blocked, conflict
         case key, local, server
         case list, feed, mappings, events, pull
+        case webhook, delivery
 
         /// Whether it says where to go on reading.
         var isCursor: Bool { [.list, .feed, .mappings, .events, .pull].contains(self) }
@@ -29,6 +30,9 @@ struct Belongings {
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/task", type)
         let numbered = #"{"id_space":"device","visibility":"\#(visibility)"}"#
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/thing", numbered)
+        let hook = try await scene.operate(.POST, scene.admin + "/webhooks", #"{"url":"https://hooks.example/ada"}"#)
+        let webhook = try #require(hook.json?["id"]?.string)
+        names[.webhook] = webhook
         let (events, start) = try await ada.listen()
         events.stop()
         let local = UUID()
@@ -53,6 +57,9 @@ struct Belongings {
             #"{"next_local_ids":{"thing":471200}}"#
         )
         names[.pull] = pulled.next
+
+        let told = try await scene.operate(.GET, "\(scene.admin)/webhooks/\(webhook)/deliveries")
+        names[.delivery] = told.json?.value(at: "/deliveries/0/id")?.string
 
         names[.organization] = ada.organization.lowercased
         names[.user] = ada.user.lowercased

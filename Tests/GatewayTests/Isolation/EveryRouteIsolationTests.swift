@@ -140,10 +140,10 @@ import Testing
         let id = isAdmin ? belongings.scene.ada.organization.lowercased : try belongings.name(.failed)
         let path = words[1].replacing("{id}", with: id)
             .replacing("{user}", with: try belongings.name(.user)).replacing("{name}", with: "task")
-            .replacing("{device_id}", with: try belongings.name(.device)).replacing(
-                "{token_id}",
-                with: UUID().lowercased
-            )
+            .replacing("{device_id}", with: try belongings.name(.device))
+            .replacing("{token_id}", with: UUID().lowercased)
+            .replacing("{webhook}", with: try belongings.name(.webhook))
+            .replacing("{delivery}", with: try belongings.name(.delivery))
         return (HTTPMethod(rawValue: words[0]), path)
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import JSONText
 import NIOHTTP1
 
 /// A place of `/admin` in which an id can stand, and a call about one organization with another's name in that place.
@@ -25,7 +26,7 @@ struct OperatorGuess: Sendable {
     }
 
     /// One of each at least.
-    static let all = organizations + names + parts + settling
+    static let all = organizations + names + parts + settling + webhooks
 
     private static let root = "/admin/organizations/{id}"
     private static let mutations: [Belongings.Kind] = [.mutation, .failed, .blocked, .conflict]
@@ -85,6 +86,41 @@ struct OperatorGuess: Sendable {
             path + "/users"
         },
     ]
+
+    private static let secret = #"{"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}"#
+
+    private static let webhooks: [OperatorGuess] = {
+        let all = "\(root)/webhooks"
+        let add = #"{"url":"https://hooks.example/","secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}"#
+        var guesses = [
+            OperatorGuess("GET \(all)#id", [.user]) { path, _ in path + "/webhooks" },
+            OperatorGuess("POST \(all)#id", [.user], body: { _ in add }) { path, _ in path + "/webhooks" },
+            OperatorGuess("GET \(all)/{webhook}/deliveries#cursor", [.delivery]) {
+                "\($0)/webhooks/\(UUID().lowercased)/deliveries?cursor=\($1)"
+            },
+            OperatorGuess("POST \(all)/{webhook}/deliveries/{delivery}/retry#delivery", [.delivery]) {
+                "\($0)/webhooks/\(UUID().lowercased)/deliveries/\($1)/retry"
+            },
+        ]
+        let calls: [(method: String, path: String, body: String?)] = [
+            ("GET", "", nil), ("PATCH", "", #"{"status":"disabled"}"#), ("DELETE", "", nil),
+            ("POST", "/secret", secret),
+            ("POST", "/test", nil), ("GET", "/deliveries", nil), ("POST", "/deliveries/retry", nil),
+            ("POST", "/deliveries/{delivery}/retry", nil),
+        ]
+        for (method, below, body) in calls {
+            let place = "\(method) \(all)/{webhook}\(below)#"
+            let end = below.replacing("{delivery}", with: UUID().lowercased)
+            let content = body.map { body in { (_: String) in body } as @Sendable (String) -> String }
+            guesses.append(
+                OperatorGuess(place + "id", [.user], body: content) { path, _ in
+                    "\(path)/webhooks/\(UUID().lowercased)\(end)"
+                }
+            )
+            guesses.append(OperatorGuess(place + "webhook", [.webhook], body: content) { "\($0)/webhooks/\($1)\(end)" })
+        }
+        return guesses
+    }()
 
     private static func join(_ target: String) -> String { #"{"into":"\#(target)"}"# }
 

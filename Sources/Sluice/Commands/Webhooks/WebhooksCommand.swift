@@ -1,0 +1,39 @@
+import ArgumentParser
+import StandardWebhooks
+
+struct WebhooksCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "webhooks",
+        abstract: "Look at webhooks while developing; make the key that signs them.",
+        discussion: """
+            EXAMPLES
+              sluice webhooks listen --secret whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
+              sluice webhooks create-key > /etc/sluice/webhook-key
+
+            Where webhooks go is set by /admin/organizations/{id}/webhooks.
+            """,
+        subcommands: [ListenCommand.self, CreateWebhookKeyCommand.self]
+    )
+}
+
+struct CreateWebhookKeyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "create-key",
+        abstract: "Print a new key for SLUICE_WEBHOOK_SIGNING_KEY.",
+        discussion: """
+            EXAMPLES
+              sluice webhooks create-key > /etc/sluice/webhook-key
+              SLUICE_WEBHOOK_SIGNING_KEY_FILE=/etc/sluice/webhook-key sluice serve
+
+            With it, webhooks bear a v1a signature (Ed25519) beside the v1 one. What
+            receivers verify it by, whpk_…, is printed to standard error, and is the
+            public_key of GET /admin/organizations/{id}/webhooks.
+            """
+    )
+
+    func run() async throws {
+        let key = WebhookSigningKey()
+        Terminal.say(key.text)
+        Terminal.complain("the public key is \(key.publicKey.text)")
+    }
+}

@@ -1,0 +1,346 @@
+package import Foundation
+package import Logging
+import ServiceLifecycle
+package import SyncModel
+package import SyncStore
+import Synchronization
+
+/// Delivers webhooks: finds endpoints with something to send, and has each worked on by one worker of all replicas at a
+/// time. Organizations take turns, and none has more than its part of the places.
+package final class WebhookCourier: Service {
+    /// How messages are sent: opens a line to an endpoint, sends on it, and closes it.
+    package struct Post: Sendable {
+        package let open: @Sendable (_ url: String) async -> Line
+
+        package init(open: @escaping @Sendable (_ url: String) async -> Line) {
+            self.open = open
+        }
+
+        package struct Line: Sendable {
+            package let send: @Sendable (WebhookDelivery, WebhookStore.Lease) async -> WebhookAnswer
+            package let close: @Sendable () async -> Void
+
+            package init(
+                send: @escaping @Sendable (WebhookDelivery, WebhookStore.Lease) async -> WebhookAnswer,
+                close: @escaping @Sendable () async -> Void
+            ) {
+                self.send = send
+                self.close = close
+            }
+        }
+    }
+
+    package struct Configuration: Sendable {
+        /// Endpoints that this replica sends to at the same time.
+        package var places = 32
+        /// Of these, for one organization.
+        package var placesOfOrganization = 4
+        /// Messages to one endpoint at the same time.
+        package var width = 4
+        /// Steps after which an endpoint gives its place away.
+        package var turn = 8
+        /// How often the database is searched, in seconds, before jitter.
+        package var pollInterval: Double = 1
+        /// How long messages under way may take once the gateway shuts down, in seconds.
+        package var grace: Double = 5
+        /// What the courier's clock says.
+        package var now: TimeSource
+
+        package init(now: @escaping TimeSource) {
+            self.now = now
+        }
+    }
+
+    private let store: WebhookStore
+    private let post: Post
+    private let configuration: Configuration
+    private let logger: Logger
+    private let metrics = WebhookMetrics()
+    private let running = Mutex(Set<WebhookKey>())
+    private let upstreams = AsyncStream<UpstreamNews>.makeStream(bufferingPolicy: .bufferingNewest(1_000))
+    private let known = Mutex([UUID: Bool]())
+    private let isDraining = Atomic(false)
+    private let inFlight = Mutex([UUID: Task<WebhookAnswer, Never>]())
+
+    package init(store: WebhookStore, post: Post, configuration: Configuration, logger: Logger) {
+        self.store = store
+        self.post = post
+        self.configuration = configuration
+        self.logger = logger
+    }
+
+    /// Endpoints that are worked on.
+    package var current: Int { running.withLock { $0.count } }
+
+    // MARK: - News of upstreams
+
+    private struct UpstreamNews: Sendable {
+        let organization: UUID
+        let isDown: Bool
+        let reason: String?
+    }
+
+    /// Tells what a request to an upstream came to: whether nothing is sent to it for a while, or it answers. What is
+    /// known already is not written again, so this may be called with every request.
+    package func note(upstream organization: UUID, isDown: Bool, reason: String? = nil) {
+        let isNews = known.withLock { known in
+            guard known[organization] != isDown else { return false }
+            if known.count >= 100_000 { known.removeAll() }
+            known[organization] = isDown
+            return true
+        }
+        if isNews {
+            upstreams.continuation.yield(UpstreamNews(organization: organization, isDown: isDown, reason: reason))
+        }
+    }
+
+    private func tell(_ news: UpstreamNews) async {
+        for attempt in 1...20 {
+            do throws(Problem) {
+                return try await store.record(upstream: news.organization, isDown: news.isDown, reason: news.reason)
+            } catch {
+                if Task.isCancelled || attempt == 20 {
+                    // another request finds it out again
+                    known.withLock { $0[news.organization] = nil }
+                    logger.warning("An upstream's state was not written", metadata: ["reason": "\(error.detail)"])
+                    return
+                }
+                try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
+            }
+        }
+    }
+
+    // MARK: - Running
+
+    /// Delivers until graceful shutdown; then messages under way are finished, what came of them is written, and every
+    /// endpoint is given back.
+    package func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                for await news in self.upstreams.stream { await self.tell(news) }
+            }
+            group.addTask { await self.keepDelivering() }
+            group.addTask {
+                try? await gracefulShutdown()
+                self.isDraining.store(true, ordering: .relaxed)
+                try? await Task.sleep(for: .seconds(self.configuration.grace))
+                // no longer: whoever has the endpoint next sends it again, under the same id
+                for task in self.inFlight.withLock({ Array($0.values) }) { task.cancel() }
+                self.upstreams.continuation.finish()
+            }
+            await group.waitForAll()
+        }
+    }
+
+    private var ends: Bool { isDraining.load(ordering: .relaxed) || Task.isCancelled }
+
+    private func keepDelivering() async {
+        await withDiscardingTaskGroup { tasks in
+            var (due, behind): (WebhookKey?, WebhookKey?)
+            while !ends {
+                do throws(Problem) {
+                    let (waiting, late) = (try await store.due(after: due), try await store.behind(after: behind))
+                    (due, behind) = (waiting.next, late.next)
+                    for endpoint in choose(waiting.due + late.due) {
+                        tasks.addTask { await self.work(on: endpoint) }
+                    }
+                    // the next page at once
+                    if due != nil || behind != nil, current < configuration.places { continue }
+                } catch {
+                    logger.debug("Webhooks were not looked for", metadata: ["reason": "\(error.detail)"])
+                }
+                await cancelWhenGracefulShutdown {
+                    try? await Task.sleep(for: .seconds(self.configuration.pollInterval * Double.random(in: 0.8...1.2)))
+                }
+            }
+        }
+    }
+
+    /// Takes places for endpoints, an organization after the other.
+    func choose(_ endpoints: [WebhookKey]) -> [WebhookKey] {
+        running.withLock { running in
+            var chosen: [WebhookKey] = []
+            var taken = Dictionary(grouping: running, by: \.organization).mapValues(\.count)
+            var waiting = Dictionary(grouping: Set(endpoints).subtracting(running), by: \.organization)
+            while running.count < configuration.places, !waiting.isEmpty {
+                for organization in waiting.keys.shuffled() where running.count < configuration.places {
+                    guard taken[organization, default: 0] < configuration.placesOfOrganization,
+                        let endpoint = waiting[organization]?.popLast()
+                    else {
+                        waiting[organization] = nil
+                        continue
+                    }
+                    taken[organization, default: 0] += 1
+                    running.insert(endpoint)
+                    chosen.append(endpoint)
+                }
+            }
+            return chosen
+        }
+    }
+
+    private func work(on endpoint: WebhookKey) async {
+        defer { running.withLock { _ = $0.remove(endpoint) } }
+        do throws(Problem) {
+            guard let lease = try await store.claim(endpoint) else {
+                return try await store.dispose(of: endpoint)
+            }
+            let line = await post.open(lease.url)
+            let problem = await deliver(lease, on: line)
+            await line.close()
+            if let problem { throw problem }
+        } catch {
+            logger.warning("Webhooks wait", metadata: Self.metadata(endpoint, ["reason": "\(error.detail)"]))
+        }
+    }
+
+    /// Sends what is due, step by step.
+    private func deliver(_ lease: WebhookStore.Lease, on line: Post.Line) async -> Problem? {
+        var (outcomes, answers): ([WebhookOutcome], [WebhookAnswer]) = ([], [])
+        for count in 0... {
+            let releases = count >= configuration.turn || ends
+            let step: WebhookStore.Step?
+            do throws(Problem) {
+                step = try await write(lease, outcomes, answers, releases: releases)
+            } catch {
+                return error
+            }
+            guard let step else {
+                metrics.leaseLost()
+                logger.warning("A webhook's lease was lost", metadata: Self.metadata(lease.endpoint))
+                return nil
+            }
+            if step.deliveries.isEmpty { return nil }
+            (outcomes, answers) = await send(step, lease, on: line)
+        }
+        return nil
+    }
+
+    /// Writes a step, with patience while the database is away: otherwise what was delivered is sent once more.
+    private func write(
+        _ lease: WebhookStore.Lease,
+        _ outcomes: [WebhookOutcome],
+        _ answers: [WebhookAnswer],
+        releases: Bool
+    ) async throws(Problem) -> WebhookStore.Step? {
+        var attempt = 1
+        while true {
+            do throws(Problem) {
+                return try await store.step(lease, outcomes, answers: answers, releases: releases)
+            } catch {
+                if attempt >= 20 || ends && attempt >= 5 { throw error }
+                attempt += 1
+                try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
+            }
+        }
+    }
+
+    /// Sends the deliveries of a step, a few at a time, until the endpoint rests.
+    private func send(
+        _ step: WebhookStore.Step,
+        _ lease: WebhookStore.Lease,
+        on line: Post.Line
+    ) async -> (outcomes: [WebhookOutcome], answers: [WebhookAnswer]) {
+        let isProbe = step.health.isOpen
+        var health = step.health
+        var (outcomes, answers): ([WebhookOutcome], [WebhookAnswer]) = ([], [])
+        await withTaskGroup(of: (WebhookDelivery, WebhookAnswer, Duration).self) { group in
+            var next = 0
+            var underWay = 0
+            while true {
+                let moment = configuration.now()
+                let mayGoOn =
+                    !ends && !health.rests(at: moment) && !(isProbe && next > 0)
+                    // what is sent late is sent by nobody else at the same time
+                    && step.leasedUntil.map { moment < $0.adding(seconds: -60) } ?? false
+                if mayGoOn, underWay < configuration.width, next < step.deliveries.count {
+                    let delivery = step.deliveries[next]
+                    (next, underWay) = (next + 1, underWay + 1)
+                    group.addTask {
+                        let began = ContinuousClock.now
+                        let answer = await self.send(delivery, lease, on: line)
+                        return (delivery, answer, .now - began)
+                    }
+                    continue
+                }
+                guard let (delivery, answer, elapsed) = await group.next() else { break }
+                underWay -= 1
+                // given up at the end of this process, which says nothing about the endpoint
+                if case .none = answer, ends { continue }
+                let now = configuration.now()
+                health.note(answer, now: now, jitter: 0)
+                let outcome = WebhookSchedule.outcome(
+                    of: delivery,
+                    answer,
+                    now: now,
+                    jitter: .random(in: 0...1)
+                )
+                note(delivery, outcome, elapsed, lease.endpoint)
+                outcomes.append(outcome)
+                answers.append(answer)
+            }
+            // what has waited for three days for an endpoint that does not answer is given up
+            if health.isOpen {
+                let moment = configuration.now()
+                for delivery in step.deliveries[next...] {
+                    guard let outcome = WebhookSchedule.outcome(ofUnsent: delivery, now: moment) else { continue }
+                    note(delivery, outcome, nil, lease.endpoint)
+                    outcomes.append(outcome)
+                }
+            }
+        }
+        return (outcomes, answers)
+    }
+
+    /// Sends a message; given up when the gateway has no time for it any more.
+    private func send(
+        _ delivery: WebhookDelivery,
+        _ lease: WebhookStore.Lease,
+        on line: Post.Line
+    ) async -> WebhookAnswer {
+        let task = Task { await line.send(delivery, lease) }
+        let id = UUID()
+        inFlight.withLock { $0[id] = task }
+        defer { inFlight.withLock { $0[id] = nil } }
+        return await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
+    }
+
+    // MARK: - Metrics and logs
+
+    private func note(
+        _ delivery: WebhookDelivery,
+        _ outcome: WebhookOutcome,
+        _ elapsed: Duration?,
+        _ endpoint: WebhookKey
+    ) {
+        metrics.attempt(outcome.status, took: elapsed)
+        let isGood = outcome.status == .delivered
+        var metadata = Self.metadata(
+            endpoint,
+            [
+                "webhook_id": "\(delivery.messageID)", "event": "\(delivery.event.rawValue)",
+                "sequence": "\(delivery.sequence)", "attempt": "\(outcome.attemptCount)",
+                "becomes": "\(outcome.status.rawValue)",
+            ]
+        )
+        if let elapsed { metadata["duration_ms"] = "\(elapsed.nanoseconds / 1_000_000)" }
+        if let error = outcome.lastError { metadata["reason"] = "\(error)" }
+        if outcome.status == .waiting { metadata["next_attempt_at"] = "\(outcome.nextAttempt.rfc3339)" }
+        logger.log(
+            level: isGood ? .debug : .warning,
+            isGood ? "Webhook delivered" : "Webhook was not delivered",
+            metadata: metadata
+        )
+    }
+
+    private static func metadata(_ endpoint: WebhookKey, _ more: Logger.Metadata = [:]) -> Logger.Metadata {
+        var metadata = more
+        metadata["organization"] = "\(endpoint.organization.lowercasedText)"
+        metadata["webhook"] = "\(endpoint.id.lowercasedText)"
+        return metadata
+    }
+}

@@ -1,0 +1,31 @@
+import Metrics
+import SyncModel
+
+/// The courier's metrics, described where they are wired.
+package struct WebhookMetrics: Sendable {
+    /// Attempts to deliver a webhook, by `outcome`: delivered, waiting (to be tried again), dead.
+    package static let attempts = "sluice_webhook_attempts_total"
+    /// Duration of requests to endpoints.
+    package static let requestDuration = "sluice_webhook_request_duration_seconds"
+    /// What came of attempts that was thrown away since another gateway had taken the endpoint.
+    package static let leasesLost = "sluice_webhook_leases_lost_total"
+
+    private let counters: [WebhookOutcome.Status: Counter]
+    private let duration = Timer(label: Self.requestDuration)
+    private let lost = Counter(label: Self.leasesLost)
+
+    init() {
+        let counters = WebhookOutcome.Status.allCases.map { status in
+            (status, Counter(label: Self.attempts, dimensions: [("outcome", status.rawValue)]))
+        }
+        self.counters = Dictionary(uniqueKeysWithValues: counters)
+    }
+
+    /// - Parameter elapsed: nil where nothing was sent.
+    func attempt(_ status: WebhookOutcome.Status, took elapsed: Duration?) {
+        counters[status]?.increment()
+        if let elapsed { duration.recordNanoseconds(elapsed.nanoseconds) }
+    }
+
+    func leaseLost() { lost.increment() }
+}

@@ -1,0 +1,125 @@
+import JSONText
+import StandardWebhooks
+import SyncMaintenance
+import SyncModel
+import SyncStore
+
+/// The body of `POST …/webhooks` and of `PATCH …/webhooks/{webhook}`.
+struct WebhookRequest {
+    private(set) var update = WebhookUpdate()
+    /// Of a new endpoint only.
+    private(set) var secret: WebhookSecret?
+
+    private static let what = "a webhook: url, description, events, status"
+
+    /// - Parameter isNew: whether it describes a new endpoint: then `url` is required, and `secret` may be given.
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers. No detail repeats a secret.
+    init(body: [UInt8], isNew: Bool, policy: AddressPolicy) throws(Problem) {
+        var request = Self()
+        try RequestReport.read(body, of: Self.what + (isNew ? ", secret" : "")) { report, member, value in
+            switch member {
+            case "url": request.update.url = report.webhookURL(value, policy)
+            case "description":
+                let text = value.string.flatMap {
+                    $0.unicodeScalars.count <= 200 && !$0.unicodeScalars.contains("\0") ? $0 : nil
+                }
+                request.update.description = report.value(
+                    text,
+                    at: "/description",
+                    "description must be a string of at most 200 characters, without U+0000"
+                )
+            case "events": request.update.events = report.webhookEvents(value)
+            case "status":
+                let status = value.string.flatMap { ["enabled": true, "disabled": false][$0] }
+                request.update.isEnabled = report.value(status, at: "/status", "status must be enabled or disabled")
+            case "secret" where isNew: request.secret = report.webhookSecret(value)
+            default: return false
+            }
+            return true
+        }
+        if isNew, request.update.url == nil {
+            throw Problem(.validationFailed, pointer: "/url", rule: Rule.required, "url is required")
+        }
+        self = request
+    }
+
+    private init() {}
+}
+
+/// The body of `POST …/webhooks/{webhook}/secret`.
+struct WebhookSecretRequest {
+    /// How long the secret before signs, too, in seconds.
+    static let usualOverlap = 86_400
+    static let overlaps = 0...604_800
+
+    private(set) var secret: WebhookSecret?
+    private(set) var overlap = Self.usualOverlap
+
+    init(body: [UInt8]) throws(Problem) {
+        if body.isEmpty { return }
+        var request = Self()
+        try RequestReport.read(body, of: "a new secret: secret, overlap_seconds") { report, member, value in
+            switch member {
+            case "secret": request.secret = report.webhookSecret(value)
+            case "overlap_seconds":
+                let range = Self.overlaps
+                let number = value.int64.flatMap { Int(exactly: $0) }.flatMap { range.contains($0) ? $0 : nil }
+                let detail = "overlap_seconds must be an integer, \(range.lowerBound) to \(range.upperBound)"
+                if let number = report.value(number, at: "/overlap_seconds", detail) { request.overlap = number }
+            default: return false
+            }
+            return true
+        }
+        self = request
+    }
+
+    private init() {}
+}
+
+extension RequestReport {
+    fileprivate mutating func webhookURL(_ value: JSONValue, _ policy: AddressPolicy) -> String? {
+        guard let text = value.string else {
+            refuse("/url", Rule.memberType, "url must be a string")
+            return nil
+        }
+        do throws(BaseURL.Malformed) {
+            let url = try WebhookURL(text)
+            guard let problem = url.problem(policy) else { return url.text }
+            refuse("/url", Rule.range, "url " + problem)
+        } catch {
+            refuse("/url", Rule.range, "url " + error.reason)
+        }
+        return nil
+    }
+
+    fileprivate mutating func webhookEvents(_ value: JSONValue) -> [WebhookEvent]? {
+        let known = WebhookEvent.wishable.map(\.rawValue).joined(separator: ", ")
+        guard let elements = value.elements else {
+            refuse("/events", Rule.memberType, "events must be an array, of \(known)")
+            return nil
+        }
+        var events: [WebhookEvent] = []
+        var count = 0
+        for element in elements {
+            defer { count += 1 }
+            // an array may be long, and all that is wrong with it is said once
+            guard count < 100 else { break }
+            let event = element.string.flatMap(WebhookEvent.init(rawValue:))
+            guard let event, WebhookEvent.wishable.contains(event) else {
+                refuse("/events/\(count)", Rule.range, "an event is one of \(known)")
+                continue
+            }
+            if !events.contains(event) { events.append(event) }
+        }
+        if events.isEmpty, problems.isEmpty {
+            refuse("/events", Rule.range, "events must name one at least, of \(known)")
+        }
+        return events
+    }
+
+    fileprivate mutating func webhookSecret(_ value: JSONValue) -> WebhookSecret? {
+        let sizes = WebhookSecret.sizes
+        let detail = "secret must be whsec_ and the base64 of \(sizes.lowerBound) to \(sizes.upperBound) bytes"
+        return self.value(value.string.flatMap(WebhookSecret.init), at: "/secret", detail)
+    }
+}

@@ -1,0 +1,285 @@
+package import Foundation
+import Postgres
+package import SyncModel
+package import SyncStore
+
+/// The operators' actions on webhooks: endpoints, their secrets, and what became of deliveries.
+package struct WebhookAdministration: Sendable {
+    /// Endpoints that an organization may have.
+    package static let maximumEndpoints = 20
+    /// Dead deliveries that one request has tried again, at most.
+    package static let retryBatch = 1_000
+    static let deleteBatch: Int64 = 5_000
+
+    let pool: Pool
+    let catalog: Catalog
+    let now: TimeSource
+    let failure: StoreFailure
+    private let ids = UUIDv7Generator()
+
+    init(pool: Pool, catalog: Catalog, now: @escaping TimeSource, failure: StoreFailure) {
+        self.pool = pool
+        self.catalog = catalog
+        self.now = now
+        self.failure = failure
+    }
+
+    // MARK: - Endpoints
+
+    /// An organization's endpoints, oldest first; nil when there is no such organization.
+    package func list(in organization: UUID) async throws(Problem) -> [WebhookEndpointRow]? {
+        do {
+            let key = Parameters(of: organization)
+            let results = try await pool.run([
+                Query(WebhookAdminStatements.isThere, key), Query(WebhookAdminStatements.list, key),
+            ])
+            return results[0].count == 0 ? nil : try results[1].read(WebhookEndpointRow.init)
+        } catch {
+            throw failure.problem(error, doing: "list webhooks")
+        }
+    }
+
+    package func endpoint(_ endpoint: WebhookKey) async throws(Problem) -> WebhookEndpointRow? {
+        do {
+            return try await pool.run([Query(WebhookAdminStatements.get, Self.key(endpoint))])[0]
+                .read(WebhookEndpointRow.init).first
+        } catch {
+            throw failure.problem(error, doing: "read a webhook")
+        }
+    }
+
+    /// Adds an endpoint; nil when there is no such organization.
+    ///
+    /// - Parameter secret: what its messages are signed with.
+    /// - Throws: `validation_failed` where the organization has as many as it may.
+    package func add(
+        to organization: UUID,
+        _ update: WebhookUpdate,
+        url: String,
+        secret: String
+    ) async throws(Problem) -> WebhookEndpointRow? {
+        let moment = now()
+        let endpoint = WebhookKey(organization: organization, id: ids.make(at: moment))
+        let events = update.events ?? WebhookEvent.usual
+        do {
+            return try await catalog.opening(organization) { seal in
+                let sealed = try seal.seal(text: secret, as: .webhook(.secret, endpoint.id))
+                return try await pool.transaction { connection in
+                    let found = try await connection.run([
+                        Query(Administration.lockUpstreamStatement, Parameters(of: organization)),
+                        Query(WebhookAdminStatements.list, Parameters(of: organization)),
+                    ])
+                    guard found[0].count > 0 else { return nil }
+                    guard found[1].count < Self.maximumEndpoints else { throw Self.tooMany }
+                    let parameters = Parameters(
+                        of: organization,
+                        endpoint.id,
+                        url,
+                        update.description ?? "",
+                        events.map(\.rawValue),
+                        update.isEnabled ?? true ? "enabled" : "disabled",
+                        sealed,
+                        moment,
+                        events.contains(.entityChanged)
+                    )
+                    let made = try await connection.run(Query(WebhookAdminStatements.add, parameters))
+                    return try made.read(WebhookEndpointRow.init).first
+                }
+            }
+        } catch {
+            throw failure.problem(error, doing: "add a webhook")
+        }
+    }
+
+    private static var tooMany: Problem {
+        Problem(
+            .validationFailed,
+            pointer: "",
+            rule: Rule.range,
+            "an organization has at most \(maximumEndpoints) webhooks; delete one first"
+        )
+    }
+
+    /// Changes an endpoint; nil when there is none. One that is enabled is tried at once, and counts as well again.
+    package func change(_ endpoint: WebhookKey, _ update: WebhookUpdate) async throws(Problem) -> WebhookEndpointRow? {
+        let parameters = Parameters(
+            of: endpoint.organization,
+            endpoint.id,
+            update.url,
+            update.description,
+            update.events?.map(\.rawValue) ?? [],
+            update.events != nil,
+            update.isEnabled.map { $0 ? "enabled" : "disabled" },
+            now()
+        )
+        do {
+            return try await pool.run([Query(WebhookAdminStatements.change, parameters)])[0]
+                .read(WebhookEndpointRow.init).first
+        } catch {
+            throw failure.problem(error, doing: "change a webhook")
+        }
+    }
+
+    /// Gives an endpoint another secret; the one before signs, too, for a while. Nil when there is no such endpoint.
+    ///
+    /// - Parameters:
+    ///   - secret: the new one.
+    ///   - overlap: seconds that the one before signs, too; 0: it ends at once.
+    package func rotate(
+        _ endpoint: WebhookKey,
+        to secret: String,
+        overlap: Double
+    ) async throws(Problem) -> WebhookEndpointRow? {
+        let moment = now()
+        do {
+            return try await catalog.opening(endpoint.organization) { seal in
+                try await pool.transaction { connection in
+                    let locked = try await connection.run([
+                        Query(Administration.lockUpstreamStatement, Parameters(of: endpoint.organization)),
+                        Query(WebhookAdminStatements.lockSecret, Self.key(endpoint)),
+                    ])
+                    guard locked[0].count > 0, var row = locked[1].first else { return nil }
+                    let old = try seal.open(text: row.optionalString("secret"), as: .webhook(.secret, endpoint.id))
+                    let parameters = Parameters(
+                        of: endpoint.organization,
+                        endpoint.id,
+                        try seal.seal(text: secret, as: .webhook(.secret, endpoint.id)),
+                        overlap > 0 ? try seal.seal(text: old, as: .webhook(.previousSecret, endpoint.id)) : nil,
+                        overlap > 0 ? moment.adding(seconds: overlap) : nil,
+                        moment
+                    )
+                    return try await connection.run(Query(WebhookAdminStatements.rotate, parameters))
+                        .read(WebhookEndpointRow.init).first
+                }
+            }
+        } catch {
+            throw failure.problem(error, doing: "rotate a webhook's secret")
+        }
+    }
+
+    /// Deletes an endpoint with all its deliveries; false when there is none. What is being sent is sent.
+    package func delete(_ endpoint: WebhookKey) async throws(Problem) -> Bool {
+        do {
+            let key = Self.key(endpoint)
+            var batch = key
+            batch.add(Self.deleteBatch)
+            let found = try await pool.run([Query(WebhookAdminStatements.delete, key)])[0].affected > 0
+            // also where it is gone: the one before may have been interrupted
+            var deleted = 1
+            while deleted > 0 {
+                deleted = try await pool.transaction { [batch] connection in
+                    try await connection.run([
+                        Query(SettleStatements.planShape), Query(WebhookAdminStatements.deleteDeliveries, batch),
+                    ])[1].affected
+                }
+            }
+            return found
+        } catch {
+            throw failure.problem(error, doing: "delete a webhook")
+        }
+    }
+
+    /// Records a delivery of `webhook.test`, whatever the endpoint wishes; nil when there is none, or it is not enabled.
+    ///
+    /// - Returns: its id.
+    package func test(_ endpoint: WebhookKey) async throws(Problem) -> UUID? {
+        let moment = now()
+        let id = ids.make(at: moment)
+        let parameters = Parameters(of: endpoint.organization, endpoint.id, id, moment)
+        do {
+            let rows = try await pool.run([Query(WebhookAdminStatements.test, parameters)])[0]
+            return rows.affected > 0 ? id : nil
+        } catch {
+            throw failure.problem(error, doing: "try a webhook")
+        }
+    }
+
+    // MARK: - Deliveries
+
+    /// An endpoint's deliveries, newest first, and the last of them where there are more; nil when there is no such
+    /// endpoint.
+    ///
+    /// - Parameters:
+    ///   - status: nil for all.
+    ///   - limit: 1 to 1,000.
+    ///   - last: the last of the page before; nil starts with the newest.
+    package func deliveries(
+        of endpoint: WebhookKey,
+        _ status: WebhookOutcome.Status?,
+        limit: Int,
+        after last: UUID?
+    ) async throws(Problem) -> (deliveries: [WebhookDeliveryRow], next: UUID?)? {
+        guard try await self.endpoint(endpoint) != nil else { return nil }
+        do {
+            let end: UUID = last ?? .greatest
+            var parameters = Parameters(of: endpoint.organization, endpoint.id, end, Int64(limit + 1))
+            if let status { parameters.add(status.rawValue) }
+            let statement = status == nil ? WebhookAdminStatements.page : WebhookAdminStatements.pageOfStatus
+            let rows = try await pool.transaction { [parameters] connection in
+                try await connection.run([Query(SettleStatements.planShape), Query(statement, parameters)])[1]
+            }
+            let found = try rows.read(WebhookDeliveryRow.init)
+            let shown = Array(found.prefix(limit))
+            return (shown, found.count > limit ? shown.last?.id : nil)
+        } catch {
+            throw failure.problem(error, doing: "list deliveries")
+        }
+    }
+
+    /// What came of a request to try a delivery again.
+    package enum Retry: Sendable, Equatable {
+        case retried
+        case notFound
+        /// It waits, or was delivered.
+        case notDead
+    }
+
+    /// Has a dead delivery tried again from now on, as often as a new one, under its own id and number.
+    package func retry(_ id: UUID, of endpoint: WebhookKey) async throws(Problem) -> Retry {
+        let one = Parameters(of: endpoint.organization, endpoint.id, now(), id)
+        do {
+            let results = try await pool.transaction { connection in
+                try await connection.run([
+                    Query(SettleStatements.planShape),
+                    Query(WebhookAdminStatements.lockSecret, Self.key(endpoint)),
+                    Query(WebhookAdminStatements.retry, one),
+                    Query(WebhookAdminStatements.statusOf, Parameters(of: endpoint.organization, endpoint.id, id)),
+                ])
+            }
+            if results[1].count == 0 || results[3].count == 0 { return .notFound }
+            return results[2].affected > 0 ? .retried : .notDead
+        } catch {
+            throw failure.problem(error, doing: "retry a delivery")
+        }
+    }
+
+    /// Has the oldest dead deliveries tried again, 1,000 at most.
+    ///
+    /// - Returns: how many; nil when there is no such endpoint.
+    package func retryAll(of endpoint: WebhookKey) async throws(Problem) -> Int? {
+        let parameters = Parameters(of: endpoint.organization, endpoint.id, now(), Int64(Self.retryBatch))
+        do {
+            let results = try await pool.transaction { connection in
+                try await connection.run([
+                    Query(SettleStatements.planShape),
+                    Query(WebhookAdminStatements.lockSecret, Self.key(endpoint)),
+                    Query(WebhookAdminStatements.retryAll, parameters),
+                ])
+            }
+            return results[1].count == 0 ? nil : results[2].affected
+        } catch {
+            throw failure.problem(error, doing: "retry deliveries")
+        }
+    }
+
+    private static func key(_ endpoint: WebhookKey) -> Parameters {
+        Parameters(of: endpoint.organization, endpoint.id)
+    }
+}
+
+extension UUID {
+    /// Behind all others in PostgreSQL's order.
+    fileprivate static let greatest = UUID(
+        uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
+    )
+}

@@ -1,0 +1,105 @@
+package import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// An endpoint as operators see it: without its secrets.
+package struct WebhookEndpointRow: Sendable {
+    package enum Status: String, Sendable, Hashable, CaseIterable {
+        case enabled
+        /// Nothing is recorded for it, and nothing sent.
+        case disabled
+        /// It answered 410. As good as disabled, until an operator enables it again.
+        case gone
+    }
+
+    package let id: UUID
+    package let url: String
+    package let description: String
+    package let events: [WebhookEvent]
+    package let status: Status
+    /// Until when the secret before the newest signs, too; nil where there is none.
+    package let previousSecretUntil: Timestamp?
+    /// Attempts that failed since the last success.
+    package let failureCount: Int32
+    package let failingSince: Timestamp?
+    /// Nothing is sent before.
+    package let pausedUntil: Timestamp?
+    package let lastError: String?
+    /// What the last delivery was numbered; 0 before the first.
+    package let lastSequence: Int64
+    package let createdAt: Timestamp
+    package let updatedAt: Timestamp
+
+    /// The columns that it is read from, for a table that is called `e`.
+    static let list = """
+        e.id, e.url, e.description, e.events, e.status, e.previous_until, e.failure_count, e.failing_since,
+            e.paused_until, e.last_error, e.next_sequence - 1 AS last_sequence, e.created_at, e.updated_at
+        """
+
+    init(_ row: inout RowReader) throws {
+        id = try row.uuid("id")
+        url = try row.string("url")
+        description = try row.string("description")
+        events = try row.strings("events").compactMap(WebhookEvent.init(rawValue:))
+        status = try row.choice("status")
+        previousSecretUntil = try row.optionalMoment("previous_until")
+        failureCount = try row.int32("failure_count")
+        failingSince = try row.optionalMoment("failing_since")
+        pausedUntil = try row.optionalMoment("paused_until")
+        lastError = try row.optionalString("last_error")
+        lastSequence = try row.int64("last_sequence")
+        createdAt = try row.moment("created_at")
+        updatedAt = try row.moment("updated_at")
+    }
+}
+
+/// A delivery as operators see it.
+package struct WebhookDeliveryRow: Sendable {
+    package let id: UUID
+    package let event: WebhookEvent
+    /// A JSON object.
+    package let data: [UInt8]
+    package let occurredAt: Timestamp
+    /// Nil until it is first taken to be sent.
+    package let sequence: Int64?
+    package let status: WebhookOutcome.Status
+    package let attemptCount: Int16
+    /// Nil for one that is not tried any more.
+    package let nextAttemptAt: Timestamp?
+    /// When it was delivered or given up.
+    package let settledAt: Timestamp?
+    package let lastStatus: Int16?
+    package let lastError: String?
+
+    /// The columns that it is read from, for a table that is called `d`.
+    static let list = """
+        d.id, d.event, d.data, d.occurred_at, d.sequence, d.status, d.attempt_count,
+            CASE WHEN d.status = 'waiting' THEN d.next_attempt_at END AS next_attempt_at, d.settled_at, d.last_status,
+            d.last_error
+        """
+
+    init(_ row: inout RowReader) throws {
+        id = try row.uuid("id")
+        event = try row.choice("event")
+        data = try row.bytes("data")
+        occurredAt = try row.moment("occurred_at")
+        sequence = try row.optionalInt64("sequence")
+        status = try row.choice("status")
+        attemptCount = try row.int16("attempt_count")
+        nextAttemptAt = try row.optionalMoment("next_attempt_at")
+        settledAt = try row.optionalMoment("settled_at")
+        lastStatus = try row.optionalInt16("last_status")
+        lastError = try row.optionalString("last_error")
+    }
+}
+
+/// Changes an endpoint, or describes a new one. What is nil stays as it is; of a new one it has its default.
+package struct WebhookUpdate: Sendable {
+    package var url: String?
+    package var description: String?
+    package var events: [WebhookEvent]?
+    package var isEnabled: Bool?
+
+    package init() {}
+}

@@ -1,0 +1,216 @@
+public import Foundation
+
+/// A delivery that a worker is to send.
+public struct WebhookDelivery: Sendable, Hashable {
+    /// The event's id.
+    public let id: UUID
+    public let event: WebhookEvent
+    /// A JSON object.
+    public let data: [UInt8]
+    public let occurredAt: Timestamp
+    /// The endpoint's count of its deliveries, from 1 on.
+    public var sequence: Int64
+    /// Attempts that failed.
+    public let attemptCount: Int16
+    /// When the tries began.
+    public let triedSince: Timestamp
+
+    public init(
+        id: UUID,
+        event: WebhookEvent,
+        data: [UInt8],
+        occurredAt: Timestamp,
+        sequence: Int64,
+        attemptCount: Int16,
+        triedSince: Timestamp
+    ) {
+        self.id = id
+        self.event = event
+        self.data = data
+        self.occurredAt = occurredAt
+        self.sequence = sequence
+        self.attemptCount = attemptCount
+        self.triedSince = triedSince
+    }
+}
+
+/// What an endpoint answered.
+public enum WebhookAnswer: Sendable, Hashable {
+    /// - Parameter retryAt: what `Retry-After` asked for.
+    case status(Int, retryAt: Timestamp?)
+    /// There was no answer: why, in a few words, nothing secret.
+    case none(String)
+}
+
+/// What becomes of a delivery after an attempt.
+public struct WebhookOutcome: Sendable, Hashable {
+    public enum Status: String, Sendable, Hashable, CaseIterable {
+        /// To be tried again, at ``nextAttempt``.
+        case waiting
+        case delivered
+        /// Given up; an operator may have it tried again.
+        case dead
+    }
+
+    public let id: UUID
+    public let status: Status
+    public let attemptCount: Int16
+    public let nextAttempt: Timestamp
+    public let lastStatus: Int16?
+    public let lastError: String?
+}
+
+/// How the last attempts at an endpoint went: its circuit breaker, which all replicas share, for it stands in the
+/// endpoint's row. Pure.
+public struct WebhookHealth: Sendable, Hashable {
+    /// Failures in a row after which one delivery at a time is tried, and none before a pause is over.
+    public static let threshold: Int32 = 5
+    /// The first pause and the longest, in seconds, before jitter.
+    static let firstPause: Double = 5
+    static let longestPause: Double = 600
+
+    /// Attempts that failed since the last success.
+    public private(set) var failureCount: Int32
+    /// When the first of them failed.
+    public private(set) var failingSince: Timestamp?
+    /// Nothing is sent before.
+    public private(set) var pausedUntil: Timestamp?
+    public private(set) var lastError: String?
+    /// Whether it answered 410: it wants no more.
+    public private(set) var isGone = false
+
+    public init(
+        failureCount: Int32 = 0,
+        failingSince: Timestamp? = nil,
+        pausedUntil: Timestamp? = nil,
+        lastError: String? = nil
+    ) {
+        self.failureCount = failureCount
+        self.failingSince = failingSince
+        self.pausedUntil = pausedUntil
+        self.lastError = lastError
+    }
+
+    /// Whether only one delivery is tried, and all others wait for what comes of it.
+    public var isOpen: Bool { failureCount >= Self.threshold }
+
+    /// Whether nothing more is to be sent now.
+    public func rests(at now: Timestamp) -> Bool { isGone || pausedUntil.map { $0 > now } ?? false }
+
+    /// Notes an answer.
+    ///
+    /// - Parameter jitter: 0 to 1; adds up to a fifth of a pause.
+    public mutating func note(_ answer: WebhookAnswer, now: Timestamp, jitter: Double) {
+        guard let error = answer.error else {
+            self = WebhookHealth()
+            return
+        }
+        failureCount = min(failureCount + 1, 1_000_000)
+        failingSince = failingSince ?? now
+        lastError = error
+        if answer.isGone { isGone = true }
+        var until: [Timestamp] = []
+        if isOpen {
+            let doubled = Self.firstPause * Double(1 << min(failureCount - Self.threshold, 20))
+            until.append(now.adding(seconds: min(Self.longestPause, doubled) * (1 + 0.2 * min(max(jitter, 0), 1))))
+        }
+        if let retryAt = answer.throttledUntil {
+            // whatever it asks for, somebody looks whether it is back
+            until.append(min(retryAt, now.adding(seconds: WebhookSchedule.longestThrottle)))
+        }
+        if let latest = until.max() { pausedUntil = latest }
+    }
+}
+
+extension WebhookAnswer {
+    /// Why it is no success; nil for one.
+    public var error: String? {
+        switch self {
+        case .status(200...299, _): nil
+        case .status(410, _): "the endpoint answered 410: it wants no more"
+        case .status(let status, _) where (300...399).contains(status):
+            "the endpoint answered with a redirect (\(status)), which is not followed; give its final URL"
+        case .status(let status, _): "the endpoint answered \(status)"
+        case .none(let reason): reason
+        }
+    }
+
+    var isGone: Bool { if case .status(410, _) = self { true } else { false } }
+
+    /// Until when it asks to be left alone: by `Retry-After`, of an answer that says that it is too much.
+    var throttledUntil: Timestamp? {
+        if case .status(429, let retryAt) = self { return retryAt }
+        if case .status(502...504, let retryAt) = self { return retryAt }
+        return nil
+    }
+}
+
+/// When a delivery is tried again: for three days, in growing pauses.
+public enum WebhookSchedule {
+    /// Seconds after each failed attempt. Together with jitter less than three days.
+    static let pauses: [Double] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 64_800, 64_800]
+    /// How long a delivery is tried that waits for its endpoint's pause to be over, in seconds: three days.
+    public static let window: Double = 259_200
+    /// How long `Retry-After` is heeded, in seconds.
+    public static let longestThrottle: Double = 3_600
+    /// Attempts of a delivery.
+    public static var attempts: Int { pauses.count + 1 }
+
+    /// What becomes of a delivery.
+    ///
+    /// - Parameter jitter: 0 to 1; adds up to a twentieth of the pause.
+    public static func outcome(
+        of delivery: WebhookDelivery,
+        _ answer: WebhookAnswer,
+        now: Timestamp,
+        jitter: Double
+    ) -> WebhookOutcome {
+        let count = delivery.attemptCount < .max ? delivery.attemptCount + 1 : .max
+        var status = WebhookOutcome.Status.delivered
+        var next = now
+        if answer.error != nil {
+            let isLast = Int(count) > pauses.count || delivery.isOld(at: now) || answer.isGone
+            status = isLast ? .dead : .waiting
+            if !isLast {
+                next = now.adding(seconds: pauses[Int(count) - 1] * (1 + 0.05 * min(max(jitter, 0), 1)))
+                if let retryAt = answer.throttledUntil {
+                    next = max(next, min(retryAt, now.adding(seconds: longestThrottle)))
+                }
+            }
+        }
+        return WebhookOutcome(
+            id: delivery.id,
+            status: status,
+            attemptCount: count,
+            nextAttempt: next,
+            lastStatus: answer.code,
+            lastError: answer.error
+        )
+    }
+
+    /// What becomes of a delivery that was not sent, since the endpoint does not answer: given up when it has waited
+    /// for three days; nil while it waits on.
+    public static func outcome(ofUnsent delivery: WebhookDelivery, now: Timestamp) -> WebhookOutcome? {
+        guard delivery.isOld(at: now) else { return nil }
+        return WebhookOutcome(
+            id: delivery.id,
+            status: .dead,
+            attemptCount: delivery.attemptCount,
+            nextAttempt: now,
+            lastStatus: nil,
+            lastError: "the endpoint has not answered for three days"
+        )
+    }
+}
+
+extension WebhookDelivery {
+    fileprivate func isOld(at now: Timestamp) -> Bool {
+        triedSince.adding(seconds: WebhookSchedule.window) <= now
+    }
+}
+
+extension WebhookAnswer {
+    fileprivate var code: Int16? {
+        if case .status(let status, _) = self { Int16(exactly: status) } else { nil }
+    }
+}

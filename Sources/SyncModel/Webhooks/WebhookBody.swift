@@ -1,0 +1,18 @@
+public import Foundation
+import JSONText
+
+extension WebhookDelivery {
+    /// The id of the message, as its header has it.
+    public var messageID: String { id.lowercased }
+
+    /// What is sent and signed: byte for byte the same in all attempts.
+    public func body(of organization: UUID) -> [UInt8] {
+        JSONWriter.object(capacity: data.count + 200) { writer in
+            writer.member("type", event.rawValue)
+            writer.member("timestamp", occurredAt.rfc3339)
+            writer.member("sequence", sequence)
+            writer.member("organization_id", organization)
+            writer.member("data", raw: data)
+        }
+    }
+}

@@ -1,0 +1,165 @@
+public import Foundation
+import JSONText
+
+/// What an organization may be told of.
+public enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
+    /// A mutation failed, and waits for a person.
+    case mutationFailed = "mutation.failed"
+    /// A mutation is in conflict, and waits for a person.
+    case mutationConflict = "mutation.conflict"
+    /// A user's queue stands still until a person settles a mutation.
+    case laneHalted = "lane.halted"
+    /// Nothing is sent to the organization's upstream for a while.
+    case upstreamDown = "upstream.down"
+    /// Requests go to the organization's upstream again.
+    case upstreamUp = "upstream.up"
+    /// All that was kept of a user is gone.
+    case userErased = "user.erased"
+    /// An entity is another than it was.
+    case entityChanged = "entity.changed"
+    /// An operator tries the endpoint.
+    case test = "webhook.test"
+
+    /// Those that an endpoint may wish.
+    public static let wishable = allCases.filter { $0 != .test }
+    /// Those that an endpoint is told of where it does not say: all but the one that comes with every write.
+    public static let usual = wishable.filter { $0 != .entityChanged }
+}
+
+/// Something that happened, to be told to whichever endpoints of its organization wish to know.
+public struct WebhookRecord: Sendable, Hashable {
+    /// The same at all endpoints, and in all attempts.
+    public let id: UUID
+    public let organization: UUID
+    public let event: WebhookEvent
+    /// A JSON object: names and numbers, never what a document says.
+    public let data: [UInt8]
+
+    public init(id: UUID, organization: UUID, event: WebhookEvent, data: [UInt8]) {
+        self.id = id
+        self.organization = organization
+        self.event = event
+        self.data = data
+    }
+}
+
+extension WebhookRecord {
+    /// What a mutation's outcome is told as: nothing, unless it waits for a person; then the outcome and, where the lane
+    /// stands still because of it, that.
+    ///
+    /// - Parameters:
+    ///   - halts: whether the mutation is what halts its lane now.
+    ///   - makeID: makes an id of version 7.
+    static func records(
+        of mutation: some EntityWrite,
+        id: UUID,
+        device: UUID,
+        status: MutationStatus,
+        attempts: Int16,
+        responseStatus: Int16?,
+        error: [UInt8]?,
+        in lane: LaneKey,
+        halts: Bool,
+        makeID: () -> UUID
+    ) -> [WebhookRecord] {
+        let event: WebhookEvent
+        switch status {
+        case .failed: event = .mutationFailed
+        case .conflict: event = .mutationConflict
+        default: return []
+        }
+        let data = JSONWriter.object { writer in
+            writer.member("user_id", lane.user)
+            writer.member("device_id", device)
+            writer.member("mutation_id", id)
+            writer.member("operation", mutation.operation.rawValue)
+            writer.member("entity_type", mutation.entity.type)
+            switch mutation.entity.client {
+            case .id(let id): writer.member("local_id", id)
+            case .number(let number, _): writer.member("local_id", number)
+            case nil: writer.member(null: "local_id")
+            }
+            writer.member("server_id", mutation.entity.serverID?.text)
+            writer.member("attempt_count", Int64(attempts))
+            writer.member("response_status", responseStatus.map(Int64.init))
+            writer.member("code", error.flatMap(Self.code))
+        }
+        var records = [WebhookRecord(id: makeID(), organization: lane.organization, event: event, data: data)]
+        if halts {
+            let halted = JSONWriter.object { writer in
+                writer.member("user_id", lane.user)
+                writer.member("mutation_id", id)
+            }
+            // behind the first: what happened at one moment is told in the order of its ids
+            let id = records[0].id.successor ?? records[0].id
+            records.append(WebhookRecord(id: id, organization: lane.organization, event: .laneHalted, data: halted))
+        }
+        return records
+    }
+
+    /// The code of a stored problem; its words may quote what users wrote.
+    private static func code(of problem: [UInt8]) -> String? {
+        (try? JSONTree(parsing: problem))?.root.members?.first { $0.name.string == "code" }?.value.string
+    }
+
+    /// That an upstream is away, or back.
+    public static func upstream(isDown: Bool, of organization: UUID, reason: String?, id: UUID) -> WebhookRecord {
+        let data = JSONWriter.object { writer in
+            if isDown { writer.member("reason", reason) }
+        }
+        return WebhookRecord(
+            id: id,
+            organization: organization,
+            event: isDown ? .upstreamDown : .upstreamUp,
+            data: data
+        )
+    }
+
+    /// That all that was kept of a user is gone.
+    public static func erased(user: UUID, of organization: UUID, id: UUID) -> WebhookRecord {
+        let data = JSONWriter.object { $0.member("user_id", user) }
+        return WebhookRecord(id: id, organization: organization, event: .userErased, data: data)
+    }
+
+    /// That an operator tries an endpoint.
+    public static func test(of organization: UUID, id: UUID) -> WebhookRecord {
+        WebhookRecord(id: id, organization: organization, event: .test, data: Array("{}".utf8))
+    }
+}
+
+extension LaneOutcome {
+    /// What endpoints are told of it; see ``WebhookRecord``.
+    public func records(of lane: LaneKey, _ state: LaneState, _ makeID: () -> UUID) -> [WebhookRecord] {
+        guard let status, status.isForAPerson else { return [] }
+        return WebhookRecord.records(
+            of: mutation,
+            id: mutation.id,
+            device: mutation.deviceID,
+            status: status,
+            attempts: outcome.attemptCount,
+            responseStatus: outcome.responseStatus ?? outcome.lastErrorCode,
+            error: outcome.error,
+            in: lane,
+            halts: state.haltedBy == mutation.id,
+            makeID: makeID
+        )
+    }
+}
+
+extension NewMutation {
+    /// What endpoints are told of it; see ``WebhookRecord``.
+    public func records(of lane: LaneKey, _ state: LaneState, _ makeID: () -> UUID) -> [WebhookRecord] {
+        WebhookRecord.records(
+            of: record,
+            id: record.id,
+            device: record.deviceID,
+            status: record.status,
+            attempts: record.attemptCount,
+            responseStatus: record.responseStatus,
+            error: record.error,
+            in: lane,
+            halts: state.haltedBy == record.id,
+            makeID: makeID
+        )
+    }
+}

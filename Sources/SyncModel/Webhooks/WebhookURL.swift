@@ -1,0 +1,55 @@
+/// Where an endpoint is: `https`, a host, perhaps a port, a path and a query. `http` where the operator allows the
+/// address.
+public struct WebhookURL: Sendable, Hashable {
+    public static let maximumBytes = BaseURL.maximumBytes
+
+    /// With scheme and host in lower case.
+    public let text: String
+    public let isTLS: Bool
+    /// A name or an address, without brackets.
+    public let host: String
+    public let port: Int
+
+    public init(_ text: String) throws(BaseURL.Malformed) {
+        let path = text.prefix { $0 != "?" }
+        let base = try BaseURL(String(path))
+        guard text.utf8.count <= Self.maximumBytes else {
+            throw BaseURL.Malformed(reason: "is longer than \(Self.maximumBytes) bytes")
+        }
+        let query = text[path.endIndex...]
+        // RFC 3986, 3.4: what a path may hold, and "?"
+        let others = Array("-._~!$&'()*+,;=:@/?%".utf8)
+        let isPlain = query.utf8.allSatisfy { byte in
+            switch byte {
+            case 48...57, 65...90, 97...122: true
+            default: others.contains(byte)
+            }
+        }
+        guard isPlain else { throw BaseURL.Malformed(reason: "has a query with characters that must be escaped") }
+        isTLS = base.isTLS
+        let authority = base.text.drop { $0 != ":" }.dropFirst(3).prefix { $0 != "/" }
+        let rest = base.text[authority.endIndex...]
+        // a slash at the end of a path is another path
+        self.text = base.text + (rest.isEmpty || path.hasSuffix("/") ? "/" : "") + query
+        if authority.first == "[", let end = authority.firstIndex(of: "]") {
+            host = String(authority[..<end].dropFirst())
+            port = Int(authority[end...].dropFirst(2)) ?? (base.isTLS ? 443 : 80)
+        } else {
+            host = String(authority.prefix { $0 != ":" })
+            port =
+                Int(authority[authority.index(authority.startIndex, offsetBy: host.count)...].dropFirst())
+                ?? (base.isTLS ? 443 : 80)
+        }
+    }
+
+    /// Why nothing will be sent there, as far as that is known before a name is resolved; completes "url …". Nil where
+    /// nothing speaks against it.
+    public func problem(_ policy: AddressPolicy) -> String? {
+        if let address = IPAddress(host) {
+            return policy.problem(address, isTLS: isTLS).map { "cannot be used: \($0)" }
+        }
+        // whether a name leads to an address that is allowed is found out when it is connected to
+        if !isTLS, policy.allowed.isEmpty { return "must be https" }
+        return nil
+    }
+}

@@ -1,0 +1,78 @@
+package import Postgres
+package import SyncModel
+
+/// Writes down what endpoints are to be told, in the transaction of what it tells of: committed with it, or not at all.
+package enum WebhookOutbox {
+    /// A query that adds a delivery at each endpoint of the organization that wishes to know; none where no endpoint
+    /// does. It takes no lock that another transaction waits for, so its place among a transaction's queries does not
+    /// matter.
+    ///
+    /// - Parameter records: at least one.
+    package static func query(_ records: [WebhookRecord], at moment: Timestamp) -> Query {
+        columns.query(recordStatement, records, at: moment)
+    }
+
+    static let columns = Columns<WebhookRecord>(
+        .uuid("organization_id", \.organization),
+        .uuid("id", \.id),
+        .text("event", \.event.rawValue),
+        .json("data", \.data)
+    )
+
+    private static let moment = columns.parameter(1)
+
+    /// The columns that a new delivery has values for, from a record `k`, its endpoint `e`, and the moment.
+    private static let values =
+        "k.organization_id, e.id, k.id, k.event, k.data, \(moment), 'waiting', \(moment), \(moment)"
+    private static let names =
+        "organization_id, endpoint_id, id, event, data, occurred_at, status, tried_since, next_attempt_at"
+
+    static let recordStatement = Statement(
+        "webhooks_record",
+        """
+        INSERT INTO webhook_deliveries AS d (\(names))
+        SELECT \(values)
+        FROM \(columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT x.id FROM webhook_endpoints x
+            WHERE x.organization_id = k.organization_id AND x.status = 'enabled' AND k.event = ANY (x.events)
+            OFFSET 0
+        ) e
+        """
+    )
+
+    /// The same where an upstream is found to be away, or back, that was not known to be: one replica of those that
+    /// find it out tells it.
+    package static func upstream(_ record: WebhookRecord, at moment: Timestamp) -> Query {
+        columns.query(
+            record.event == .upstreamDown ? upstreamDownStatement : upstreamUpStatement,
+            [record],
+            at: moment
+        )
+    }
+
+    static let upstreamDownStatement = Statement("webhooks_upstream_down", upstreamChange("IS NULL", to: moment))
+    static let upstreamUpStatement = Statement("webhooks_upstream_up", upstreamChange("IS NOT NULL", to: "NULL"))
+
+    private static func upstreamChange(_ state: String, to value: String) -> String {
+        """
+        WITH changed AS (
+            UPDATE upstreams AS u SET down_since = \(value)
+            FROM \(columns.unnested(as: "n"))
+            WHERE u.organization_id = n.organization_id AND u.down_since \(state)
+            RETURNING u.organization_id
+        )
+        INSERT INTO webhook_deliveries AS d (\(names))
+        SELECT \(values)
+        FROM changed c
+        CROSS JOIN \(columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT x.id FROM webhook_endpoints x
+            WHERE x.organization_id = c.organization_id AND x.status = 'enabled' AND k.event = ANY (x.events)
+            OFFSET 0
+        ) e
+        """
+    }
+
+    static let statements = [recordStatement, upstreamDownStatement, upstreamUpStatement]
+}

@@ -1,0 +1,248 @@
+package import Foundation
+import Postgres
+import SyncModel
+
+/// The statements of the workers that deliver.
+enum WebhookStatements {
+    /// Endpoints that have something to send, by key: one look-up each, however much waits for it. Also those whose
+    /// first delivery is not due, so that a look knows how far it went.
+    static let due = Statement(
+        "webhooks_due",
+        """
+        WITH RECURSIVE found AS (
+            (
+                SELECT d.organization_id, d.endpoint_id, d.next_attempt_at
+                FROM webhook_deliveries d
+                WHERE d.status = 'waiting' AND (d.organization_id, d.endpoint_id) > ($1, $2)
+                ORDER BY d.organization_id, d.endpoint_id, d.next_attempt_at
+                LIMIT 1
+            )
+            UNION ALL
+            SELECT n.organization_id, n.endpoint_id, n.next_attempt_at
+            FROM found f
+            CROSS JOIN LATERAL (
+                SELECT d.organization_id, d.endpoint_id, d.next_attempt_at
+                FROM webhook_deliveries d
+                WHERE d.status = 'waiting' AND (d.organization_id, d.endpoint_id) > (f.organization_id, f.endpoint_id)
+                ORDER BY d.organization_id, d.endpoint_id, d.next_attempt_at
+                LIMIT 1
+            ) n
+        )
+        SELECT f.organization_id, f.endpoint_id, f.next_attempt_at <= $3 AND coalesce(e.may_run, false) AS is_due
+        FROM (SELECT * FROM found LIMIT $4) f
+        LEFT JOIN LATERAL (
+            SELECT x.status = 'enabled' AND coalesce(x.leased_until <= $3, true)
+                AND coalesce(x.paused_until <= $3, true) AS may_run
+            FROM webhook_endpoints x
+            WHERE x.organization_id = f.organization_id AND x.id = f.endpoint_id
+            OFFSET 0
+        ) e ON true
+        """
+    )
+
+    /// Endpoints that are told of entities, and have not heard of all: a plain read of small tables.
+    static let behind = Statement(
+        "webhooks_behind",
+        """
+        SELECT e.organization_id, e.id AS endpoint_id
+        FROM webhook_endpoints e
+        CROSS JOIN LATERAL (
+            SELECT x.last_position, x.epoch FROM feeds x WHERE x.organization_id = e.organization_id OFFSET 0
+        ) f
+        WHERE (e.organization_id, e.id) > ($1, $2) AND e.status = 'enabled' AND e.feed_position IS NOT NULL
+            AND (f.last_position > e.feed_position OR f.epoch <> e.feed_epoch)
+            AND coalesce(e.leased_until <= $3, true) AND coalesce(e.paused_until <= $3, true)
+        ORDER BY e.organization_id, e.id
+        LIMIT $4
+        """
+    )
+
+    static let claim = Statement(
+        "webhooks_claim",
+        """
+        UPDATE webhook_endpoints AS e
+        SET lease_token = e.lease_token + 1, leased_until = $4
+        WHERE e.organization_id = $1 AND e.id = $2 AND e.status = 'enabled' AND coalesce(e.leased_until <= $3, true)
+            AND coalesce(e.paused_until <= $3, true)
+        RETURNING e.lease_token, e.url, e.secret,
+            CASE WHEN e.previous_until > $3 THEN e.previous_secret END AS previous_secret
+        """
+    )
+
+    /// The lock of a step; nothing where another worker has the endpoint.
+    static let lock = Statement(
+        "webhooks_lock",
+        """
+        SELECT e.status, e.next_sequence, e.feed_epoch, e.feed_position, e.failure_count, e.failing_since,
+            e.paused_until, e.last_error
+        FROM webhook_endpoints e
+        WHERE e.organization_id = $1 AND e.id = $2 AND e.lease_token = $3 AND e.leased_until IS NOT NULL
+        FOR NO KEY UPDATE
+        """
+    )
+
+    static let outcomes = Columns<WebhookOutcomeRow>(
+        .uuid("organization_id", \.endpoint.organization),
+        .uuid("endpoint_id", \.endpoint.id),
+        .uuid("id", \.outcome.id),
+        .text("status", \.outcome.status.rawValue),
+        .int2("attempt_count", \.outcome.attemptCount),
+        .moment("next_attempt_at", \.outcome.nextAttempt),
+        .int2("last_status", \.outcome.lastStatus),
+        .text("last_error", \.outcome.lastError)
+    )
+
+    /// Under the endpoint's lock nobody else changes a delivery that waits.
+    static let settle = Statement(
+        "webhooks_settle",
+        """
+        UPDATE webhook_deliveries AS d
+        SET status = k.status, attempt_count = k.attempt_count, next_attempt_at = k.next_attempt_at,
+            settled_at = CASE WHEN k.status <> 'waiting' THEN \(outcomes.parameter(1))::timestamptz END,
+            last_status = k.last_status, last_error = k.last_error
+        FROM \(outcomes.unnested(as: "k"))
+        WHERE d.organization_id = k.organization_id AND d.endpoint_id = k.endpoint_id AND d.id = k.id
+        """
+    )
+
+    static let take = Statement(
+        "webhooks_take",
+        """
+        SELECT d.id, d.sequence, d.event, d.data, d.occurred_at, d.attempt_count, d.tried_since
+        FROM webhook_deliveries d
+        WHERE d.organization_id = $1 AND d.endpoint_id = $2 AND d.status = 'waiting' AND d.next_attempt_at <= $3
+        ORDER BY d.next_attempt_at, d.id
+        LIMIT $4
+        """
+    )
+
+    static let numbers = Columns<WebhookNumberRow>(
+        .uuid("organization_id", \.endpoint.organization),
+        .uuid("endpoint_id", \.endpoint.id),
+        .uuid("id", \.id),
+        .int8("sequence", \.sequence)
+    )
+
+    static let number = Statement(
+        "webhooks_number",
+        """
+        UPDATE webhook_deliveries AS d SET sequence = k.sequence
+        FROM \(numbers.unnested(as: "k"))
+        WHERE d.organization_id = k.organization_id AND d.endpoint_id = k.endpoint_id AND d.id = k.id
+        """
+    )
+
+    /// The feed's end, and entities behind a position, if it is of this epoch: positions are in commit order, so none
+    /// is passed over. A row without an entity says that there are none.
+    static let entities = Statement(
+        "webhooks_entities",
+        """
+        SELECT f.epoch, f.last_position, n.feed_position, n.entity_type, n.id AS server_id, n.client_id, n.version,
+            n.is_deleted, n.updated_by, n.updated_at
+        FROM feeds f
+        LEFT JOIN LATERAL (
+            SELECT x.* FROM entities x
+            WHERE x.organization_id = $1 AND x.feed_position > $2 AND f.epoch = $3
+            ORDER BY x.feed_position
+            LIMIT $4
+        ) n ON true
+        WHERE f.organization_id = $1
+        ORDER BY n.feed_position
+        """
+    )
+
+    static let additions = Columns<WebhookNumberRow>(
+        .uuid("organization_id", \.endpoint.organization),
+        .uuid("endpoint_id", \.endpoint.id),
+        .uuid("id", \.id),
+        .int8("sequence", \.sequence),
+        .json("data", \.data),
+        .moment("occurred_at", \.occurredAt)
+    )
+
+    /// Deliveries of `entity.changed`, numbered as they come.
+    static let add = Statement(
+        "webhooks_add",
+        """
+        INSERT INTO webhook_deliveries AS d (
+            \(additions.names), event, status, tried_since, next_attempt_at)
+        SELECT \(additions.names(of: "k")), 'entity.changed', 'waiting', \(additions.parameter(1)),
+            \(additions.parameter(1))
+        FROM \(additions.unnested(as: "k"))
+        """
+    )
+
+    /// Ends a step. A lease that is not gone on with ends.
+    static let write = Statement(
+        "webhooks_write",
+        """
+        UPDATE webhook_endpoints AS e
+        SET next_sequence = $3, feed_epoch = $4, feed_position = $5, failure_count = $6, failing_since = $7,
+            paused_until = $8, last_error = $9, status = CASE WHEN $10 THEN 'gone' ELSE e.status END,
+            leased_until = $11
+        WHERE e.organization_id = $1 AND e.id = $2
+        """
+    )
+
+    /// What waits for an endpoint that is no more: an event may be recorded while it is deleted.
+    static let dispose = Statement(
+        "webhooks_dispose",
+        """
+        DELETE FROM webhook_deliveries AS d
+        USING (
+            SELECT x.organization_id, x.endpoint_id, x.id FROM webhook_deliveries x
+            WHERE x.organization_id = $1 AND x.endpoint_id = $2
+                AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.organization_id = $1 AND e.id = $2)
+            ORDER BY x.id
+            LIMIT $3
+        ) k
+        WHERE d.organization_id = k.organization_id AND d.endpoint_id = k.endpoint_id AND d.id = k.id
+        """
+    )
+
+    /// Counts endpoints, over all organizations, for metrics.
+    static let census = Statement(
+        "webhooks_census",
+        """
+        SELECT count(*) FILTER (WHERE e.status = 'enabled') AS enabled,
+            count(*) FILTER (WHERE e.status = 'enabled' AND e.failure_count >= $1) AS failing,
+            count(*) FILTER (WHERE e.status = 'gone') AS gone,
+            min(e.failing_since) FILTER (WHERE e.status = 'enabled' AND e.failure_count >= $1) AS failing_since
+        FROM webhook_endpoints e
+        """
+    )
+
+    static let all = [
+        due, behind, claim, lock, settle, take, number, entities, add, write, dispose, census,
+    ]
+}
+
+/// An endpoint of an organization.
+package struct WebhookKey: Sendable, Hashable, Comparable {
+    package let organization: UUID
+    package let id: UUID
+
+    package init(organization: UUID, id: UUID) {
+        self.organization = organization
+        self.id = id
+    }
+
+    package static func < (left: WebhookKey, right: WebhookKey) -> Bool {
+        (left.organization, left.id) < (right.organization, right.id)
+    }
+}
+
+struct WebhookOutcomeRow: Sendable {
+    let endpoint: WebhookKey
+    let outcome: WebhookOutcome
+}
+
+/// A delivery that is given its number.
+struct WebhookNumberRow: Sendable {
+    let endpoint: WebhookKey
+    let id: UUID
+    let sequence: Int64
+    /// Of a new one.
+    var data: [UInt8]?
+    var occurredAt: Timestamp?
+}

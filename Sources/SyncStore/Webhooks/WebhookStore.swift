@@ -1,0 +1,383 @@
+package import Foundation
+import JSONText
+import Postgres
+package import SyncModel
+
+/// The database operations of the workers that deliver. Any number of replicas may use it at the same time: a lease's token
+/// only grows, and what comes of attempts under an older one is thrown away.
+package struct WebhookStore: Sendable {
+    /// Deliveries that a step hands out while its endpoint is well; while it fails, one is sent and the others are looked
+    /// at for their age.
+    package static let batch = 16
+    static let failingBatch = 200
+    /// Entities that a step reads from the feed.
+    static let feedPage = 100
+    /// How long a worker may hold an endpoint without a step, in seconds: longer than a batch can take.
+    package static let leaseSeconds: Double = 180
+    /// Endpoints that one look finds.
+    package static let searchLimit = 500
+
+    let pool: Pool
+    let catalog: Catalog
+    let now: TimeSource
+    let failure: StoreFailure
+    private let ids = UUIDv7Generator()
+
+    init(pool: Pool, catalog: Catalog, now: @escaping TimeSource, failure: StoreFailure) {
+        self.pool = pool
+        self.catalog = catalog
+        self.now = now
+        self.failure = failure
+    }
+
+    // MARK: - Recording
+
+    /// Records something by itself. What tells of a change belongs into the change's transaction: ``WebhookOutbox``.
+    package func record(_ records: [WebhookRecord]) async throws(Problem) {
+        guard !records.isEmpty else { return }
+        _ = try await failure.reporting("record events for webhooks") {
+            try await pool.run([WebhookOutbox.query(records, at: now())])
+        }
+    }
+
+    /// Records that an upstream is away or back, unless that is known.
+    package func record(upstream organization: UUID, isDown: Bool, reason: String?) async throws(Problem) {
+        let moment = now()
+        let record = WebhookRecord.upstream(
+            isDown: isDown,
+            of: organization,
+            reason: reason,
+            id: ids.make(at: moment)
+        )
+        _ = try await failure.reporting("record an upstream's state") {
+            try await pool.run([WebhookOutbox.upstream(record, at: moment)])
+        }
+    }
+
+    // MARK: - Finding
+
+    /// What a look found, and where the next one goes on; nil at the end.
+    package typealias Found = (due: [WebhookKey], next: WebhookKey?)
+
+    /// Endpoints with something to send, by key: a plain read without locks.
+    package func due(after key: WebhookKey?) async throws(Problem) -> Found {
+        try await search(WebhookStatements.due, after: key) { try $0.bool("is_due") }
+    }
+
+    /// Endpoints that have not been told of all entities.
+    package func behind(after key: WebhookKey?) async throws(Problem) -> Found {
+        try await search(WebhookStatements.behind, after: key) { _ in true }
+    }
+
+    private func search(
+        _ statement: Statement,
+        after key: WebhookKey?,
+        _ isDue: (inout RowReader) throws -> Bool
+    ) async throws(Problem) -> Found {
+        let parameters = Parameters(
+            key?.organization ?? .least,
+            key?.id ?? .least,
+            now(),
+            Int64(Self.searchLimit)
+        )
+        do {
+            let results = try await pool.transaction { connection in
+                try await connection.run([Query(SettleStatements.planShape), Query(statement, parameters)])
+            }
+            let found = try results[1].read { row in
+                let key = WebhookKey(organization: try row.uuid("organization_id"), id: try row.uuid("endpoint_id"))
+                return (key, try isDue(&row))
+            }
+            return (found.filter(\.1).map(\.0), found.count < Self.searchLimit ? nil : found.last?.0)
+        } catch {
+            throw failure.problem(error, doing: "look for webhooks to deliver")
+        }
+    }
+
+    // MARK: - Delivering
+
+    /// A worker's hold on an endpoint.
+    package struct Lease: Sendable {
+        package let endpoint: WebhookKey
+        package let token: Int64
+        package let url: String
+        /// The newest first; two while they change.
+        package let secrets: [String]
+    }
+
+    /// Takes an endpoint, if it may be sent to and no other worker has it.
+    ///
+    /// - Returns: nil where it may not, or its organization is not served.
+    package func claim(_ endpoint: WebhookKey) async throws(Problem) -> Lease? {
+        guard let organization = try await catalog.organization(endpoint.organization), organization.status == .active
+        else { return nil }
+        let moment = now()
+        let parameters = Parameters(
+            of: endpoint.organization,
+            endpoint.id,
+            moment,
+            moment.adding(seconds: Self.leaseSeconds)
+        )
+        do {
+            return try await catalog.opening(endpoint.organization) { seal in
+                let rows = try await pool.run([Query(WebhookStatements.claim, parameters)])[0]
+                return try rows.read { row in
+                    let token = try row.int64("lease_token")
+                    let url = try row.string("url")
+                    let secret = try seal.open(text: row.string("secret"), as: .webhook(.secret, endpoint.id))
+                    let previous = try seal.open(
+                        text: row.optionalString("previous_secret"),
+                        as: .webhook(.previousSecret, endpoint.id)
+                    )
+                    return Lease(
+                        endpoint: endpoint,
+                        token: token,
+                        url: url,
+                        secrets: [secret, previous].compactMap(\.self)
+                    )
+                }.first
+            }
+        } catch {
+            throw failure.problem(error, doing: "claim a webhook's endpoint")
+        }
+    }
+
+    /// Deletes what waits for an endpoint that is no more, as far as it waits.
+    package func dispose(of endpoint: WebhookKey) async throws(Problem) {
+        let parameters = Parameters(of: endpoint.organization, endpoint.id, Int64(5_000))
+        _ = try await failure.reporting("dispose of deliveries") {
+            try await pool.transaction { connection in
+                try await connection.run([
+                    Query(SettleStatements.planShape), Query(WebhookStatements.dispose, parameters),
+                ])
+            }
+        }
+    }
+
+    /// What a worker does next.
+    package struct Step: Sendable {
+        /// To be sent; none where the lease has ended with this step.
+        package let deliveries: [WebhookDelivery]
+        /// How the endpoint does; where it fails, only the first delivery is to be sent.
+        package let health: WebhookHealth
+        package let leasedUntil: Timestamp?
+    }
+
+    /// Writes what came of attempts, and hands out what is due next.
+    ///
+    /// - Parameters:
+    ///   - outcomes: of deliveries that earlier steps handed out.
+    ///   - answers: what the endpoint answered, in order.
+    ///   - releases: whether the worker lets the endpoint go.
+    /// - Returns: nil where the lease was lost: then nothing is written.
+    package func step(
+        _ lease: Lease,
+        _ outcomes: [WebhookOutcome] = [],
+        answers: [WebhookAnswer] = [],
+        releases: Bool = false
+    ) async throws(Problem) -> Step? {
+        do {
+            return try await pool.transaction { connection in
+                try await step(lease, outcomes, answers, releases: releases, on: connection)
+            }
+        } catch {
+            throw failure.problem(error, doing: "write deliveries")
+        }
+    }
+
+    private func step(
+        _ lease: Lease,
+        _ outcomes: [WebhookOutcome],
+        _ answers: [WebhookAnswer],
+        releases: Bool,
+        on connection: Connection
+    ) async throws -> Step? {
+        let (endpoint, moment) = (lease.endpoint, now())
+        let key = Parameters(of: endpoint.organization, endpoint.id, lease.token)
+        let locked = try await connection.run([
+            Query(SettleStatements.planShape), Query(WebhookStatements.lock, key),
+        ])[1]
+        guard var state = try locked.read(EndpointState.init).first else { return nil }
+        for answer in answers { state.health.note(answer, now: moment, jitter: .random(in: 0...1)) }
+        let rests = releases || !state.isEnabled || state.health.rests(at: moment)
+        let limit = state.health.isOpen ? Self.failingBatch : Self.batch
+        var queries: [Query] = []
+        if !outcomes.isEmpty {
+            let rows = outcomes.map { WebhookOutcomeRow(endpoint: endpoint, outcome: $0) }
+            queries.append(WebhookStatements.outcomes.query(WebhookStatements.settle, rows, at: moment))
+        }
+        var deliveries: [WebhookDelivery] = []
+        var numbers: [WebhookNumberRow] = []
+        if !rests {
+            let due = Parameters(of: endpoint.organization, endpoint.id, moment, Int64(limit))
+            queries.append(Query(WebhookStatements.take, due))
+            let taken = try await connection.run(queries)[queries.count - 1]
+            queries = []
+            deliveries = try taken.read { row in
+                let id = try row.uuid("id")
+                var sequence = try row.optionalInt64("sequence")
+                if sequence == nil {
+                    sequence = state.takeNumber()
+                    numbers.append(WebhookNumberRow(endpoint: endpoint, id: id, sequence: sequence ?? 0))
+                }
+                return WebhookDelivery(
+                    id: id,
+                    event: try row.choice("event"),
+                    data: try row.bytes("data"),
+                    occurredAt: try row.moment("occurred_at"),
+                    sequence: sequence ?? 0,
+                    attemptCount: try row.int16("attempt_count"),
+                    triedSince: try row.moment("tried_since")
+                )
+            }
+            // while much is due, the feed can wait: it keeps what changed
+            if deliveries.count < limit, state.feed != nil {
+                let more = try await readFeed(endpoint, &state, moment, on: connection)
+                deliveries += more.deliveries
+                if !more.rows.isEmpty {
+                    queries.append(WebhookStatements.additions.query(WebhookStatements.add, more.rows, at: moment))
+                }
+            }
+            if !numbers.isEmpty { queries.append(WebhookStatements.numbers.query(WebhookStatements.number, numbers)) }
+        }
+        let leasedUntil = deliveries.isEmpty ? nil : moment.adding(seconds: Self.leaseSeconds)
+        queries.append(Query(WebhookStatements.write, state.parameters(of: endpoint, leasedUntil: leasedUntil)))
+        _ = try await connection.run(queries)
+        return Step(deliveries: deliveries, health: state.health, leasedUntil: leasedUntil)
+    }
+
+    /// Makes deliveries of the entities that changed since the endpoint was last told.
+    private func readFeed(
+        _ endpoint: WebhookKey,
+        _ state: inout EndpointState,
+        _ moment: Timestamp,
+        on connection: Connection
+    ) async throws -> (deliveries: [WebhookDelivery], rows: [WebhookNumberRow]) {
+        guard let feed = state.feed else { return ([], []) }
+        let parameters = Parameters(of: endpoint.organization, feed.position, feed.epoch, Int64(Self.feedPage))
+        let found = try await connection.run(Query(WebhookStatements.entities, parameters))
+        var (deliveries, rows): ([WebhookDelivery], [WebhookNumberRow]) = ([], [])
+        for var row in found {
+            let (epoch, last) = (try row.int64("epoch"), try row.int64("last_position"))
+            guard let position = try row.optionalInt64("feed_position") else {
+                // after a restore positions are others: it is told of what changes from now on
+                state.feed = (epoch, last)
+                break
+            }
+            state.feed = (epoch, position)
+            let data = try Self.data(of: &row, position: position)
+            let occurredAt = try row.moment("updated_at")
+            let (id, sequence) = (ids.make(at: moment), state.takeNumber())
+            rows.append(
+                WebhookNumberRow(
+                    endpoint: endpoint,
+                    id: id,
+                    sequence: sequence,
+                    data: data,
+                    occurredAt: occurredAt
+                )
+            )
+            deliveries.append(
+                WebhookDelivery(
+                    id: id,
+                    event: .entityChanged,
+                    data: data,
+                    occurredAt: occurredAt,
+                    sequence: sequence,
+                    attemptCount: 0,
+                    triedSince: moment
+                )
+            )
+        }
+        return (deliveries, rows)
+    }
+
+    private static func data(of row: inout RowReader, position: Int64) throws -> [UInt8] {
+        let (type, id) = (try row.string("entity_type"), try row.string("server_id"))
+        let clientID = try row.optionalUUID("client_id")
+        let version = try row.int64("version")
+        let isDeleted = try row.bool("is_deleted")
+        let writer = try row.uuid("updated_by")
+        return JSONWriter.object { json in
+            json.member("entity_type", type)
+            json.member("server_id", id)
+            json.member("client_id", clientID)
+            json.member("version", version)
+            json.member("deleted", isDeleted)
+            json.member("updated_by", writer)
+            json.member("feed_position", position)
+        }
+    }
+
+    // MARK: - Metrics
+
+    /// Endpoints over all organizations.
+    package struct Census: Sendable, Hashable {
+        package var enabled = 0
+        /// Enabled, and paused since nothing gets through.
+        package var failing = 0
+        package var gone = 0
+        /// When the first of the failing ones began to fail.
+        package var failingSince: Timestamp?
+
+        package init() {}
+    }
+
+    package func census() async throws(Problem) -> Census {
+        do {
+            let rows = try await pool.run([Query(WebhookStatements.census, Parameters(WebhookHealth.threshold))])[0]
+            var census = Census()
+            for var row in rows {
+                census.enabled = Int(try row.int64("enabled"))
+                census.failing = Int(try row.int64("failing"))
+                census.gone = Int(try row.int64("gone"))
+                census.failingSince = try row.optionalMoment("failing_since")
+            }
+            return census
+        } catch {
+            throw failure.problem(error, doing: "count webhooks")
+        }
+    }
+}
+
+/// What a step changes of an endpoint, as its locked row says.
+private struct EndpointState {
+    let isEnabled: Bool
+    var nextSequence: Int64
+    var feed: (epoch: Int64, position: Int64)?
+    var health: WebhookHealth
+
+    init(_ row: inout RowReader) throws {
+        isEnabled = try row.string("status") == "enabled"
+        nextSequence = try row.int64("next_sequence")
+        let (epoch, position) = (try row.optionalInt64("feed_epoch"), try row.optionalInt64("feed_position"))
+        if let epoch, let position { feed = (epoch, position) }
+        health = WebhookHealth(
+            failureCount: try row.int32("failure_count"),
+            failingSince: try row.optionalMoment("failing_since"),
+            pausedUntil: try row.optionalMoment("paused_until"),
+            lastError: try row.optionalString("last_error")
+        )
+    }
+
+    mutating func takeNumber() -> Int64 {
+        defer { nextSequence += 1 }
+        return nextSequence
+    }
+
+    func parameters(of endpoint: WebhookKey, leasedUntil: Timestamp?) -> Parameters {
+        Parameters(
+            of: endpoint.organization,
+            endpoint.id,
+            nextSequence,
+            feed?.epoch,
+            feed?.position,
+            health.failureCount,
+            health.failingSince,
+            health.pausedUntil,
+            health.lastError,
+            health.isGone,
+            leasedUntil
+        )
+    }
+}

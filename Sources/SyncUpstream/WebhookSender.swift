@@ -1,0 +1,162 @@
+import AsyncHTTPClient
+package import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+package import SyncModel
+
+/// Sends messages to an endpoint that a tenant has named: only to addresses that the operator allows, and nowhere else.
+///
+/// The name is looked up once for each line, all of its addresses are checked, and connections are made to one of those
+/// alone, so what the name leads to a moment later makes no difference. Redirects are not followed.
+package struct WebhookSender: Sendable {
+    /// How long a request may take in all, looking the name up included.
+    package static let timeout: Duration = .seconds(15)
+    /// How long looking a name up may take.
+    static let lookUpTimeout: Duration = .seconds(5)
+    /// Bytes of an answer that are read; the rest is not, and says nothing.
+    static let maximumAnswerBytes = 4_096
+
+    private let policy: AddressPolicy
+    private let userAgent: String
+    private let now: TimeSource
+    private let addresses: @Sendable (String) async -> [IPAddress]
+    private let logger: Logger
+
+    /// - Parameters:
+    ///   - policy: which addresses are connected to.
+    ///   - version: the program's, in `User-Agent`.
+    ///   - now: the clock that `Retry-After` is read by.
+    ///   - addresses: the addresses of a host.
+    package init(
+        policy: AddressPolicy,
+        version: String,
+        now: @escaping TimeSource,
+        logger: Logger,
+        addresses: @escaping @Sendable (String) async -> [IPAddress] = HostAddresses.of
+    ) {
+        self.policy = policy
+        userAgent = "sluice/\(version)"
+        self.now = now
+        self.logger = logger
+        self.addresses = addresses
+    }
+
+    /// Connections to one endpoint, for a few messages.
+    package final class Line: Sendable {
+        fileprivate let url: String
+        /// Why nothing can be sent; nil where it can.
+        fileprivate let problem: String?
+        fileprivate let client: HTTPClient?
+        private let logger: Logger
+
+        fileprivate init(url: String, client: HTTPClient?, problem: String?, logger: Logger) {
+            self.url = url
+            self.client = client
+            self.problem = problem
+            self.logger = logger
+        }
+
+        /// Ends its connections. To be called before the last reference goes.
+        package func close() async {
+            do {
+                try await client?.shutdown()
+            } catch {
+                logger.debug("Connections were not closed", metadata: ["error": "\(type(of: error))"])
+            }
+        }
+    }
+
+    /// Looks an endpoint's name up, and checks where it leads.
+    package func open(_ url: String) async -> Line {
+        func refused(_ reason: String) -> Line { Line(url: url, client: nil, problem: reason, logger: logger) }
+        let target: WebhookURL
+        do {
+            target = try WebhookURL(url)
+        } catch {
+            return refused("the URL \(error.reason)")
+        }
+        let found = await lookUp(target.host)
+        guard let address = found.first else { return refused("the host's name could not be resolved") }
+        // one that is not allowed spoils all: who answers so is up to something, or does not know what the name says
+        if let problem = found.lazy.compactMap({ policy.problem($0, isTLS: target.isTLS) }).first {
+            return refused("nothing is sent there: \(problem)")
+        }
+        var configuration = HTTPUpstreamConfiguration()
+        configuration.connectTimeout = .seconds(5)
+        configuration.connectionsPerHost = 8
+        var settings = configuration.client
+        settings.dnsOverride = [target.host: address.unmapped.description]
+        settings.decompression = .disabled
+        let client = HTTPClient(
+            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
+            configuration: settings
+        )
+        return Line(url: target.text, client: client, problem: nil, logger: logger)
+    }
+
+    private func lookUp(_ host: String) async -> [IPAddress] {
+        await withTaskGroup(of: [IPAddress]?.self) { group in
+            // the system's resolver cannot be given up, so whoever waits for it is
+            let (stream, continuation) = AsyncStream<[IPAddress]>.makeStream()
+            Task { [addresses] in
+                continuation.yield(await addresses(host))
+                continuation.finish()
+            }
+            group.addTask {
+                for await found in stream { return found }
+                return []
+            }
+            group.addTask {
+                try? await Task.sleep(for: Self.lookUpTimeout)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next()?.flatMap(\.self) ?? []
+        }
+    }
+
+    /// Sends a message. Never throws: every failure is an answer.
+    ///
+    /// - Parameter headers: the signature's; `Content-Type` and the like are added.
+    package func send(_ body: [UInt8], headers: [(name: String, value: String)], on line: Line) async -> WebhookAnswer {
+        guard let client = line.client else { return .none(line.problem ?? "nothing can be sent") }
+        var fields = HTTPHeaders(headers.map { ($0.name, $0.value) })
+        fields.add(name: "Content-Type", value: "application/json")
+        fields.add(name: "Accept", value: "*/*")
+        fields.add(name: "User-Agent", value: userAgent)
+        guard
+            let request = try? HTTPClient.Request(
+                url: line.url,
+                method: .POST,
+                headers: fields,
+                body: .byteBuffer(ByteBuffer(bytes: body))
+            )
+        else { return .none("the URL cannot be used") }
+        let collector = ResponseCollector(maximumBytes: Self.maximumAnswerBytes)
+        let task = client.execute(request: request, delegate: collector, deadline: .now() + TimeAmount(Self.timeout))
+        do {
+            let response = try await withTaskCancellationHandler {
+                try await task.futureResult.get()
+            } onCancel: {
+                task.cancel()
+            }
+            return answer(response)
+        } catch {
+            // what counts is the status, however the rest of the answer ends
+            if let response = collector.cutResponse ?? collector.brokenSuccess { return answer(response) }
+            let isTLS = request.scheme == "https"
+            return .none(
+                RequestFailure(error).reason(isSent: collector.isSent, isTLS: isTLS, timeout: Self.timeout)
+            )
+        }
+    }
+
+    private func answer(_ response: CollectedResponse) -> WebhookAnswer {
+        let moment = now()
+        let retryAt = response.head.headers.first(name: "Retry-After").flatMap {
+            Timestamp(retryAfter: $0, now: moment)
+        }
+        return .status(Int(response.head.status.code), retryAt: retryAt)
+    }
+}

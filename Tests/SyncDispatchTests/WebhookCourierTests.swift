@@ -1,0 +1,271 @@
+import Foundation
+import JSONText
+import Logging
+import ServiceLifecycle
+import StoreSupport
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SyncDispatch
+@testable import SyncMaintenance
+@testable import SyncStore
+
+/// Deliveries by couriers whose clock the test moves, to endpoints that do what the test says.
+@Suite struct WebhookCourierTests {
+    /// Endpoints, and what they were sent.
+    private final class Receiver: Sendable {
+        private let received = Mutex([(endpoint: WebhookKey, delivery: WebhookDelivery)]())
+        private let answer: @Sendable (WebhookKey, WebhookDelivery, _ number: Int) async -> WebhookAnswer
+
+        init(_ answer: @escaping @Sendable (WebhookKey, WebhookDelivery, _ number: Int) async -> WebhookAnswer) {
+            self.answer = answer
+        }
+
+        convenience init(_ status: Int = 200) {
+            self.init { _, _, _ in .status(status, retryAt: nil) }
+        }
+
+        var deliveries: [WebhookDelivery] { received.withLock { $0.map(\.delivery) } }
+        func deliveries(to endpoint: WebhookKey) -> [WebhookDelivery] {
+            received.withLock { $0.filter { $0.endpoint == endpoint }.map(\.delivery) }
+        }
+
+        var post: WebhookCourier.Post {
+            WebhookCourier.Post { _ in
+                WebhookCourier.Post.Line { delivery, lease in
+                    let number = self.received.withLock { received in
+                        received.append((lease.endpoint, delivery))
+                        return received.count
+                    }
+                    return await self.answer(lease.endpoint, delivery, number)
+                } close: {
+                }
+            }
+        }
+    }
+
+    private func courier(
+        _ gateway: Gateway,
+        _ receiver: Receiver,
+        _ configure: (inout WebhookCourier.Configuration) -> Void = { _ in }
+    ) -> (courier: WebhookCourier, group: ServiceGroup, run: Task<Void, Never>) {
+        let clock = gateway.clock
+        var configuration = WebhookCourier.Configuration(now: { clock.now })
+        configuration.pollInterval = 0.02
+        configuration.grace = 0.1
+        configure(&configuration)
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let courier = WebhookCourier(
+            store: gateway.store.webhooks,
+            post: receiver.post,
+            configuration: configuration,
+            logger: logger
+        )
+        let group = ServiceGroup(services: [courier], logger: logger)
+        return (courier, group, Task { try? await group.run() })
+    }
+
+    private func endpoint(_ gateway: Gateway, _ organization: Organization) async throws -> WebhookKey {
+        let row = try await gateway.store.webhookAdministration.add(
+            to: organization.id,
+            WebhookUpdate(),
+            url: "https://hooks.example/",
+            secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+        )
+        return WebhookKey(organization: organization.id, id: try #require(row).id)
+    }
+
+    private func fail(_ phone: Phone, _ count: Int = 1) async throws {
+        let entries = (0..<count).map { _ in phone.entry("update", server: #""\#(UUID().lowercased)""#) }
+        try await phone.push(entries)
+    }
+
+    private func phone(_ gateway: Gateway) async throws -> Phone {
+        Phone(gateway, try await gateway.organization(#"{"on_failure":"continue"}"#))
+    }
+
+    private func rows(_ gateway: Gateway, _ endpoint: WebhookKey) async throws -> [WebhookDeliveryRow] {
+        try await gateway.store.webhookAdministration
+            .deliveries(of: endpoint, nil, limit: 1_000, after: nil)?.deliveries ?? []
+    }
+
+    @Test func `what happens is delivered once, in numbers without gaps`() async throws {
+        let gateway = try await Gateway()
+        let phone = try await phone(gateway)
+        let endpoint = try await endpoint(gateway, phone.organization)
+        let receiver = Receiver()
+        let running = courier(gateway, receiver)
+        try await fail(phone, 40)
+        try await waitUntil("all are delivered") {
+            try await rows(gateway, endpoint).filter { $0.status == .delivered }.count == 40
+        }
+        #expect(receiver.deliveries.map(\.sequence).sorted() == Array(1...40))
+        #expect(Set(receiver.deliveries.map(\.id)).count == 40)
+        await running.group.triggerGracefulShutdown()
+        await running.run.value
+    }
+
+    @Test func `a failure is tried again until it is delivered, under the same id and number`() async throws {
+        let gateway = try await Gateway()
+        let phone = try await phone(gateway)
+        let endpoint = try await endpoint(gateway, phone.organization)
+        let receiver = Receiver { _, _, number in .status(number < 4 ? 500 : 204, retryAt: nil) }
+        let running = courier(gateway, receiver)
+        try await fail(phone)
+        for (attempt, pause) in [(1, 5.5), (2, 316), (3, 1_891)] {
+            try await waitUntil("attempt \(attempt) is written") {
+                try await rows(gateway, endpoint).first?.attemptCount == Int16(attempt)
+            }
+            gateway.clock.advance(seconds: pause)
+        }
+        try await waitUntil("it is delivered") { try await rows(gateway, endpoint).first?.status == .delivered }
+        #expect(receiver.deliveries.count == 4 && Set(receiver.deliveries.map(\.id)).count == 1)
+        #expect(Set(receiver.deliveries.map(\.sequence)) == [1])
+        #expect(receiver.deliveries.map(\.attemptCount) == [0, 1, 2, 3])
+        running.run.cancel()
+    }
+
+    @Test func `after five failures one at a time is tried, and all of them go once it is back`() async throws {
+        let gateway = try await Gateway()
+        let phone = try await phone(gateway)
+        let endpoint = try await endpoint(gateway, phone.organization)
+        let isDown = Atomic(true)
+        let receiver = Receiver { _, _, _ in
+            isDown.load(ordering: .sequentiallyConsistent) ? .none("no connection in time") : .status(200, retryAt: nil)
+        }
+        let running = courier(gateway, receiver)
+        let administration = gateway.store.webhookAdministration
+        try await fail(phone, 30)
+        try await waitUntil("it is paused") { try await administration.endpoint(endpoint)?.pausedUntil != nil }
+        let sent = receiver.deliveries.count
+        #expect(sent >= 5 && sent < 5 + 4, "only what was under way: \(sent)")
+        for probe in 1...3 {
+            gateway.clock.advance(seconds: 700)
+            try await waitUntil("probe \(probe)") {
+                try await administration.endpoint(endpoint)?.failureCount ?? 0 >= Int32(sent + probe)
+            }
+            #expect(receiver.deliveries.count == sent + probe)
+        }
+        isDown.store(false, ordering: .sequentiallyConsistent)
+        gateway.clock.advance(seconds: 20_000)
+        try await waitUntil("all are delivered") {
+            try await rows(gateway, endpoint).allSatisfy { $0.status == .delivered }
+        }
+        #expect(try await administration.endpoint(endpoint)?.failureCount == 0)
+        running.run.cancel()
+    }
+
+    @Test func `what waited for three days is given up, and an operator has it tried again`() async throws {
+        let gateway = try await Gateway()
+        let phone = try await phone(gateway)
+        let endpoint = try await endpoint(gateway, phone.organization)
+        let isDown = Atomic(true)
+        let receiver = Receiver { _, _, _ in
+            .status(isDown.load(ordering: .sequentiallyConsistent) ? 500 : 200, retryAt: nil)
+        }
+        let running = courier(gateway, receiver)
+        let administration = gateway.store.webhookAdministration
+        try await fail(phone, 30)
+        try await waitUntil("it is paused") { try await administration.endpoint(endpoint)?.pausedUntil != nil }
+        gateway.clock.advance(seconds: 4 * 86_400)
+        try await waitUntil("all are dead") { try await rows(gateway, endpoint).allSatisfy { $0.status == .dead } }
+        isDown.store(false, ordering: .sequentiallyConsistent)
+        #expect(try await administration.retryAll(of: endpoint) == 30)
+        gateway.clock.advance(seconds: 700)
+        try await waitUntil("all are delivered") {
+            try await rows(gateway, endpoint).allSatisfy { $0.status == .delivered }
+        }
+        running.run.cancel()
+    }
+
+    @Test func `an endpoint that hangs keeps nobody else waiting`() async throws {
+        let gateway = try await Gateway()
+        let slow = try await phone(gateway)
+        let other = try await phone(gateway)
+        let gate = Gate()
+        var hanging: [WebhookKey] = []
+        for _ in 0..<5 { hanging.append(try await endpoint(gateway, slow.organization)) }
+        let good = try await endpoint(gateway, other.organization)
+        let hangs = Set(hanging)
+        let receiver = Receiver { endpoint, _, _ in
+            if hangs.contains(endpoint) { await gate.pass() }
+            return .status(200, retryAt: nil)
+        }
+        let running = courier(gateway, receiver) {
+            $0.places = 4
+            $0.placesOfOrganization = 2
+        }
+        try await fail(slow, 10)
+        try await waitUntil("two hang") { running.courier.current == 2 }
+        try await fail(other, 3)
+        try await waitUntil("the other's are delivered") {
+            try await rows(gateway, good).filter { $0.status == .delivered }.count == 3
+        }
+        #expect(running.courier.current <= 3)
+        gate.open()
+        for endpoint in hanging {
+            try await waitUntil("all are delivered") {
+                try await rows(gateway, endpoint).filter { $0.status == .delivered }.count == 10
+            }
+        }
+        running.run.cancel()
+    }
+
+    @Test func `a shutdown finishes what is under way and gives the endpoint back`() async throws {
+        let gateway = try await Gateway()
+        let phone = try await phone(gateway)
+        let endpoint = try await endpoint(gateway, phone.organization)
+        let gate = Gate()
+        let receiver = Receiver { _, _, _ in
+            await gate.pass()
+            return .status(200, retryAt: nil)
+        }
+        let running = courier(gateway, receiver) { $0.grace = 60 }
+        try await fail(phone)
+        try await waitUntil("it is sent") { !receiver.deliveries.isEmpty }
+        await running.group.triggerGracefulShutdown()
+        gate.open()
+        await running.run.value
+        #expect(try await rows(gateway, endpoint).first?.status == .delivered)
+        #expect(try await gateway.store.webhooks.claim(endpoint) != nil, "no lease is left")
+    }
+
+    @Test func `what an upstream's requests come to is told once each time it changes`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        try await Stage.setUpstream(organization.id, gateway, 4, "/id")
+        let endpoint = try await endpoint(gateway, organization)
+        let running = courier(gateway, Receiver())
+        for isDown in [false, true, true, false, false] {
+            running.courier.note(upstream: organization.id, isDown: isDown, reason: isDown ? "unreachable" : nil)
+        }
+        try await waitUntil("both are told") { try await rows(gateway, endpoint).count == 2 }
+        #expect(Set(try await rows(gateway, endpoint).map(\.event)) == [.upstreamDown, .upstreamUp])
+        running.run.cancel()
+    }
+
+    @Test func `places go to organizations in turn`() async throws {
+        let gateway = try await Gateway()
+        let clock = gateway.clock
+        var configuration = WebhookCourier.Configuration(now: { clock.now })
+        configuration.places = 5
+        configuration.placesOfOrganization = 2
+        let courier = WebhookCourier(
+            store: gateway.store.webhooks,
+            post: Receiver().post,
+            configuration: configuration,
+            logger: Logger(label: "test")
+        )
+        let (large, small) = (UUID(), UUID())
+        let many = (0..<10).map { _ in WebhookKey(organization: large, id: UUID()) }
+        let few = [WebhookKey(organization: small, id: UUID())]
+        let chosen = courier.choose(many + few)
+        #expect(chosen.count == 3 && chosen.filter { $0.organization == large }.count == 2)
+        #expect(courier.choose(many + few).isEmpty, "who has its part, and what runs already, gets no more")
+        let others = (0..<5).map { _ in WebhookKey(organization: UUID(), id: UUID()) }
+        #expect(courier.choose(others).count == 2, "all places are taken")
+    }
+}
