@@ -4,7 +4,7 @@ import Foundation
 ///
 /// A target ends the process when an answer is wrong, not only when the code under test does.
 enum FuzzTarget: String, CaseIterable {
-    case json, merge, rewrite, push, bodies, ingest, endpoint, path, texts
+    case json, merge, rewrite, push, bodies, ingest, endpoint, path, texts, webhooks
 
     static let chosen: FuzzTarget = {
         let name = ProcessInfo.processInfo.environment["FUZZ_TARGET"] ?? ""
@@ -27,6 +27,7 @@ enum FuzzTarget: String, CaseIterable {
         case .endpoint: EndpointTarget.run(bytes)
         case .path: PathTarget.run(bytes)
         case .texts: TextsTarget.run(bytes)
+        case .webhooks: WebhooksTarget.run(bytes)
         }
     }
 }

@@ -1,0 +1,94 @@
+import Foundation
+import Glibc
+import StandardWebhooks
+
+@testable import SyncModel
+
+/// What receivers are sent, and where webhooks may go; the first byte says which.
+enum WebhooksTarget {
+    private static let id = "msg_p5jXN8AQM9LWM0D4loKWxJek"
+    private static let seconds: Int64 = 1_614_265_330
+    private static let body = Array(#"{"test": 2432232314}"#.utf8)
+    private static let secret = WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    private static let key = WebhookSigningKey("whsk_VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=")
+    private static let good: Set<String> = [
+        "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE",
+        "v1a,tQ9V2XOqn7jL/DQenEFpqIugdBVtiMmER5mhSkXBNwM0mkATuDe6KYYUuxqtaiHeYGb7KaaBRdM5WqyeFiL8Ag",
+    ]
+
+    static func run(_ bytes: [UInt8]) {
+        guard let first = bytes.first, let text = String(validating: bytes.dropFirst(), as: UTF8.self) else { return }
+        switch first % 5 {
+        case 0: signatures(text)
+        case 1: message(text)
+        case 2: secrets(text)
+        case 3: address(text)
+        default: url(text)
+        }
+    }
+
+    private static func verify(_ id: String, _ timestamp: String, _ signatures: String, _ body: [UInt8]) -> Bool {
+        guard let secret, let key else { return false }
+        let verifier = WebhookVerifier(secrets: [secret], keys: [key.publicKey])
+        do throws(WebhookVerificationError) {
+            try verifier.verify(id: id, timestamp: timestamp, signatures: signatures, body: body, now: seconds)
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    /// Any list: good exactly when one of the two good ones is in it.
+    private static func signatures(_ text: String) {
+        let isGood = verify(id, String(seconds), text, body)
+        let parts = text.split(separator: " ")
+        let names = parts.map { part in String(part.reversed().drop { $0 == "=" }.reversed()) }
+        let holds = names.contains(where: good.contains) && parts.count <= 16 && text.utf8.count <= 4_096
+        // padding may be left out, and not more than that
+        expect(!isGood || holds, "taken: \(text)")
+    }
+
+    /// The good signatures with any other id, time and body, which lines tell apart.
+    private static func message(_ text: String) {
+        let parts = text.split(separator: "\n", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 3 else { return }
+        let isGood = verify(parts[0], parts[1], good.joined(separator: " "), Array(parts[2].utf8))
+        let isIt = parts[0] == id && parts[1] == String(seconds) && Array(parts[2].utf8) == body
+        expect(isGood == isIt, "\(isGood): \(text)")
+    }
+
+    private static func secrets(_ text: String) {
+        if let secret = WebhookSecret(text) {
+            expect(WebhookSecret(secret.text) == secret, "another secret is read back")
+            let digits = text.hasPrefix(WebhookSecret.prefix) ? String(text.dropFirst(6)) : text
+            let padded = digits + String(repeating: "=", count: (4 - digits.utf8.count % 4) % 4)
+            expect(Data(base64Encoded: padded)?.base64EncodedString() == padded, "not canonical: \(text)")
+        }
+        if let key = WebhookSigningKey(text) { expect(WebhookSigningKey(key.text) != nil, "a key is not read back") }
+        if let key = WebhookPublicKey(text) { expect(WebhookPublicKey(key.text)?.text == key.text, key.text) }
+    }
+
+    /// Read as the system reads it, or not at all.
+    private static func address(_ text: String) {
+        var (v4, v6) = (in_addr(), in6_addr())
+        var other: [UInt8]?
+        if inet_pton(AF_INET, text, &v4) == 1 { other = withUnsafeBytes(of: v4) { Array($0) } }
+        if inet_pton(AF_INET6, text, &v6) == 1 { other = withUnsafeBytes(of: v6) { Array($0) } }
+        // a text ends for C where a zero is
+        if text.utf8.contains(0) { other = nil }
+        let address = IPAddress(text)
+        expect(address?.bytes == other, "\(String(describing: address)) and \(String(describing: other)): \(text)")
+        if let address { expect(IPAddress(address.description) == address, address.description) }
+        _ = IPNetwork.list(text)
+    }
+
+    private static func url(_ text: String) {
+        guard let url = try? WebhookURL(text) else { return }
+        expect((try? WebhookURL(url.text)) == url, "the normal form is another: \(url.text)")
+        guard let other = URLComponents(string: url.text) else { return expect(false, "no URL to others: \(url.text)") }
+        let host = other.host.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : $0 }
+        expect(host == url.host, "another host to others: \(String(describing: other.host)) in \(url.text)")
+        expect(other.user == nil && other.fragment == nil, "more than host, path and query: \(url.text)")
+        expect(other.port ?? (url.isTLS ? 443 : 80) == url.port, "another port to others: \(url.text)")
+    }
+}
