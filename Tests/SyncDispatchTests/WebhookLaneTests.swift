@@ -1,0 +1,60 @@
+import Foundation
+import JSONText
+import Postgres
+import StoreSupport
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncDispatch
+@testable import SyncMaintenance
+@testable import SyncStore
+
+/// What endpoints are told of mutations that lanes run.
+@Suite struct WebhookLaneTests {
+    private func endpoint(_ stage: Stage) async throws -> WebhookKey {
+        let row = try await stage.gateway.store.webhookAdministration.add(
+            to: stage.organization.id,
+            WebhookUpdate(),
+            url: "https://hooks.example/",
+            secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+        )
+        return WebhookKey(organization: stage.organization.id, id: try #require(row).id)
+    }
+
+    private func told(_ stage: Stage, _ endpoint: WebhookKey) async throws -> [WebhookDeliveryRow] {
+        let page = try await stage.gateway.store.webhookAdministration
+            .deliveries(of: endpoint, nil, limit: 100, after: nil)
+        return (page?.deliveries ?? []).reversed()
+    }
+
+    @Test func `what an upstream refuses is told with the outcome, and the halt behind it`() async throws {
+        let stage = try await Stage(
+            settings: #"{"on_failure":"halt"}"#,
+            upstream: FakeUpstream { request, _ in request.text.contains("bad") ? .status(422) : nil }
+        )
+        let endpoint = try await endpoint(stage)
+        let (good, bad) = (stage.create(), stage.create(payload: #"{"title":"bad"}"#))
+        try await stage.phone.push([good, bad])
+        try await stage.mutation(bad.id, is: .failed)
+        let told = try await told(stage, endpoint)
+        #expect(told.map(\.event) == [.mutationFailed, .laneHalted])
+        let data = try JSONTree(parsing: told[0].data).root
+        #expect(data["mutation_id"]?.uuid == bad.id && data["user_id"]?.uuid == stage.phone.user)
+        #expect(data["response_status"]?.int64 == 422 && data["attempt_count"]?.int64 == 1)
+        #expect(data["code"]?.string == "upstream_rejected")
+        #expect(!String(decoding: told[0].data, as: UTF8.self).contains("bad"))
+    }
+
+    /// Nobody may look at the tables just now, and nobody does.
+    @Test func `what an upstream takes does not look whether anybody is to be told`() async throws {
+        let stage = try await Stage()
+        _ = try await endpoint(stage)
+        let closed = try await stage.gateway.database.connect()
+        try await closed.execute(script: "BEGIN; LOCK webhook_endpoints, webhook_deliveries IN ACCESS EXCLUSIVE MODE")
+        let entries = [stage.create(), stage.create()]
+        try await stage.phone.push(entries)
+        for entry in entries { try await stage.mutation(entry.id, is: .succeeded) }
+        await closed.closeAndWait()
+    }
+}
