@@ -297,6 +297,14 @@ import Testing
                 WebhookOutbox.recordStatement,
                 "'{\(endpoint.organization)}', '{\(id)}', '{mutation.failed}', ARRAY['{}'::json], \(now)"
             ),
+            (
+                WebhookOutbox.upstreamDownStatement,
+                "'{\(endpoint.organization)}', '{\(id)}', '{upstream.down}', ARRAY['{}'::json], \(now)"
+            ),
+            (
+                WebhookOutbox.upstreamUpStatement,
+                "'{\(endpoint.organization)}', '{\(id)}', '{upstream.up}', ARRAY['{}'::json], \(now)"
+            ),
             (WebhookStatements.claim, "\(key), \(now), \(now)"),
             (WebhookStatements.lock, "\(key), 0"),
             (WebhookStatements.take, "\(key), '2030-01-01T00:00:00Z', 16"),

@@ -36,7 +36,11 @@ package struct WebhookStore: Sendable {
     package func record(_ records: [WebhookRecord]) async throws(Problem) {
         guard !records.isEmpty else { return }
         _ = try await failure.reporting("record events for webhooks") {
-            try await pool.run([WebhookOutbox.query(records, at: now())])
+            try await pool.transaction { connection in
+                try await connection.run([
+                    Query(SettleStatements.planShape), WebhookOutbox.query(records, at: now()),
+                ])
+            }
         }
     }
 
@@ -50,7 +54,11 @@ package struct WebhookStore: Sendable {
             id: ids.make(at: moment)
         )
         _ = try await failure.reporting("record an upstream's state") {
-            try await pool.run([WebhookOutbox.upstream(record, at: moment)])
+            try await pool.transaction { connection in
+                try await connection.run([
+                    Query(SettleStatements.planShape), WebhookOutbox.upstream(record, at: moment),
+                ])
+            }
         }
     }
 
