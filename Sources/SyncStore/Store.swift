@@ -170,7 +170,7 @@ package final class Store: Sendable {
         let feed = FeedReader(pool: pool, notifier: notifier, failure: failure)
         changes = ChangeReader(feed: feed, catalog: catalog, failure: failure)
         pulls = DevicePuller(feed: feed, devices: devices, pool: pool, catalog: catalog, now: now, failure: failure)
-        events = EventReader(pool: pool, catalog: catalog, failure: failure)
+        self.events = EventReader(pool: pool, catalog: catalog, failure: failure)
         webhooks = WebhookStore(pool: pool, catalog: catalog, now: now, failure: failure)
         settling = Settlement(
             pool: pool,
