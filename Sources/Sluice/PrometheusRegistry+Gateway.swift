@@ -51,6 +51,8 @@ extension PrometheusRegistry {
             ),
             (WebhookMetrics.leasesLost, "Attempts thrown away because another worker had taken the webhook."),
             (RetentionMetrics.rows, "Rows that retention changed or deleted, by what they were."),
+            (MaintenanceMetrics.erasedUsers, "Users whose data were erased, by this replica."),
+            (MaintenanceMetrics.untoldErasures, "Attempts to tell an upstream of an erasure that were in vain."),
             (MaintenanceMetrics.joinedUsers, "Users that operators joined into others, through this replica."),
         ]
         for (name, help) in counters { describe(name, kind: .counter, help: help) }
@@ -162,6 +164,16 @@ extension PrometheusRegistry {
             "sluice_retention_last_success_timestamp_seconds",
             "When retention last came to its end, on any replica; 0 before the first."
         ) { Double(retention.state.finishedAt?.microseconds ?? 0) / 1_000_000 }
+    }
+
+    func addErasureMetrics(of erasures: ErasureService) {
+        addGauge("sluice_erasures_open", "Users who are being erased, on all replicas together; at most 1,000.") {
+            Double(erasures.state.count)
+        }
+        addGauge(
+            "sluice_erasures_open_since_timestamp_seconds",
+            "When the first of the erasures that are under way began; 0 where there is none."
+        ) { Double(erasures.state.since?.microseconds ?? 0) / 1_000_000 }
     }
 
     /// The store's connections and memory, the pushes that wait for a committer, and other replicas.

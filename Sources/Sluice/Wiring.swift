@@ -83,8 +83,13 @@ enum Wiring {
             logger: logger
         )
         registry.addTokenMetrics(of: verifier, keeper)
-        let http = httpConfiguration(settings, signer: signer)
         let upstream = upstream(signer: signer, logger: logger)
+        var http = httpConfiguration(settings, signer: signer)
+        http.upstream = upstream
+        var erasing = store.erasing
+        erasing.upstream = upstream
+        let erasures = ErasureService(erasing: erasing, logger: logger)
+        registry.addErasureMetrics(of: erasures)
         let courier = courier(settings, store: store, logger: logger)
         let webhooks = WebhookCensus(store: store.webhooks)
         registry.addWebhookMetrics(of: courier, webhooks)
@@ -120,8 +125,8 @@ enum Wiring {
         // They start in this order; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
             companions + (database.map { [$0] } ?? []) + [
-                keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, courier,
-                dispatcher, census, webhooks, operations, server, state,
+                keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, erasures,
+                courier, dispatcher, census, webhooks, operations, server, state,
             ]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },

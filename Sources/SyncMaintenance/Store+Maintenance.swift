@@ -31,6 +31,24 @@ extension Store {
         )
     }
 
+    /// Erases users.
+    package var erasing: UserErasing {
+        UserErasing(
+            pool: pool,
+            catalog: catalog,
+            identities: identities,
+            notifier: notifier,
+            now: now,
+            failure: failure,
+            logger: logger
+        )
+    }
+
+    /// Writes down all that is stored of a user.
+    package var exports: UserExport {
+        UserExport(pool: pool, catalog: catalog, now: now, failure: failure)
+    }
+
     package var retention: RetentionStore {
         RetentionStore(pool: pool, settling: settling, now: now, failure: failure, requested: retentionRequested)
     }

@@ -10,8 +10,8 @@ import Testing
     private static let commands = [
         ["serve"], ["dev"], ["migrate"], ["organizations"], ["organizations", "create"], ["organizations", "list"],
         ["organizations", "suspend"], ["organizations", "activate"], ["organizations", "purge"], ["token"],
-        ["token", "explain"], ["token", "make"], ["retention"], ["users"], ["users", "join"], ["users", "list"],
-        ["users", "add"],
+        ["token", "explain"], ["token", "make"], ["retention"], ["users"], ["users", "erase"], ["users", "export"],
+        ["users", "join"], ["users", "list"], ["users", "add"],
         ["organizations", "external-ids"], ["organizations", "external-ids", "add"],
         ["organizations", "external-ids", "remove"], ["organizations", "external-ids", "list"],
         ["tokens"], ["tokens", "create"], ["tokens", "list"], ["tokens", "revoke"],

@@ -133,7 +133,14 @@ import Testing
                 INSERT INTO external_ids (organization_id, issuer, external_id, created_at)
                 VALUES ('\(worker.organization)', 'issuer', '\(role)', now());
                 INSERT INTO user_joins (organization_id, user_id, into_id, started_at, feed_end, finished_at)
-                VALUES ('\(worker.organization)', gen_random_uuid(), gen_random_uuid(), now(), 0, now())
+                VALUES ('\(worker.organization)', gen_random_uuid(), gen_random_uuid(), now(), 0, now());
+                INSERT INTO user_erasures (organization_id, user_hash, started_at, state, finished_at)
+                VALUES ('\(worker.organization)', sha256('a'), now(), 'done', now());
+                INSERT INTO erased_subjects (organization_id, subject_hash, user_hash)
+                VALUES ('\(worker.organization)', sha256('b'), sha256('a'));
+                INSERT INTO erased_names (organization_id, user_hash, name_hash)
+                VALUES ('\(worker.organization)', sha256('a'), sha256('c'));
+                INSERT INTO erasure_salts (organization_id, salt) VALUES ('\(worker.organization)', sha256('d'))
                 """
             )
         }

@@ -86,6 +86,10 @@ REASONS = [
     # who is known to join into whom
     ("joinUser", "validation_failed", "join_unknown_user", "the organization has no such user"),
     ("joinUser", "validation_failed", "join_same_user", ""),
+    # who was erased is known to the gateway alone
+    ("putUser", "user_erased", None, ""),
+    # a schema cannot forbid segments of a path
+    ("putUpstream", "validation_failed", "member_range", "erase_endpoint"),
     # a number is known together with its device and type alone
     ("lookUpMappings", "invalid_request", "member_required", "a number is an id of one device"),
     ("putEntityType", "validation_failed", "member_range", "the organization has no upstream"),

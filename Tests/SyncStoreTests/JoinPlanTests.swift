@@ -60,7 +60,7 @@ import Testing
     }
 
     /// Thousands of other users' rows.
-    private static func fill(_ phone: Phone) async throws {
+    static func fill(_ phone: Phone) async throws {
         let organization = "'\(phone.organization.id)'::uuid"
         try await phone.execute(
             """

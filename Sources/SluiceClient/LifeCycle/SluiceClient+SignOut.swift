@@ -48,9 +48,7 @@ extension SluiceClient {
                 sql: "SELECT count(*) FROM sluice_mutations WHERE \(WriteStatus.isUnfinished)"
             )
             if case .refuse = choice, let pending, pending > 0 { throw SluiceError.pendingWrites(pending) }
-            try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
-            for entity in map.entities { try db.execute(sql: "DELETE FROM \(entity.table.quotedDatabaseIdentifier)") }
-            for table in LibraryTables.all { try db.execute(sql: "DELETE FROM \(table)") }
+            try LibraryTables.wipe(map, db)
         }
         hub.update { $0 = SyncStatus() }
         await gateway.tokens.forget()
@@ -63,4 +61,12 @@ enum LibraryTables {
         "sluice_device", "sluice_flight", "sluice_mutations", "sluice_intents", "sluice_id_mappings", "sluice_base",
         "sluice_held",
     ]
+
+    /// Deletes the user's data: the synchronized tables' rows, and everything of the library's. Whoever has the file open
+    /// for that user writes nothing any more.
+    static func wipe(_ map: EntityMap, _ db: Database) throws {
+        try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
+        for entity in map.entities { try db.execute(sql: "DELETE FROM \(entity.table.quotedDatabaseIdentifier)") }
+        for table in all { try db.execute(sql: "DELETE FROM \(table)") }
+    }
 }

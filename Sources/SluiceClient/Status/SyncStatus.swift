@@ -28,6 +28,10 @@ public struct SyncStatus: Sendable, Hashable {
         case token(String)
         /// The token is another user's than the one whose writes are in this database.
         case otherAccount
+        /// Everything of the user was erased at the gateway, for good, and so it has been from this database: the
+        /// synchronized tables are empty, writes that waited are gone, and nothing is synchronized as this user any more.
+        /// The app tells its user, and signs out.
+        case erased(Problem)
         /// The gateway refuses this user, organization or device.
         case refused(Problem)
         /// The user's queue at the gateway stands still: `reason` as `docs/api.md` has it (`conflict`, `failure`,

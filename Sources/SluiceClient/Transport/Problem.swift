@@ -36,6 +36,11 @@ public struct Problem: Sendable, Hashable, CustomStringConvertible {
         self.json = json
     }
 
+    /// Whether the gateway says, in its own words, that the user was erased.
+    var isErasure: Bool {
+        status == 410 && code == "user_erased" && json["type"]?.string == "urn:sluice:problem:user_erased"
+    }
+
     public var description: String {
         ([code] + [detail].filter { !$0.isEmpty } + errors.map { "\($0.pointer) \($0.rule): \($0.detail)" })
             .joined(separator: "; ")

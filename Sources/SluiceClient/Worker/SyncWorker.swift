@@ -23,6 +23,8 @@ actor SyncWorker {
         case lostFlight
         /// The user has signed out of the database.
         case signedOut
+        /// The user was erased at the gateway, and the database has been wiped.
+        case erased(Problem)
     }
 
     let database: any DatabaseWriter
@@ -56,6 +58,8 @@ actor SyncWorker {
     var stoppedAskedAt: ContinuousClock.Instant?
     /// When the flight was last taken, or renewed.
     private var flightTakenAt: ContinuousClock.Instant?
+    /// What the gateway said when the user was erased there.
+    private var erasure: Problem?
     private var isBusy = false
     private var waiters: [Promise<Void>] = []
 
@@ -226,12 +230,15 @@ actor SyncWorker {
             status.update { $0.phase = .elsewhere }
             return .seconds(5)
         case .signedOut:
-            status.update { status in
+            status.update { [erasure] status in
                 status = SyncStatus()
                 status.phase = .blocked
-                status.blockedBy = .otherAccount
+                status.blockedBy = erasure.map { .erased($0) } ?? .otherAccount
             }
             return .seconds(86_400)
+        case .erased(let problem):
+            erasure = problem
+            return end(with: .signedOut)
         }
     }
 
@@ -290,9 +297,18 @@ actor SyncWorker {
         case .again(let trouble): throw Stop.again(trouble)
         case .unauthorized(let trouble): throw Stop.blocked(.token(trouble.text))
         case .refused(let problem):
+            if problem.isErasure { throw try await wiped(for: problem) }
             if problem.status == 403 { throw Stop.blocked(.refused(problem)) }
             return .refused(problem)
         }
+    }
+
+    /// Deletes what the phone has of the user, as a sign-out does: nobody is served as that user any more, so nothing that
+    /// waits can ever be sent.
+    private func wiped(for problem: Problem) async throws -> Stop {
+        try await write { [map] db, _ in try LibraryTables.wipe(map, db) }
+        await gateway.tokens.forget()
+        return .erased(problem)
     }
 
     private func takeFlight() async throws -> Bool {
@@ -350,7 +366,7 @@ extension SyncWorker.Stop {
     var isForAll: Bool {
         switch self {
         case .again(let trouble): trouble.isOffline
-        case .blocked, .lostFlight, .signedOut: true
+        case .blocked, .lostFlight, .signedOut, .erased: true
         }
     }
 }

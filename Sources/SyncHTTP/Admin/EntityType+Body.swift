@@ -14,6 +14,7 @@ extension EntityType: AnswerBody {
         writer.member("visibility", visibility.rawValue)
         writer.member("default_priority", Int64(defaultPriority))
         writer.member("upstream", isForwarded)
+        writer.member("on_erase", onErase.rawValue)
         writer.member("in_use", isInUse)
     }
 }

@@ -4,7 +4,7 @@ package import SyncModel
 import SyncStore
 
 extension EntityTypeUpdate {
-    private static let what = "an entity type: id_space, relations, visibility, default_priority, upstream"
+    private static let what = "an entity type: id_space, relations, visibility, default_priority, upstream, on_erase"
 
     /// Reads the body of `PUT /admin/organizations/{id}/entity-types/{name}`.
     ///
@@ -20,6 +20,9 @@ extension EntityTypeUpdate {
             case "visibility":
                 let visibility = value.string.flatMap(Visibility.init(rawValue:))
                 update.visibility = report.value(visibility, at: pointer, "visibility must be organization or user")
+            case "on_erase":
+                let choice = value.string.flatMap(OnErase.init(rawValue:))
+                update.onErase = report.value(choice, at: pointer, "on_erase must be delete or blank_owner")
             case "default_priority":
                 let number = value.int64.flatMap { (0...1_000).contains($0) ? Int16($0) : nil }
                 let detail = "default_priority must be an integer, 0 to 1000"

@@ -33,6 +33,15 @@ extension RequestReport {
         return keep("/id_pointer", Rule.range, detail + " at most")
     }
 
+    mutating func eraseEndpoint(_ value: JSONValue) -> Change<String?> {
+        if value.isNull { return .reset }
+        guard let text = value.string else {
+            return keep("/erase_endpoint", Rule.memberType, "erase_endpoint must be a string, or null")
+        }
+        guard let problem = EraseEndpoint.problem(text) else { return .set(text) }
+        return keep("/erase_endpoint", Rule.range, "erase_endpoint " + problem)
+    }
+
     mutating func headers(_ value: JSONValue) -> Change<[String: String]> {
         if value.isNull { return .reset }
         guard let members = value.members else {

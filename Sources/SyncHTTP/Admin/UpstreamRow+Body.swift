@@ -19,6 +19,7 @@ extension UpstreamRow: AnswerBody {
         writer.member("id_pointer", settings.idPointer)
         writer.member("headers", raw: settings.storedHeaders)
         writer.member("allowed_headers", settings.allowedHeaders)
+        writer.member("erase_endpoint", settings.eraseEndpoint)
         writer.member("updated_at", updatedAt.rfc3339)
     }
 }

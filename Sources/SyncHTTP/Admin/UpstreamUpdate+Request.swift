@@ -3,7 +3,7 @@ package import SyncModel
 
 extension UpstreamUpdate {
     private static let what =
-        "an upstream: base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers"
+        "an upstream: base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint"
 
     /// Reads the body of `PUT /admin/organizations/{id}/upstream`. No detail of a problem repeats a credential.
     ///
@@ -19,6 +19,7 @@ extension UpstreamUpdate {
             case "id_pointer": update.idPointer = report.idPointer(value)
             case "headers": update.headers = report.headers(value)
             case "allowed_headers": update.allowedHeaders = report.allowedHeaders(value)
+            case "erase_endpoint": update.eraseEndpoint = report.eraseEndpoint(value)
             default: return false
             }
             return true

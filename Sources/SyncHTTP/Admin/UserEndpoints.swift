@@ -9,6 +9,9 @@ import SyncStore
 struct UserEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader
+    let erasing: UserErasing
+    /// How long a request waits for an erased user's lane to come to rest.
+    let patience: Duration
 
     /// A page of users, or the one whom an issuer calls so.
     func list(_ exchange: Exchange) async throws -> Answer {
@@ -53,9 +56,15 @@ struct UserEndpoints: Sendable {
         return Answer(created ? .created : .ok)
     }
 
+    /// Shuts a user out; with `erase=true` deletes everything of the user's.
     func remove(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        let query = try Query(of: exchange, allowing: ["erase"])
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
+        switch try query.text("erase") {
+        case "true": return try await erase(user, in: organization)
+        case nil, "false": break
+        default: throw Query.invalid("erase", "must be true or false")
+        }
         guard try await store.administration.deleteUser(user, in: organization) else { throw Refusal.notFound }
         return Answer(.noContent)
     }
@@ -88,5 +97,15 @@ struct UserEndpoints: Sendable {
     private static func subject(in body: [UInt8]) throws(Problem) -> Subject {
         let (issuer, text) = try RequestReport.name(in: body, called: "subject", "a user")
         return Subject(issuer: issuer, text: text)
+    }
+
+    /// Answers 200 once nothing names the user any more, 202 while that has to wait: the same request goes on with it, and
+    /// so do gateways.
+    private func erase(_ user: UUID, in organization: UUID) async throws -> Answer {
+        let erasure = try await OffEventLoop.run {
+            try await erasing.erase(user, in: organization, patience: patience)
+        }
+        guard let erasure else { throw Refusal.notFound }
+        return Answer(erasure.state == .done ? .ok : .accepted, UserErasureAnswer(user: user, erasure: erasure))
     }
 }

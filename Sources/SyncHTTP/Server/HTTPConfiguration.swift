@@ -50,7 +50,10 @@ package struct HTTPConfiguration: Sendable {
     /// The longest `wait` that is granted; a longer one is cut to this.
     package var maximumWait: Duration = .seconds(60)
 
-    /// How long a request to join two users waits for their lanes to come to rest.
+    /// Tells upstreams of erased users, for whoever asked for an erasure; nil leaves it to the service that goes on with
+    /// them.
+    package var upstream: (any Upstream)?
+    /// How long a request to join two users, or to erase one, waits for their lanes to come to rest.
     package var joinPatience: Duration = .seconds(30)
     /// For how many seconds both are not served before, so that every gateway knows.
     package var joinSettling = UserJoining.settlingSeconds

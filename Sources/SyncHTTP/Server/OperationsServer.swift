@@ -72,7 +72,15 @@ package struct OperationsServer: Service {
         logger: Logger
     ) {
         let organizations = OrganizationEndpoints(store: store, bodies: bodies)
-        let users = UserEndpoints(store: store, bodies: bodies)
+        var erasing = store.erasing
+        erasing.upstream = configuration.upstream
+        erasing.settling = configuration.joinSettling
+        let users = UserEndpoints(
+            store: store,
+            bodies: bodies,
+            erasing: erasing,
+            patience: configuration.joinPatience
+        )
         var joining = store.joining
         joining.settling = configuration.joinSettling
         let joins = UserJoinEndpoint(
@@ -110,6 +118,8 @@ package struct OperationsServer: Service {
         routes.add(.get, user, token.operators(only: users.read))
         routes.add(.put, user, token.operators(only: users.add))
         routes.add(.delete, user, token.operators(only: users.remove))
+        let exports = UserExportEndpoint(exports: store.exports)
+        routes.add(.get, user + "/export", answers: UserExportEndpoint.mediaType, token.operators(only: exports.export))
         routes.add(.post, user + "/join", token.operators(only: joins.join))
         let type = organization + "/entity-types/{name}"
         routes.add(.get, type, token.operators(only: types.read))

@@ -71,8 +71,8 @@ extension Administration {
         "entity_types_make",
         """
         INSERT INTO entity_types AS t (
-            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations)
-        VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'))
+            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_erase)
+        VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'), coalesce($8, 'delete'))
         ON CONFLICT (organization_id, name) DO NOTHING
         """
     )
@@ -85,7 +85,7 @@ extension Administration {
         UPDATE entity_types AS t
         SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
             default_priority = coalesce($5, t.default_priority), is_forwarded = coalesce($6, t.is_forwarded),
-            relations = coalesce($7::jsonb, t.relations)
+            relations = coalesce($7::jsonb, t.relations), on_erase = coalesce($8, t.on_erase)
         WHERE t.organization_id = $1 AND t.name = $2
             AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space
                 AND coalesce($7::jsonb, t.relations) @> t.relations)
@@ -107,7 +107,8 @@ extension EntityTypeUpdate {
             (visibility ?? first.visibility).rawValue,
             defaultPriority ?? first.defaultPriority,
             first.isForwarded,
-            BytesParameter.jsonb(relations)
+            BytesParameter.jsonb(relations),
+            onErase?.rawValue
         )
         return parameters
     }
@@ -121,7 +122,8 @@ extension EntityTypeUpdate {
             visibility?.rawValue,
             defaultPriority,
             isForwarded,
-            BytesParameter.jsonb(relations)
+            BytesParameter.jsonb(relations),
+            onErase?.rawValue
         )
         return parameters
     }

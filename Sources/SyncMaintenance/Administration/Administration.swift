@@ -87,9 +87,15 @@ package struct Administration: Sendable {
     // MARK: - Users
 
     /// Adds a user. Nil when there is no such organization, else whether the user is new.
+    ///
+    /// - Throws: `user_erased`.
     package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
-        let parameters = Parameters(of: LaneKey(organization: organization, user: user), now())
+        let lane = LaneKey(organization: organization, user: user)
+        guard try await !catalog.isErased(lane) else {
+            throw Problem(.userErased, "The user was erased, and is not let in again: give the person another id.")
+        }
+        let parameters = Parameters(of: lane, now())
         let rows = try await run(Self.putUserStatement, parameters, "write a user")
         catalog.invalidate(organization)
         return rows.affected > 0
@@ -170,7 +176,8 @@ package struct Administration: Sendable {
     static let putUserStatement = Statement(
         "users_put",
         """
-        INSERT INTO users AS u (organization_id, user_id, created_at) VALUES ($1, $2, $3)
+        INSERT INTO users AS u (organization_id, user_id, created_at)
+        SELECT $1::uuid, $2::uuid, $3::timestamptz WHERE NOT (\(ErasedUsers.isErased("$1::uuid", "$2::uuid")))
         ON CONFLICT (organization_id, user_id) DO NOTHING
         """
     )

@@ -9,6 +9,7 @@ package struct EntityTypeUpdate: Sendable {
     package var isForwarded: Bool?
     /// All relations as JSON text.
     package var relations: [UInt8]?
+    package var onErase: OnErase?
 
     package init() {}
 }

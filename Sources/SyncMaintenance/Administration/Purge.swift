@@ -96,6 +96,9 @@ extension Administration {
         purge("ingested_events", key: ["source", "event_id"]),
         purge("sent_requests", key: ["idempotency_key"]),
         purge("webhook_deliveries", key: ["endpoint_id", "id"]),
+        purge("erased_names", key: ["user_hash", "name_hash"]),
+        purge("erased_subjects", key: ["subject_hash"]),
+        purge("user_erasures", key: ["user_hash"]),
     ]
 
     static let lastStatements: [Statement] = [
@@ -106,6 +109,7 @@ extension Administration {
         Statement("purge_external_ids", "DELETE FROM external_ids WHERE organization_id = $1"),
         Statement("purge_user_joins", "DELETE FROM user_joins WHERE organization_id = $1"),
         Statement("purge_service_tokens", "DELETE FROM service_tokens WHERE organization_id = $1"),
+        Statement("purge_erasure_salts", "DELETE FROM erasure_salts WHERE organization_id = $1"),
         Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
         Statement("purge_webhook_endpoints", "DELETE FROM webhook_endpoints WHERE organization_id = $1"),
         Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),

@@ -12,6 +12,7 @@ package struct UpstreamUpdate: Sendable {
     package var idPointer: Change<String> = .keep
     package var headers: Change<[String: String]> = .keep
     package var allowedHeaders: Change<[String]> = .keep
+    package var eraseEndpoint: Change<String?> = .keep
 
     package init(baseURL: String? = nil) {
         self.baseURL = baseURL
@@ -31,6 +32,7 @@ package struct UpstreamUpdate: Sendable {
         maximumConcurrency.apply(to: &settings.maximumConcurrency, default: initial.maximumConcurrency)
         idPointer.apply(to: &settings.idPointer, default: initial.idPointer)
         headers.apply(to: &settings.headers, default: initial.headers)
+        eraseEndpoint.apply(to: &settings.eraseEndpoint, default: initial.eraseEndpoint)
         allowedHeaders.apply(to: &settings.allowedHeaders, default: initial.allowedHeaders)
         if case .header(let name, _) = settings.credential { try Self.checkUnique(name, in: settings) }
         return settings

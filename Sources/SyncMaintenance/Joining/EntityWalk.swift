@@ -18,13 +18,18 @@ struct EntityWalk {
 
     /// Calls `found` with the keys on each page, sorted, up to a position of the feed.
     ///
-    /// - Parameter statement: ``named`` or ``unseen``.
+    /// - Parameters:
+    ///   - statement: ``named`` or ``unseen``.
+    ///   - start: the position behind which it begins.
+    ///   - passed: called with the last position of each page, behind `found`.
     func run(
         _ statement: Statement,
+        after start: Int64 = 0,
         upTo end: Int64 = .max,
+        passed: (Int64) async throws -> Void = { _ in },
         _ found: ([EntityKey]) async throws -> Void
     ) async throws {
-        var position: Int64 = 0
+        var position = start
         while position < end {
             let parameters = Parameters(of: organization, user, position, end, Self.page)
             let rows = try await pool.run([Query(SettleStatements.planShape), Query(statement, parameters)])[1]
@@ -33,6 +38,7 @@ struct EntityWalk {
             let ids = try row.optionalStrings("ids") ?? []
             if !types.isEmpty { try await found(zip(types, ids).map { EntityKey(type: $0, id: $1) }.inLockingOrder) }
             position = last
+            try await passed(last)
         }
     }
 

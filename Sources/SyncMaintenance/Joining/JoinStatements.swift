@@ -28,11 +28,12 @@ enum JoinStatements {
         """
     )
 
-    /// Whoever has pushed, registered a device, or was added by an operator.
+    /// Whoever has pushed, registered a device, or was added by an operator, and is not being erased.
     private static func isKnown(_ user: String) -> String {
         """
         (EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = \(user))
                 OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = \(user)))
+                AND NOT (\(ErasedUsers.isErased("$1", user)))
         """
     }
 

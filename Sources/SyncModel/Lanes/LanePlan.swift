@@ -16,16 +16,17 @@ public final class LanePlan {
 
     /// Seconds that a lane waits if it cannot run: the organization is not served, or its data cannot be opened.
     public static let pause: Double = 30
-    /// Seconds that a lane waits while its user is being joined with another: as long as that may stay unknown.
-    public static let joiningPause: Double = 5
+    /// Seconds that a lane waits while its user is being joined with another, or erased: as long as the end of that may stay
+    /// unknown.
+    public static let closedPause: Double = 5
     /// Seconds that a lane waits for an edit from elsewhere that its head may conflict with to be judged.
     public static let parkedPause: Double = 0.25
 
     public let request: LaneRequest
     /// Nil where the organization no longer exists.
     private let organization: Organization?
-    /// Whether the user is being joined with another: the lane comes to rest.
-    private let isJoining: Bool
+    /// Whether the user is being joined with another, or erased: the lane comes to rest.
+    private let isClosed: Bool
     public let recovery: Recovery?
     /// The lane to write.
     public private(set) var lane: LaneState
@@ -47,19 +48,19 @@ public final class LanePlan {
     ///
     /// - Parameters:
     ///   - lane: the lane as its locked row says.
-    ///   - isJoining: whether the user is being joined with another.
+    ///   - isClosed: whether the user is being joined with another, or erased.
     /// - Returns: nil where the step is lost: another gateway holds the lane, or the lane is not ready.
     public init?(
         _ request: LaneRequest,
         lane: LaneState,
         organization: Organization?,
-        isJoining: Bool = false,
+        isClosed: Bool = false,
         by planner: TurnPlanner,
         now: Timestamp
     ) {
         self.request = request
         self.organization = organization
-        self.isJoining = isJoining
+        self.isClosed = isClosed
         self.lane = lane
         if let token = request.step.token {
             guard lane.leaseToken == token, lane.leaseOwner == request.worker else { return nil }
@@ -189,7 +190,7 @@ public final class LanePlan {
             guard let organization, organization.status == .active else {
                 return release(at: now.adding(seconds: Self.pause))
             }
-            if isJoining { return release(at: now.adding(seconds: Self.joiningPause)) }
+            if isClosed { return release(at: now.adding(seconds: Self.closedPause)) }
             var surroundings = TurnPlanner.Surroundings(
                 lane: request.lane,
                 token: lane.leaseToken,

@@ -21,6 +21,9 @@ public struct UpstreamSettings: Sendable, Hashable {
 
     /// Headers that mutations may carry besides those of every organization, in lower case, sorted.
     public var allowedHeaders: [String]
+    /// Where the erasure of a user is sent to, by `DELETE`: a path below the base URL with ``EraseEndpoint/placeholder`` in
+    /// it. Nil: the upstream is not told.
+    public var eraseEndpoint: String?
 
     public init(
         baseURL: String,
@@ -29,7 +32,8 @@ public struct UpstreamSettings: Sendable, Hashable {
         maximumConcurrency: Int = 16,
         idPointer: String = "/id",
         headers: [String: String] = [:],
-        allowedHeaders: [String] = []
+        allowedHeaders: [String] = [],
+        eraseEndpoint: String? = nil
     ) {
         self.baseURL = baseURL
         base = Self.parsed(baseURL)
@@ -39,6 +43,7 @@ public struct UpstreamSettings: Sendable, Hashable {
         self.idPointer = idPointer
         self.headers = headers
         self.allowedHeaders = allowedHeaders
+        self.eraseEndpoint = eraseEndpoint
     }
 
     private static func parsed(_ baseURL: String) -> Result<BaseURL, BaseURL.Malformed> {

@@ -12,6 +12,8 @@ public struct EntityType: Sendable, Hashable {
     public var isForwarded: Bool
     /// Whether a mutation or an entity of the type exists, so that the id space is fixed.
     public var isInUse: Bool
+    /// What becomes of its documents when their owner is erased.
+    public var onErase: OnErase
 
     public init(
         name: String,
@@ -20,7 +22,8 @@ public struct EntityType: Sendable, Hashable {
         visibility: Visibility,
         defaultPriority: Int16,
         isForwarded: Bool,
-        isInUse: Bool
+        isInUse: Bool,
+        onErase: OnErase = .delete
     ) {
         self.name = name
         self.idSpace = idSpace
@@ -29,6 +32,7 @@ public struct EntityType: Sendable, Hashable {
         self.defaultPriority = defaultPriority
         self.isForwarded = isForwarded
         self.isInUse = isInUse
+        self.onErase = onErase
     }
 
     /// An unknown type at its first use: mapped; with an upstream, forwarded and visible to its user, else in the

@@ -7,6 +7,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case organizationUnknown = "organization_unknown"
     case organizationSuspended = "organization_suspended"
     case userUnknown = "user_unknown"
+    case userErased = "user_erased"
     case forbidden
     case notFound = "not_found"
     case methodNotAllowed = "method_not_allowed"
@@ -49,7 +50,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .sequenceGap, .statusTransitionMustBeValid, .idSpaceIsImmutable, .externalIDTaken, .idAlreadyUsed,
             .sequenceAlreadyUsed, .conflict, .discarded:
             409
-        case .cursorExpired: 410
+        case .cursorExpired, .userErased: 410
         case .payloadTooLarge: 413
         case .unsupportedMediaType: 415
         case .validationFailed, .idempotencyKeyReused, .referenceAmbiguous, .upstreamRejected: 422
@@ -70,6 +71,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .organizationUnknown: "The organization is not known here"
         case .organizationSuspended: "The organization is suspended"
         case .userUnknown: "The user is not known here"
+        case .userErased: "The user was erased here"
         case .forbidden: "Not allowed"
         case .notFound: "Not found"
         case .methodNotAllowed: "The method is not allowed here"

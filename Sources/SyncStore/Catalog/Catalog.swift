@@ -30,6 +30,8 @@ package final class Catalog: Sendable {
         var joins = UserJoins()
         /// Whether events from elsewhere are taken: somebody has a service token that is good.
         var hasSources = false
+        /// Users who are erased since a short while, or just now.
+        var erased = ErasedUsers()
         var readAt: Timestamp
 
         /// An entry read later than `now` was read before the clock was set back: it is not fresh.
@@ -41,6 +43,8 @@ package final class Catalog: Sendable {
     private struct State {
         var entries: [UUID: Entry] = [:]
         var users: [LaneKey: Timestamp] = [:]
+        /// Users who were not erased, as of when.
+        var present = GenerationCache<LaneKey, Timestamp>(capacity: capacity)
         /// Raised by every invalidation: the result of a read that began before one is not kept.
         var generation = 0
     }
@@ -55,7 +59,7 @@ package final class Catalog: Sendable {
 
     init(pool: Pool, masterKeys: MasterKeys?, now: @escaping TimeSource, failure: StoreFailure) {
         self.pool = pool
-        reader = CatalogReader(pool: pool)
+        reader = CatalogReader(pool: pool, now: now)
         self.masterKeys = masterKeys
         self.now = now
         self.failure = failure
@@ -77,21 +81,67 @@ package final class Catalog: Sendable {
         guard let entry = entryAtHand(id), entry.seal.lock == nil, let organization = entry.organization else {
             return nil
         }
+        let owner: UUID
         switch entry.joins.standing(of: user, at: now()) {
-        case .itself: return (organization, user)
-        case .part(let owner): return (organization, owner)
+        case .itself: owner = user
+        case .part(let target): owner = target
         case .closed: return nil
         }
+        guard isPresentAtHand(LaneKey(organization: id, user: owner), entry) else { return nil }
+        return (organization, owner)
     }
 
     /// The user that a user's requests are of: itself, or the one that it was joined into.
     ///
-    /// - Throws: `overloaded` while the user is being joined with another.
+    /// - Throws: `overloaded` while the user is being joined with another; `user_erased`.
     package func owner(of user: UUID, in organization: UUID) async throws(Problem) -> UUID {
-        switch try await entry(organization).joins.standing(of: user, at: now()) {
-        case .itself: return user
-        case .part(let owner): return owner
+        let entry = try await entry(organization)
+        let owner: UUID
+        switch entry.joins.standing(of: user, at: now()) {
+        case .itself: owner = user
+        case .part(let target): owner = target
         case .closed: throw .userIsJoining
+        }
+        let lane = LaneKey(organization: organization, user: owner)
+        if isPresentAtHand(lane, entry) { return owner }
+        guard try await isPresent(lane, entry) else { throw .userErased }
+        return owner
+    }
+
+    /// How long is remembered that a user is not erased, in microseconds. An erasure that begins meanwhile is among the
+    /// recent ones of the organization's entry, for twice as long.
+    private static let presence = Int64(ErasedUsers.memory / 2) * 1_000_000
+
+    /// Whether memory says that a user is not erased; false says nothing.
+    private func isPresentAtHand(_ user: LaneKey, _ entry: Entry) -> Bool {
+        guard entry.erased.isAny else { return true }
+        guard !entry.erased.contains(user), let since = state.withLock({ $0.present.find(user) }) else { return false }
+        let moment = now()
+        return since <= moment && moment.microseconds - since.microseconds < Self.presence
+    }
+
+    private func isPresent(_ user: LaneKey, _ entry: Entry) async throws(Problem) -> Bool {
+        if entry.erased.contains(user) { return false }
+        let (moment, generation) = (now(), state.withLock { $0.generation })
+        let isErased: Bool
+        do {
+            isErased = try await pool.run([ErasedUsers.lookUp(user)])[0].count > 0
+        } catch {
+            throw failure.problem(error, doing: "look up a user")
+        }
+        if isErased { return false }
+        state.withLock { state in
+            if state.generation == generation { state.present.insert(moment, for: user) }
+        }
+        return true
+    }
+
+    /// Whether a user's data were erased, or are just now; asks the database.
+    package func isErased(_ user: LaneKey) async throws(Problem) -> Bool {
+        do {
+            return try await pool.run([ErasedUsers.lookUp(user)])[0].count > 0
+        } catch {
+            throw failure.problem(error, doing: "look up a user")
         }
     }
 
@@ -165,6 +215,7 @@ package final class Catalog: Sendable {
                 seal: seal,
                 joins: try UserJoins(rows.joins),
                 hasSources: rows.hasSources,
+                erased: try ErasedUsers(rows.erasures),
                 readAt: moment
             )
         } catch {
@@ -226,6 +277,7 @@ package final class Catalog: Sendable {
         state.withLock { state in
             state.generation += 1
             state.entries[id] = nil
+            state.present.removeAll()
             state.users = state.users.filter { $0.key.organization != id }
         }
     }
@@ -283,5 +335,5 @@ package final class Catalog: Sendable {
         }
     }
 
-    static let statements = [userStatement] + CatalogReader.statements
+    static let statements = [userStatement, ErasedUsers.lookUp] + CatalogReader.statements
 }

@@ -17,6 +17,7 @@ final class CatalogReader: Sendable {
         var upstream: RowReader?
         var keys: [RowReader] = []
         var joins: [RowReader] = []
+        var erasures: [RowReader] = []
     }
 
     private typealias Waiter = CheckedContinuation<Result<Found, any Error>, Never>
@@ -38,9 +39,13 @@ final class CatalogReader: Sendable {
     private static let fewTypes = 200
 
     private let pool: Pool
+    private let now: TimeSource
     private let state = Mutex(State())
 
-    init(pool: Pool) { self.pool = pool }
+    init(pool: Pool, now: @escaping TimeSource) {
+        self.pool = pool
+        self.now = now
+    }
 
     /// Reads an organization; the rows are of a moment after the call.
     func read(_ id: UUID) async throws -> Found {
@@ -115,6 +120,7 @@ final class CatalogReader: Sendable {
             .beginReading, Query(SettleStatements.planShape), Query(Self.organizations, organizations),
             Query(Self.types, parameters), Query(Self.upstreams, parameters),
             OrganizationKeys.read(ids), Query(UserJoins.statement, parameters),
+            Query(ErasedUsers.statement, Parameters(ids, now().adding(seconds: -ErasedUsers.memory))),
             .rollback,
         ])
         var found: [UUID: Found] = [:]
@@ -129,6 +135,7 @@ final class CatalogReader: Sendable {
         for var row in results[4] { found[try row.uuid("organization_id"), default: Found()].upstream = row }
         for var row in results[5] { found[try row.uuid("organization_id"), default: Found()].keys.append(row) }
         for var row in results[6] { found[try row.uuid("organization_id"), default: Found()].joins.append(row) }
+        for var row in results[7] { found[try row.uuid("organization_id"), default: Found()].erasures.append(row) }
         note(found)
         return found
     }
@@ -175,5 +182,5 @@ final class CatalogReader: Sendable {
         """
     )
 
-    static let statements = [organizations, types, upstreams, UserJoins.statement]
+    static let statements = [organizations, types, upstreams, UserJoins.statement, ErasedUsers.statement]
 }

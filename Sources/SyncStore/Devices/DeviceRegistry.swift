@@ -114,7 +114,7 @@ package struct DeviceRegistry: Sendable {
     )
 
     /// Creates the user where it is missing, as a first push does. Holds the organization's row, as creating a lane
-    /// does: a purged organization takes no new rows.
+    /// does: a purged organization takes no new rows. Neither does a user without a lane, who was refused one.
     static let makeUserStatement = Statement(
         "devices_make_user",
         """
@@ -123,6 +123,7 @@ package struct DeviceRegistry: Sendable {
         WHERE CASE
             WHEN NOT EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id = $2)
             THEN (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'
+                AND (SELECT l.user_id FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2) IS NOT NULL
         END
         ON CONFLICT (organization_id, user_id) DO NOTHING
         """
@@ -135,6 +136,7 @@ package struct DeviceRegistry: Sendable {
         SELECT $1::uuid, $2::uuid, $3::uuid, 0, $4::timestamptz, $4
         WHERE CASE
             WHEN EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2)
+                AND EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2)
                 AND (SELECT count(*) FROM (
                     SELECT 1 FROM devices x WHERE x.organization_id = $1 AND x.user_id = $2 LIMIT $5) k) < $5
             THEN (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) = 'active'

@@ -95,7 +95,7 @@ package final class Identities: Sendable {
 
     /// The user that a subject is; nil for one that is yet to be given an id.
     ///
-    /// - Throws: `user_unknown` for such a one in an organization where an operator lets users in.
+    /// - Throws: `user_unknown` for such a one in an organization where an operator lets users in; `user_erased`.
     package func user(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID? {
         if let user = userAtHand(subject, in: organization.id) { return user }
         let isExplicit = organization.settings.provisioning == .explicit
@@ -104,14 +104,19 @@ package final class Identities: Sendable {
         if isExplicit, let readAt = state.withLock({ $0.strangers.find(key) }), Self.isFresh(readAt, at: moment) {
             throw Self.strangerProblem
         }
-        let rows = try await run([Self.find(subject, in: organization.id)], "look up a user's subject")[0]
-        guard rows.count > 0 else {
+        let what: StaticString = "look up a user's subject"
+        let looked = try await run(
+            [Self.find(subject, in: organization.id), Self.erased(subject, in: organization.id)],
+            what
+        )
+        guard looked[0].count > 0 else {
+            guard looked[1].count == 0 else { throw Problem.userErased }
             guard isExplicit else { return nil }
             unknown.increment()
             keep(since: generation) { $0.strangers.insert(moment, for: key) }
             throw Self.strangerProblem
         }
-        let user = try read(rows, "look up a user's subject")
+        let user = try read(looked[0], what)
         found.increment()
         keep(since: generation) { $0.users.insert(user, for: key) }
         return user
@@ -119,7 +124,7 @@ package final class Identities: Sendable {
 
     /// Gives a subject an id, or finds the one that it was given a moment ago.
     ///
-    /// - Throws: `organization_unknown` where the organization was purged a moment ago.
+    /// - Throws: `organization_unknown` where the organization was purged, or the user erased, a moment ago.
     package func make(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID {
         let generation = generation
         let what: StaticString = "give a user an id"

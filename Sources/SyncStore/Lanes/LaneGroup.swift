@@ -72,7 +72,7 @@ struct LaneGroup {
                 job.request,
                 lane: lane,
                 organization: entry.organization,
-                isJoining: entry.joins.isClosed(job.lane.user, at: now),
+                isClosed: entry.joins.isClosed(job.lane.user, at: now) || entry.erased.contains(job.lane),
                 by: planner,
                 now: now
             )

@@ -11,7 +11,7 @@ import SyncModel
 enum GroupStatements {
     /// Creates missing lanes, in active organizations only: a purged one takes no new rows. A purge does not see a
     /// lane that is not committed yet, so creating one holds the organization's row, which a purge changes first.
-    /// Nor for a user that was joined into another, whose lane went with that: whoever asks has not heard of it.
+    /// Nor for a user that was joined into another or erased, whose lane went with that: whoever asks has not heard of it.
     static let makeLanes = Statement(
         "group_make_lanes",
         """
@@ -26,6 +26,7 @@ enum GroupStatements {
                 AND (SELECT j.into_id FROM user_joins j
                      WHERE j.organization_id = k.organization_id AND j.user_id = k.user_id
                         AND j.closed_until IS NULL) IS NULL
+                AND NOT (\(ErasedUsers.isErased("k.organization_id", "k.user_id")))
         END
         ORDER BY k.organization_id, k.user_id
         ON CONFLICT (organization_id, user_id) DO NOTHING

@@ -6,7 +6,7 @@ package import SyncModel
 package enum EntityTypeRow {
     /// For a table that is called `t`.
     package static let list =
-        "t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations"
+        "t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase"
 
     /// Reads the columns of ``list``; the id spaces that its relations lead to are not known here.
     package static func read(_ row: inout RowReader) throws -> EntityType {
@@ -19,6 +19,7 @@ package enum EntityTypeRow {
             isInUse: try row.bool("is_in_use")
         )
         type.relations = EntityType.relations(stored: try JSONTree(parsing: row.bytes("relations")).root)
+        type.onErase = OnErase(rawValue: try row.string("on_erase")) ?? .delete
         return type
     }
 }

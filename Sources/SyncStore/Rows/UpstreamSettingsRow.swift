@@ -6,7 +6,7 @@ package import SyncModel
 package enum UpstreamSettingsRow {
     /// Columns of `upstreams`.
     package static let list =
-        "base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers"
+        "base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint"
 
     /// Reads the columns of ``list``, unsealed.
     package static func read(_ row: inout RowReader, _ seal: Seal) throws -> UpstreamSettings {
@@ -19,7 +19,8 @@ package enum UpstreamSettingsRow {
             maximumConcurrency: Int(try row.int16("max_concurrency")),
             idPointer: try row.string("id_pointer"),
             headers: try headers(row.bytes("headers"), seal),
-            allowedHeaders: try row.strings("allowed_headers")
+            allowedHeaders: try row.strings("allowed_headers"),
+            eraseEndpoint: try row.optionalString("erase_endpoint")
         )
     }
 

@@ -38,6 +38,10 @@ package enum Schema {
         ),
         Migration(name: "0018_ingest", sql: String(decoding: PackageResources._018_ingest_sql, as: UTF8.self)),
         Migration(name: "0019_webhooks", sql: String(decoding: PackageResources._019_webhooks_sql, as: UTF8.self)),
+        Migration(
+            name: "0020_erased_users",
+            sql: String(decoding: PackageResources._020_erased_users_sql, as: UTF8.self)
+        ),
     ]
 
     /// The name of the newest migration.

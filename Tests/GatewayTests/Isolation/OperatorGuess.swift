@@ -131,6 +131,9 @@ struct OperatorGuess: Sendable {
             }
         }
         + [
+            OperatorGuess("GET \(root)/users/{user}/export#id", [.user]) { "\($0)/users/\($1)/export" },
+            OperatorGuess("GET \(root)/users/{user}/export#user", [.user]) { "\($0)/users/\($1)/export" },
+            OperatorGuess("DELETE \(root)/users/{user}#user", [.user]) { "\($0)/users/\($1)?erase=true" },
             OperatorGuess("POST \(root)/users/{user}/join#id", [.user], body: { _ in Self.join(UUID().uuidString) }) {
                 "\($0)/users/\($1)/join"
             },

@@ -3,7 +3,7 @@ import ArgumentParser
 struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "users",
-        abstract: "List an organization's users, let them in, join two into one.",
+        abstract: "List users, let them in, export or erase what is stored of one, join two into one.",
         discussion: """
             EXAMPLES
               sluice users list --organization 0192f0c1-0000-7abc-8def-0123456789ab
@@ -15,6 +15,9 @@ struct UsersCommand: AsyncParsableCommand {
             They work on the database that SLUICE_DATABASE_URL names; gateways take a
             change over within 5 seconds.
             """,
-        subcommands: [ListUsersCommand.self, AddUserCommand.self, JoinUsersCommand.self]
+        subcommands: [
+            ListUsersCommand.self, AddUserCommand.self, EraseUserCommand.self, ExportUserCommand.self,
+            JoinUsersCommand.self,
+        ]
     )
 }

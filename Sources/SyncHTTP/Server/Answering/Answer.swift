@@ -16,6 +16,9 @@ struct Answer: Sendable {
     var standing: QuotaStanding?
     /// Takes the connection over behind the head; takes precedence over ``body``.
     var successor: SocketHandover.Successor?
+    /// Writes a body whose length nobody knows before its end; takes precedence over ``body``. What it throws breaks the
+    /// connection off, so that the client can tell that there is more.
+    var stream: (@Sendable (_ write: ([UInt8]) async throws -> Void) async throws -> Void)?
 
     init(_ status: HTTPResponse.Status, json body: [UInt8]) {
         self.status = status
@@ -34,6 +37,13 @@ struct Answer: Sendable {
     /// The complete response: the answer's own fields and those that every response carries.
     func response(to method: HTTPRequest.Method, requestID: String, date: String?) -> Response {
         let (head, body) = message(to: method, requestID: requestID, date: date)
+        if let stream, method != .head {
+            let content = ResponseBody { writer in
+                try await stream { try await writer.write(ByteBuffer(bytes: $0)) }
+                try await writer.finish(nil)
+            }
+            return Response(status: head.status, headers: head.headerFields, body: content)
+        }
         let content = body.map { ResponseBody(byteBuffer: $0) } ?? ResponseBody()
         return Response(status: head.status, headers: head.headerFields, body: content)
     }
@@ -48,7 +58,9 @@ struct Answer: Sendable {
         fields.append(HTTPField(name: .xRequestID, value: requestID))
         if let date { fields.append(HTTPField(name: .date, value: date)) }
         let length = sharedBody?.readableBytes ?? body?.count
-        if length != nil || successor != nil { fields.append(HTTPField(name: .contentType, value: contentType)) }
+        if length != nil || successor != nil || stream != nil {
+            fields.append(HTTPField(name: .contentType, value: contentType))
+        }
         if let length { fields.append(HTTPField(name: .contentLength, value: String(length))) }
         let head = HTTPResponse(status: status, headerFields: fields)
         guard method != .head, length != nil else { return (head, nil) }

@@ -1,0 +1,47 @@
+import ArgumentParser
+import Foundation
+import JSONText
+import SyncHTTP
+import SyncMaintenance
+import SyncModel
+
+struct ExportUserCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export",
+        abstract: "Print everything that is stored of a user, a JSON object a line.",
+        discussion: """
+            EXAMPLE
+              sluice users export 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --organization 0192f0c1-0000-7abc-8def-0123456789ab > ada.ndjson
+
+            Sealed values are opened, so the text is as secret as they are. Its last line
+            is of the kind "end": without that, it was cut off.
+            """
+    )
+
+    @Argument(help: "The UUID of the user.", transform: uuidArgument)
+    var user: UUID
+
+    @Option(help: "The UUID of the user's organization.", transform: uuidArgument)
+    var organization: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let lane = LaneKey(organization: organization, user: user)
+        let isKnown = try await options.withStore { store, _ throws(Problem) -> Bool in
+            guard try await store.exports.isKnown(lane) else { return false }
+            do {
+                try await store.exports.run(lane) { Terminal.say(String(decoding: $0, as: UTF8.self), terminator: "") }
+            } catch let problem as Problem {
+                throw problem
+            } catch {
+                throw Problem(.internalError, "the export was cut off: \(error)")
+            }
+            return true
+        }
+        guard isKnown else {
+            throw Terminal.failure("organization \(organization.lowercased) has no user \(user.lowercased)")
+        }
+    }
+}

@@ -1,0 +1,24 @@
+package import Foundation
+package import JSONText
+package import SyncMaintenance
+import SyncModel
+
+/// The erasure of a user, as it is answered to whoever asked for it by the user's id.
+package struct UserErasureAnswer: AnswerBody {
+    let user: UUID
+    let erasure: UserErasureRow
+
+    package init(user: UUID, erasure: UserErasureRow) {
+        self.user = user
+        self.erasure = erasure
+    }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("user", user)
+        writer.member("state", erasure.state.rawValue)
+        writer.member("started_at", erasure.startedAt.rfc3339)
+        writer.member("finished_at", erasure.finishedAt?.rfc3339)
+        writer.member("attempts", Int64(erasure.attempts))
+        writer.member("last_error", erasure.lastError)
+    }
+}

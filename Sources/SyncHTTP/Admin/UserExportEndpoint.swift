@@ -1,0 +1,22 @@
+import HTTPTypes
+import SyncMaintenance
+import SyncModel
+
+/// `GET /admin/organizations/{id}/users/{user}/export`.
+struct UserExportEndpoint: Sendable {
+    static let mediaType = "application/x-ndjson"
+
+    let exports: UserExport
+
+    /// Answers 200 with a line for each row of the user's, written while they are read.
+    func export(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let user = LaneKey(organization: try exchange.uuid(at: 0), user: try exchange.uuid(at: 1))
+        guard try await exports.isKnown(user) else { throw Refusal.notFound }
+        var answer = Answer(.ok)
+        answer.contentType = Self.mediaType
+        answer.headers[.cacheControl] = "no-store"
+        answer.stream = { [exports] write in try await exports.run(user, write) }
+        return answer
+    }
+}

@@ -1,0 +1,58 @@
+package import Logging
+import ServiceLifecycle
+package import SyncModel
+import SyncStore
+import Synchronization
+
+/// Goes on with erasures that nobody goes on with: those that were cut off, and those whose upstream could not be told.
+package final class ErasureService: Service {
+    /// What there is to do, on all replicas together, as of the last look.
+    package struct State: Sendable {
+        /// Erasures under way, counted up to 1,000.
+        package var count: Int64 = 0
+        /// When the first of them began.
+        package var since: Timestamp?
+    }
+
+    private let erasing: UserErasing
+    private let lookInterval: Double
+    private let logger: Logger
+    private let shared = Mutex(State())
+
+    /// - Parameter lookInterval: how often a replica looks whether one is due, in seconds.
+    package init(erasing: UserErasing, lookInterval: Double = 15, logger: Logger) {
+        self.erasing = erasing
+        self.lookInterval = lookInterval
+        self.logger = logger
+    }
+
+    package var state: State { shared.withLock { $0 } }
+
+    /// Looks now and then, and works where one is due, until graceful shutdown: it may be cut off anywhere.
+    package func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                while !Task.isCancelled {
+                    await self.look()
+                    // replicas that were started together look at different moments
+                    try? await Task.sleep(for: .seconds(self.lookInterval * Double.random(in: 0.8...1.2)))
+                }
+            }
+            group.addTask { try? await gracefulShutdown() }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    /// Goes on with all that are due.
+    package func look() async {
+        do {
+            while !Task.isCancelled, try await erasing.goOnWithAny() {}
+            let backlog = try await erasing.backlog()
+            shared.withLock { $0 = State(count: backlog.count, since: backlog.since) }
+        } catch {
+            // the store has logged the cause; the next look tries again
+            logger.debug("erasing was cut off", metadata: ["error": "\(error)"])
+        }
+    }
+}

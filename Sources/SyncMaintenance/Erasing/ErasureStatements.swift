@@ -1,0 +1,280 @@
+import Postgres
+import SyncModel
+import SyncStore
+
+/// The statements that erase a user of an organization ($1).
+enum ErasureStatements {
+    // MARK: - Closing
+
+    /// What has to be known of a user ($2) before it is erased; $3 and $4 as in ``JoinStatements/facts``.
+    static let facts = Statement(
+        "erase_facts",
+        """
+        SELECT (EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2)
+                OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2)
+                OR EXISTS (SELECT 1 FROM user_subjects s WHERE s.organization_id = $1 AND s.user_id = $2)) AS is_known,
+            EXISTS (
+                SELECT 1 FROM gateways g
+                WHERE coalesce(g.newest_migration, '') < $3
+                    AND g.seen_at > clock_timestamp() - $4::int8 * interval '1 second') AS has_old_gateway
+        """
+    )
+
+    static let find = Statement(
+        "erase_find",
+        "SELECT \(UserErasureRow.list) FROM user_erasures e WHERE e.organization_id = $1 AND e.user_hash = $2"
+    )
+
+    /// $2: random bytes.
+    static let salt = Statement(
+        "erase_salt",
+        "INSERT INTO erasure_salts AS s (organization_id, salt) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING"
+    )
+
+    /// - Parameters: hash, ids, the moment, and when a gateway goes on with it.
+    static let close = Statement(
+        "erase_close",
+        """
+        INSERT INTO user_erasures AS e (organization_id, user_hash, user_ids, started_at, state, due_at)
+        VALUES ($1, $2, $3, $4, 'closing', $5)
+        ON CONFLICT (organization_id, user_hash) DO NOTHING
+        RETURNING \(UserErasureRow.list)
+        """
+    )
+
+    // MARK: - A lane's rows
+
+    /// Rows of a table that one transaction deletes, and the statements, each of which tells how many it was. $2: the
+    /// user; $3: the hash; $4: rows at most.
+    static let rows = [
+        // devices before what pulls gave them: a pull holds the device's row while it writes
+        deleting("devices", ["device_id"], keeping: "device_id"),
+        deleting("mutations", ["id"], keeping: "idempotency_key", fingerprint: "fingerprint"),
+        deleting("rejections", ["idempotency_key"], keeping: "idempotency_key"),
+        deleting("id_mappings", ["client_id", "entity_type"]),
+        deleting("local_id_pages", ["device_id", "page"]),
+        deleting("local_ids", ["device_id", "entity_type", "local_id"]),
+        subjects,
+    ]
+
+    /// Rows are named by what was read, organization and user included: named by $1 and $2, all of the user's would be
+    /// looked at for each.
+    ///
+    /// - Parameters:
+    ///   - keys: the key behind organization and user.
+    ///   - name: the id that stays as a hash.
+    private static func deleting(
+        _ table: String,
+        _ keys: [String],
+        keeping name: String? = nil,
+        fingerprint: String? = nil
+    ) -> Statement {
+        let isIt = keys.map { "x.\($0) = k.\($0)" }.joined(separator: " AND ")
+        let gone = """
+            gone AS (
+                DELETE FROM \(table) AS x
+                USING (
+                    SELECT y.organization_id, y.user_id, \(keys.map { "y.\($0)" }.joined(separator: ", ")) FROM \(table) y
+                    WHERE y.organization_id = $1 AND y.user_id = $2
+                    LIMIT $4
+                ) k
+                WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND \(isIt)
+                RETURNING x.*
+            )
+            """
+        guard let name else {
+            // all of them have the same parameters
+            let count = "count(*) FILTER (WHERE $3::bytea IS NOT NULL) AS count"
+            return Statement("erase_\(table)", "WITH \(gone) SELECT \(count) FROM gone")
+        }
+        return Statement(
+            "erase_\(table)",
+            """
+            WITH \(gone), kept AS (
+                INSERT INTO erased_names AS n (organization_id, user_hash, name_hash, fingerprint_hash)
+                SELECT $1, $3, sha256($3::bytea || uuid_send(g.\(name))),
+                    \(fingerprint.map { "sha256(g.\($0))" } ?? "NULL::bytea")
+                FROM gone g
+                ON CONFLICT (organization_id, user_hash, name_hash) DO NOTHING
+            )
+            SELECT count(*) AS count FROM gone
+            """
+        )
+    }
+
+    private static let subjects = Statement(
+        "erase_user_subjects",
+        """
+        WITH gone AS (
+            DELETE FROM user_subjects AS x
+            USING (
+                SELECT y.organization_id, y.issuer, y.subject FROM user_subjects y
+                WHERE y.organization_id = $1 AND y.user_id = $2
+                LIMIT $4
+            ) k
+            WHERE x.organization_id = k.organization_id AND x.issuer = k.issuer AND x.subject = k.subject
+            RETURNING x.issuer, x.subject
+        ), kept AS (
+            INSERT INTO erased_subjects AS s (organization_id, subject_hash, user_hash)
+            SELECT $1, \(ErasedUsers.subjectHash(salt: "z.salt", issuer: "g.issuer", subject: "g.subject")), $3
+            FROM gone g
+            CROSS JOIN (SELECT y.salt FROM erasure_salts y WHERE y.organization_id = $1) z
+            ON CONFLICT (organization_id, subject_hash) DO NOTHING
+        )
+        SELECT count(*) AS count FROM gone
+        """
+    )
+
+    /// $2: the user. What has one row, and last the lane, under whose lock all of this is done.
+    static let last = ["mutation_quotas", "users", "lanes"].map { table in
+        Statement("erase_\(table)", "DELETE FROM \(table) WHERE organization_id = $1 AND user_id = $2")
+    }
+
+    /// Retention notes how far it is by a user's id: it looks at some rows again.
+    static let places = Statement(
+        "erase_retention_places",
+        """
+        UPDATE retention_places AS p
+        SET mapping_client = CASE WHEN p.mapping_user = ANY ($2::uuid[]) THEN NULL ELSE p.mapping_client END,
+            mapping_user = CASE WHEN p.mapping_user = ANY ($2::uuid[]) THEN NULL ELSE p.mapping_user END,
+            shrunk_id = CASE WHEN p.shrunk_user = ANY ($2::uuid[]) THEN $3 ELSE p.shrunk_id END,
+            shrunk_user = CASE WHEN p.shrunk_user = ANY ($2::uuid[]) THEN $3 ELSE p.shrunk_user END
+        WHERE p.organization_id = $1
+        """
+    )
+
+    // MARK: - Entities
+
+    /// Locks entities, in the order given, that a user ($2) owns or wrote last, and says which of them are deleted.
+    static let lockEntities = Statement(
+        "erase_lock_entities",
+        """
+        SELECT e.entity_type, e.id, e.owner_id = $2 AND NOT e.is_deleted AND coalesce((
+            SELECT t.on_erase = 'delete' OR t.visibility = 'user' FROM entity_types t
+            WHERE t.organization_id = $1 AND t.name = e.entity_type), true) AS goes
+        FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)
+        CROSS JOIN LATERAL (
+            SELECT x.entity_type, x.id, x.owner_id, x.is_deleted FROM entities x
+            WHERE x.organization_id = $1 AND x.entity_type = k.entity_type AND x.id = k.id
+                AND (x.owner_id = $2 OR x.updated_by = $2)
+            FOR UPDATE
+        ) e
+        """
+    )
+
+    /// Deletes locked entities, or makes them nobody's, and puts them at the feed's end, so that devices get them.
+    ///
+    /// - Parameters: organization, user, types, ids, whether each goes, the feed's raised end, nobody, the moment.
+    static let writeEntities = Statement(
+        "erase_write_entities",
+        """
+        UPDATE entities AS e
+        SET is_deleted = e.is_deleted OR k.goes,
+            document = CASE WHEN NOT k.goes THEN e.document END,
+            etag = CASE WHEN NOT k.goes THEN e.etag END,
+            version = e.version + k.goes::int,
+            run_base = CASE WHEN k.goes OR e.updated_by = $2 THEN e.version ELSE e.run_base END,
+            updated_at = CASE WHEN k.goes THEN $8::timestamptz ELSE e.updated_at END,
+            owner_id = CASE WHEN e.owner_id = $2 THEN $7::uuid ELSE e.owner_id END,
+            client_id = CASE WHEN e.owner_id <> $2 THEN e.client_id END,
+            updated_by = CASE WHEN k.goes OR e.updated_by = $2 THEN $7::uuid ELSE e.updated_by END,
+            updated_on = CASE WHEN k.goes OR e.updated_by = $2 THEN $7::uuid ELSE e.updated_on END,
+            feed_position = $6 - cardinality($3::text[]) + k.place
+        FROM unnest($3::text[], $4::text[], $5::bool[]) WITH ORDINALITY AS k (entity_type, id, goes, place)
+        WHERE e.organization_id = $1 AND e.entity_type = k.entity_type AND e.id = k.id
+        """
+    )
+
+    // MARK: - The erasure
+
+    /// Notes what is to be done next ($3), and how far the feed was looked through ($4).
+    static let move = Statement(
+        "erase_move",
+        """
+        UPDATE user_erasures AS e
+        SET state = $3, walked_position = greatest(e.walked_position, $4), due_at = $5
+        WHERE e.organization_id = $1 AND e.user_hash = $2 AND e.state <> 'done'
+        RETURNING \(UserErasureRow.list)
+        """
+    )
+
+    /// The upstream could not be told ($3: why); $4: when it is tried again.
+    static let fail = Statement(
+        "erase_fail",
+        """
+        UPDATE user_erasures AS e SET attempts = e.attempts + 1, last_error = $3, due_at = $4
+        WHERE e.organization_id = $1 AND e.user_hash = $2 AND e.state = 'telling'
+        RETURNING \(UserErasureRow.list)
+        """
+    )
+
+    static let lock = Statement(
+        "erase_lock",
+        """
+        SELECT \(UserErasureRow.list) FROM user_erasures e
+        WHERE e.organization_id = $1 AND e.user_hash = $2 AND e.state <> 'done' FOR UPDATE
+        """
+    )
+
+    /// From here on, nothing names the user. $3: the moment.
+    static let finish = Statement(
+        "erase_finish",
+        """
+        UPDATE user_erasures AS e
+        SET state = 'done', user_ids = NULL, last_error = NULL, due_at = NULL, finished_at = $3
+        WHERE e.organization_id = $1 AND e.user_hash = $2
+        RETURNING \(UserErasureRow.list)
+        """
+    )
+
+    /// Those who were joined into the user ($2) are erased with it.
+    ///
+    /// - Parameters: organization, users, the moment the erasure began, and the one it ends.
+    static let followers = Statement(
+        "erase_followers",
+        """
+        INSERT INTO user_erasures AS e (organization_id, user_hash, started_at, state, finished_at)
+        SELECT $1::uuid, sha256(uuid_send($1::uuid) || uuid_send(k.id)), $3, 'done', $4
+        FROM unnest($2::uuid[]) AS k (id)
+        ON CONFLICT (organization_id, user_hash) DO NOTHING
+        """
+    )
+
+    static let joins = Statement(
+        "erase_joins",
+        """
+        DELETE FROM user_joins AS j
+        WHERE j.organization_id = $1 AND (j.user_id = ANY ($2::uuid[]) OR j.into_id = ANY ($2::uuid[]))
+        """
+    )
+
+    /// Erasures that nobody goes on with, of any organization: the first that is due, which is then this gateway's until
+    /// $2.
+    static let claim = Statement(
+        "erase_claim",
+        """
+        UPDATE user_erasures AS e SET due_at = $2
+        FROM (
+            SELECT x.organization_id, x.user_hash FROM user_erasures x
+            WHERE x.due_at <= $1 ORDER BY x.due_at LIMIT 1 FOR UPDATE SKIP LOCKED
+        ) k
+        WHERE e.organization_id = k.organization_id AND e.user_hash = k.user_hash
+        RETURNING \(UserErasureRow.list)
+        """
+    )
+
+    /// Erasures that are under way, counted up to 1,000, and when the first of them began.
+    static let backlog = Statement(
+        "erase_backlog",
+        """
+        SELECT count(*) AS count, min(y.started_at) AS since FROM (
+            SELECT x.started_at FROM user_erasures x WHERE x.due_at IS NOT NULL ORDER BY x.due_at LIMIT 1000) y
+        """
+    )
+
+    static let all =
+        [
+            facts, find, salt, close, places, lockEntities, writeEntities, move, fail, lock, finish, followers, joins,
+            claim, backlog,
+        ] + rows + last
+}

@@ -1,0 +1,380 @@
+package import Foundation
+import JSONText
+import Logging
+import Metrics
+package import Postgres
+package import SyncModel
+import SyncStore
+
+/// Erases all that is stored of one user, in small steps that may be cut off anywhere: whoever calls again goes on, and
+/// gateways go on by themselves (``ErasureService``).
+///
+/// The user is not served from the first step on, and never again. Once every gateway has heard of it and no worker has
+/// the lane, the rows go under its lock, a batch at a time, then the lane itself; then the documents that the user owns or
+/// wrote last; then the upstream is told. What stays are hashes: of the user, of its subjects, of its idempotency keys,
+/// fingerprints and devices.
+package struct UserErasing: Sendable {
+    /// Seconds after which every gateway knows that the user is closed, as for a join.
+    package static let settlingSeconds = UserJoining.settlingSeconds
+    /// Seconds after which a gateway goes on with what nobody goes on with.
+    static let claimSeconds: Double = 60
+    /// Seconds for which a gateway counts as running that says nothing.
+    private static let gatewayMemory: Int64 = 60
+    /// Rows of a table that one transaction deletes.
+    static let batch: Int64 = 1_000
+    /// Entities that one transaction writes: it holds the feed.
+    private static let written = 500
+    private static let statementTimeout: Duration = .seconds(60)
+
+    let pool: Pool
+    let catalog: Catalog
+    let identities: Identities
+    let notifier: ChangeNotifier
+    let now: TimeSource
+    let failure: StoreFailure
+    let logger: Logger
+    /// Tells upstreams; without one that is left to gateways.
+    package var upstream: (any Upstream)?
+    /// ``settlingSeconds``, unless a test has one gateway and no time.
+    package var settling = settlingSeconds
+    /// The hook for who else is to be told, `user.erased`: what is written in the very transaction that completes an
+    /// erasure, the last that knows the user's id.
+    package var announcement: @Sendable (_ user: LaneKey, _ at: Timestamp) -> [Query] = { _, _ in [] }
+    private let erased = Counter(label: MaintenanceMetrics.erasedUsers)
+    private let untold = Counter(label: MaintenanceMetrics.untoldErasures)
+
+    init(
+        pool: Pool,
+        catalog: Catalog,
+        identities: Identities,
+        notifier: ChangeNotifier,
+        now: @escaping TimeSource,
+        failure: StoreFailure,
+        logger: Logger
+    ) {
+        self.pool = pool
+        self.catalog = catalog
+        self.identities = identities
+        self.notifier = notifier
+        self.now = now
+        self.failure = failure
+        self.logger = logger
+    }
+
+    /// Erases a user, as far as that goes at once: where the lane is busy, not all gateways can know of it yet, or the
+    /// upstream cannot be told, it is to be called again.
+    ///
+    /// - Returns: the erasure; nil where there is no such organization, or nothing is known of the user.
+    /// - Throws: `not_found` for a user who became part of another; `overloaded` while it is being joined with another, or
+    ///   an older gateway is running.
+    package func erase(_ user: UUID, in organization: UUID) async throws(Problem) -> UserErasureRow? {
+        do {
+            guard let erasure = try await close(LaneKey(organization: organization, user: user)) else { return nil }
+            return try await goOn(erasure)
+        } catch {
+            throw failure.problem(error, doing: "erase a user")
+        }
+    }
+
+    /// Erases a user, and waits for the end of it for at most `patience`.
+    package func erase(
+        _ user: UUID,
+        in organization: UUID,
+        patience: Duration,
+        progress: (UserErasureRow) -> Void = { _ in }
+    ) async throws(Problem) -> UserErasureRow? {
+        let deadline = ContinuousClock.now + patience
+        while true {
+            let erasure = try await erase(user, in: organization)
+            if let erasure { progress(erasure) }
+            guard erasure?.state == .closing, ContinuousClock.now < deadline, !Task.isCancelled else { return erasure }
+            try? await Task.sleep(for: min(.milliseconds(500), deadline - .now))
+        }
+    }
+
+    /// Goes on with an erasure that nobody goes on with; false where there is none.
+    package func goOnWithAny() async throws(Problem) -> Bool {
+        do {
+            let moment = now()
+            let parameters = Parameters(moment, moment.adding(seconds: Self.claimSeconds))
+            let claimed = try await pool.run([Query(ErasureStatements.claim, parameters)])[0]
+            guard let erasure = try claimed.read(UserErasureRow.init).first else { return false }
+            _ = try await goOn(erasure)
+            return true
+        } catch {
+            throw failure.problem(error, doing: "go on with an erasure")
+        }
+    }
+
+    /// Erasures that are under way, up to 1,000, and when the first of them began.
+    package func backlog() async throws(Problem) -> (count: Int64, since: Timestamp?) {
+        do {
+            let found = try await pool.run([Query(ErasureStatements.backlog)])[0]
+            guard var row = found.first else { return (0, nil) }
+            return (try row.int64("count"), try row.optionalMoment("since"))
+        } catch {
+            throw failure.problem(error, doing: "count erasures")
+        }
+    }
+
+    private func goOn(_ erasure: UserErasureRow) async throws -> UserErasureRow {
+        var erasure = erasure
+        if erasure.state == .closing {
+            guard erasure.startedAt.adding(seconds: settling) <= now(),
+                let next = try await eraseRows(erasure)
+            else { return erasure }
+            erasure = next
+        }
+        if erasure.state == .entities { erasure = try await eraseEntities(erasure) }
+        if erasure.state == .telling { erasure = try await tell(erasure) }
+        return erasure
+    }
+
+    private func move(
+        _ erasure: UserErasureRow,
+        to state: UserErasureRow.State,
+        walked: Int64 = 0,
+        on connection: Connection? = nil
+    ) async throws -> UserErasureRow {
+        var parameters = erasure.key
+        parameters.add(state.rawValue)
+        parameters.add(walked)
+        parameters.add(timestamp: now().adding(seconds: Self.claimSeconds).microseconds)
+        let query = Query(ErasureStatements.move, parameters)
+        let rows = if let connection { try await connection.run(query) } else { try await pool.run([query])[0] }
+        // another gateway may be faster
+        return try rows.read(UserErasureRow.init).first ?? erasure
+    }
+
+    // MARK: - 1: the user is not served
+
+    private func close(_ user: LaneKey) async throws -> UserErasureRow? {
+        let moment = now()
+        let hash = UserHash(of: user)
+        let facts = Parameters(of: user, "0020_erased_users", Self.gatewayMemory)
+        let names = Parameters(of: user.organization, [user.user])
+        let key = Parameters(of: user.organization, BytesParameter.bytea(hash.bytes))
+        let salt = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
+        let erasure = try await pool.transaction { connection -> UserErasureRow? in
+            let results = try await connection.run([
+                Query(JoinStatements.lockOrganization, Parameters(of: user.organization)),
+                Query(SettleStatements.planShape), Query(ErasureStatements.find, key),
+                Query(ErasureStatements.facts, facts), Query(JoinStatements.related, names),
+            ])
+            let statuses: [OrganizationStatus] = try results[0].read { try $0.choice("status") }
+            guard let status = statuses.first, status != .purging else { return nil }
+            if let known = try results[2].read(UserErasureRow.init).first { return known }
+            let joins = try results[4].read(UserJoinRow.init)
+            try Self.check(user.user, joins, at: moment)
+            guard var row = results[3].first, try row.bool("is_known") else { return nil }
+            guard try !row.bool("has_old_gateway") else {
+                throw Problem.overloaded(
+                    "a gateway of an older version is running, which knows of no erasures: update all of them first"
+                )
+            }
+            let followers = joins.filter { $0.target == user.user && $0.closedUntil == nil }.map(\.user)
+            let close = Parameters(
+                of: user.organization,
+                BytesParameter.bytea(hash.bytes),
+                [user.user] + followers,
+                moment,
+                moment.adding(seconds: Self.claimSeconds)
+            )
+            let made = try await connection.run([
+                Query(ErasureStatements.salt, Parameters(of: user.organization, BytesParameter.bytea(salt))),
+                Query(ErasureStatements.close, close),
+            ])
+            return try made[1].read(UserErasureRow.init).first
+        }
+        catalog.invalidate(user.organization)
+        return erasure
+    }
+
+    /// - Throws: `not_found` for a user who is part of another, `overloaded` while it is being joined with another.
+    private static func check(_ user: UUID, _ joins: [UserJoinRow], at now: Timestamp) throws(Problem) {
+        for join in joins {
+            if let until = join.closedUntil {
+                if now < until { throw .userIsJoining }
+            } else if join.user == user {
+                let target = join.target.lowercased
+                throw Problem(.notFound, "The user is part of \(target): everything is that user's, and goes with it.")
+            }
+        }
+    }
+
+    // MARK: - 2: the rows go
+
+    /// Nil while a worker has the lane.
+    private func eraseRows(_ erasure: UserErasureRow) async throws -> UserErasureRow? {
+        guard let lane = erasure.lane else { return erasure }
+        let rows = Parameters(of: lane, BytesParameter.bytea(erasure.hash.bytes), Self.batch)
+        // what began before the user was closed may add rows while the first pass runs: pass until nothing is left
+        var isClean = false
+        while !isClean {
+            isClean = true
+            for statement in ErasureStatements.rows {
+                var count: Int64 = Self.batch
+                while count >= Self.batch {
+                    let deleted = try await underLock(lane) { connection in
+                        let found = try await connection.run(Query(statement, rows), timeout: Self.statementTimeout)
+                        guard var row = found.first else { return Int64(0) }
+                        return try row.int64("count")
+                    }
+                    guard let deleted else { return nil }
+                    count = deleted
+                    if count > 0 { isClean = false }
+                }
+            }
+        }
+        return try await underLock(lane) { connection in
+            _ = try await connection.run(ErasureStatements.last.map { Query($0, Parameters(of: lane)) })
+            return try await move(erasure, to: .entities, on: connection)
+        }
+    }
+
+    /// Runs a transaction under a lane's lock, if there is a lane; nil where a worker has it.
+    private func underLock<Value: Sendable>(
+        _ lane: LaneKey,
+        _ body: (Connection) async throws -> Value
+    ) async throws -> Value? {
+        try await pool.transaction { connection in
+            let results = try await connection.run(
+                [Query(SettleStatements.planShape), LaneRows.lock([lane])],
+                timeout: Self.statementTimeout
+            )
+            guard try LaneRows.lanes(results[1]).values.allSatisfy(\.isAtRest) else { return nil }
+            return try await body(connection)
+        }
+    }
+
+    // MARK: - 3: the documents go
+
+    private func eraseEntities(_ erasure: UserErasureRow) async throws -> UserErasureRow {
+        guard let lane = erasure.lane else { return erasure }
+        let walk = EntityWalk(pool: pool, organization: lane.organization, user: lane.user)
+        try await walk.run(
+            EntityWalk.named,
+            after: erasure.walked,
+            passed: { _ = try await move(erasure, to: .entities, walked: $0) }
+        ) { found in
+            for start in stride(from: 0, to: found.count, by: Self.written) {
+                try await write(Array(found[start..<min(start + Self.written, found.count)]), of: lane)
+            }
+        }
+        let endpoint = try await catalog.organization(lane.organization)?.upstream?.eraseEndpoint
+        if endpoint == nil { return try await finish(erasure) }
+        return try await move(erasure, to: .telling)
+    }
+
+    private func write(_ keys: [EntityKey], of lane: LaneKey) async throws {
+        let wanted = Parameters(of: lane, keys.map(\.type), keys.map(\.id))
+        let moment = now()
+        let count = try await pool.transaction { connection in
+            let locked = try await connection.run([
+                Query(SettleStatements.planShape), Query(ErasureStatements.lockEntities, wanted),
+            ])[1]
+            let found = try locked.read { (key: try $0.entityKey(), goes: try $0.bool("goes")) }
+            guard !found.isEmpty else { return 0 }
+            let raise = Parameters(of: lane.organization, Int64(found.count))
+            let raised = try await connection.run(Query(JoinStatements.raiseFeed, raise))
+            let write = Parameters(
+                of: lane,
+                found.map(\.key.type),
+                found.map(\.key.id),
+                found.map(\.goes),
+                try raised.int64(0, 0),
+                UUID.least,
+                moment
+            )
+            _ = try await connection.run(Query(ErasureStatements.writeEntities, write))
+            return found.count
+        }
+        if count > 0 { notifier.changed([lane]) }
+    }
+
+    // MARK: - 4: the upstream is told
+
+    private func tell(_ erasure: UserErasureRow) async throws -> UserErasureRow {
+        let organization = try await catalog.organization(erasure.organization)
+        guard let settings = organization?.upstream, let endpoint = settings.eraseEndpoint else {
+            return try await finish(erasure)
+        }
+        // as everything else that would be sent, it waits until the organization is active
+        guard let upstream, organization?.status == .active else { return erasure }
+        for user in erasure.users {
+            let request = UpstreamRequest(
+                organization: erasure.organization,
+                user: user,
+                method: "DELETE",
+                path: EraseEndpoint.path(endpoint, of: user),
+                idempotencyKey: UserHash(of: LaneKey(organization: erasure.organization, user: user)).idempotencyKey,
+                timeout: .seconds(settings.timeoutSeconds)
+            )
+            if let reason = Self.reason(await upstream.send(request, to: settings)) {
+                return try await fail(erasure, reason)
+            }
+        }
+        return try await finish(erasure)
+    }
+
+    /// Why the upstream was not told; nil where it was.
+    private static func reason(_ answer: UpstreamAnswer) -> String? {
+        switch answer {
+        case .response(let response) where ErasureRetry.isDone(status: response.status): nil
+        case .response(let response): "the upstream answered \(response.status)"
+        case .notSent(let reason), .refused(let reason), .unready(let reason), .unknown(let reason): reason
+        }
+    }
+
+    private func fail(_ erasure: UserErasureRow, _ reason: String) async throws -> UserErasureRow {
+        untold.increment()
+        logger.warning(
+            "an upstream was not told of an erasure",
+            metadata: metadata(erasure, ["reason": "\(reason)", "attempts": "\(erasure.attempts + 1)"])
+        )
+        var parameters = erasure.key
+        parameters.add(String(reason.prefix(500)))
+        let pause = ErasureRetry.pause(after: erasure.attempts + 1)
+        parameters.add(timestamp: now().adding(seconds: pause).microseconds)
+        let rows = try await pool.run([Query(ErasureStatements.fail, parameters)])[0]
+        return try rows.read(UserErasureRow.init).first ?? erasure
+    }
+
+    // MARK: - 5: nothing names the user any more
+
+    private func finish(_ erasure: UserErasureRow) async throws -> UserErasureRow {
+        let moment = now()
+        let finished = try await pool.transaction { connection -> UserErasureRow? in
+            let locked = try await connection.run(Query(ErasureStatements.lock, erasure.key))
+            guard let open = try locked.read(UserErasureRow.init).first, let lane = open.lane else { return nil }
+            let users = Parameters(of: lane.organization, open.users)
+            let followers = Parameters(of: lane.organization, Array(open.users.dropFirst()), open.startedAt, moment)
+            var finish = open.key
+            finish.add(timestamp: moment.microseconds)
+            let queries =
+                [
+                    Query(ErasureStatements.followers, followers), Query(ErasureStatements.joins, users),
+                    Query(ErasureStatements.places, Parameters(of: lane.organization, open.users, UUID.least)),
+                ] + announcement(lane, moment) + [Query(ErasureStatements.finish, finish)]
+            let results = try await connection.run(queries)
+            return try results[queries.count - 1].read(UserErasureRow.init).first
+        }
+        catalog.invalidate(erasure.organization)
+        identities.invalidate()
+        guard let finished else {
+            // another gateway was faster
+            return try await pool.run([Query(ErasureStatements.find, erasure.key)])[0].read(UserErasureRow.init).first
+                ?? erasure
+        }
+        erased.increment()
+        logger.notice("user erased", metadata: metadata(finished))
+        return finished
+    }
+
+    /// Which erasure it is, and not whose.
+    private func metadata(_ erasure: UserErasureRow, _ more: Logger.Metadata = [:]) -> Logger.Metadata {
+        more.merging(
+            ["organization": "\(erasure.organization.lowercased)", "erasure": "\(erasure.hash.name)"]
+        ) { $1 }
+    }
+}

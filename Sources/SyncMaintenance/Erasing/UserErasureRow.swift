@@ -1,0 +1,54 @@
+package import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// The erasure of a user as operators see it.
+package struct UserErasureRow: Sendable, Hashable {
+    package enum State: String, Sendable, Hashable {
+        /// The user is not served, and the rows go as soon as nothing of the lane is being sent.
+        case closing
+        /// The rows are gone; the documents go.
+        case entities
+        /// All is gone; the upstream is yet to be told.
+        case telling
+        case done
+    }
+
+    static let list = """
+        e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.walked_position, e.attempts, e.last_error,
+            e.finished_at
+        """
+
+    package let organization: UUID
+    package let hash: UserHash
+    /// The user, and then those who were joined into the user; empty once all is done.
+    let users: [UUID]
+    package let startedAt: Timestamp
+    package let state: State
+    /// How far the feed was looked through.
+    let walked: Int64
+    /// Attempts to tell the upstream that were in vain, and why the last was.
+    package let attempts: Int32
+    package let lastError: String?
+    package let finishedAt: Timestamp?
+
+    /// Reads the columns of ``list``.
+    init(_ row: inout RowReader) throws {
+        organization = try row.uuid("organization_id")
+        hash = UserHash(bytes: try row.bytes("user_hash"))
+        users = try row.optionalUUIDs("user_ids") ?? []
+        startedAt = try row.moment("started_at")
+        state = try row.choice("state")
+        walked = try row.int64("walked_position")
+        attempts = try row.int32("attempts")
+        lastError = try row.optionalString("last_error")
+        finishedAt = try row.optionalMoment("finished_at")
+    }
+
+    /// The lane of the user; nil once all is done.
+    var lane: LaneKey? { users.first.map { LaneKey(organization: organization, user: $0) } }
+
+    /// The parameters that name the row.
+    var key: Parameters { Parameters(of: organization, BytesParameter.bytea(hash.bytes)) }
+}

@@ -1,0 +1,222 @@
+import Foundation
+import JSONText
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// Everything that is stored of one user, as NDJSON: a JSON object a line, each with its `kind`.
+///
+/// Rows are read a page at a time, each page in a statement of its own, so an export holds no transaction, no lock and
+/// no more than a page in memory however much there is. What is written meanwhile is in it or not. The last line is of
+/// kind `end`: a text without it was cut off.
+package struct UserExport: Sendable {
+    /// Documents that one statement reads.
+    private static let documents = 25
+    /// The form's version, in the first line.
+    private static let version = 1
+
+    let pool: Pool
+    let catalog: Catalog
+    let now: TimeSource
+    let failure: StoreFailure
+
+    /// Whether there is anything of a user to export.
+    ///
+    /// - Throws: `not_found` where the user became part of another, with that one's name.
+    package func isKnown(_ user: LaneKey) async throws(Problem) -> Bool {
+        let target: UUID?
+        let isKnown: Bool
+        do {
+            let rows = try await pool.run([
+                Query(SettleStatements.planShape), Query(ExportedRows.standing, Parameters(of: user)),
+            ])[1]
+            guard var row = rows.first else { return false }
+            target = try row.optionalUUID("into_id")
+            isKnown = try row.bool("is_known")
+        } catch {
+            throw failure.problem(error, doing: "look up a user")
+        }
+        if let target {
+            throw Problem(.notFound, "The user is part of \(target.lowercased): everything is that user's.")
+        }
+        return isKnown
+    }
+
+    /// Calls `write` with some lines at a time, each with its end.
+    ///
+    /// - Throws: what `write` throws; `store_unavailable`.
+    package func run(_ user: LaneKey, _ write: ([UInt8]) async throws -> Void) async throws {
+        // another gateway may have made a key a moment ago
+        catalog.invalidate(user.organization)
+        do {
+            let seal = try await catalog.seal(of: user.organization).lastWord
+            var lines = ExportLines(user: user.user, seal: seal)
+            lines.begin(user, version: Self.version, at: now())
+            for rows in ExportedRows.all {
+                try await run(rows, of: user, &lines, write)
+            }
+            try await documents(of: user, &lines, write)
+            lines.end()
+            try await write(lines.take())
+        } catch let error as PostgresError {
+            throw failure.problem(error, doing: "export a user")
+        } catch let error as SealError {
+            throw failure.problem(error, doing: "export a user")
+        }
+    }
+
+    private func run(
+        _ kind: ExportedRows,
+        of user: LaneKey,
+        _ lines: inout ExportLines,
+        _ write: ([UInt8]) async throws -> Void
+    ) async throws {
+        var query = Query(kind.first, Parameters(of: user, kind.page))
+        while true {
+            let rows = try await pool.run([Query(SettleStatements.planShape), query])[1]
+            var keys: [String] = []
+            for var row in rows { keys = try lines.add(&row, of: kind) }
+            if rows.count > 0 { try await write(lines.take()) }
+            guard rows.count == kind.page else { return }
+            var parameters = Parameters(of: user)
+            for key in keys { parameters.add(key) }
+            parameters.add(kind.page)
+            query = Query(kind.next, parameters)
+        }
+    }
+
+    private func documents(
+        of user: LaneKey,
+        _ lines: inout ExportLines,
+        _ write: ([UInt8]) async throws -> Void
+    ) async throws {
+        let walk = EntityWalk(pool: pool, organization: user.organization, user: user.user)
+        var pending = lines
+        try await walk.run(EntityWalk.named) { found in
+            for start in stride(from: 0, to: found.count, by: Self.documents) {
+                let part = found[start..<min(start + Self.documents, found.count)]
+                let keys = Parameters(of: user.organization, part.map(\.type), part.map(\.id), user.user)
+                let rows = try await pool.run([
+                    Query(SettleStatements.planShape), Query(ExportedRows.entities, keys),
+                ])[1]
+                for var row in rows { try pending.addEntity(&row) }
+                if rows.count > 0 { try await write(pending.take()) }
+            }
+        }
+        lines = pending
+    }
+}
+
+/// The lines of an export that are not written yet.
+struct ExportLines: Sendable {
+    let user: UUID
+    let seal: Seal
+    private var bytes: [UInt8] = []
+    private var count: Int64 = 0
+
+    init(user: UUID, seal: Seal) {
+        self.user = user
+        self.seal = seal
+    }
+
+    mutating func take() -> [UInt8] {
+        defer { bytes = [] }
+        return bytes
+    }
+
+    mutating func begin(_ user: LaneKey, version: Int, at now: Timestamp) {
+        bytes += JSONWriter.object { writer in
+            writer.member("kind", "export")
+            writer.member("version", Int64(version))
+            writer.member("organization", user.organization)
+            writer.member("user", user.user)
+            writer.member("exported_at", now.rfc3339)
+        }
+        endLine()
+    }
+
+    /// How many lines there are before this one.
+    mutating func end() {
+        let count = count
+        bytes += JSONWriter.object { writer in
+            writer.member("kind", "end")
+            writer.member("lines", count)
+        }
+        endLine()
+    }
+
+    /// Adds a row of an ``ExportedRows`` statement.
+    ///
+    /// - Returns: its key.
+    mutating func add(_ row: inout RowReader, of kind: ExportedRows) throws -> [String] {
+        let names: [StaticString] = ["key_1", "key_2", "key_3"]
+        var keys: [String] = []
+        for name in names.prefix(kind.keyTypes.count) { keys.append(try row.string(name)) }
+        let plain = try row.bytes("row")
+        let id = kind.columns.isEmpty ? nil : try row.uuid("id")
+        var unreadable: [String] = []
+        var members: [(name: StaticString, value: [UInt8]?)] = []
+        for column in kind.columns {
+            guard let id else { break }
+            let place = column.place(user, id)
+            if column.isText {
+                let text = try seal.read(text: row.optionalString(column.name), as: place, &unreadable)
+                var writer = JSONWriter()
+                if let text { writer.string(text) }
+                members.append((column.name, text == nil ? nil : writer.bytes))
+            } else {
+                let value = try seal.read(json: row.optionalBytes(column.name), as: place, &unreadable)
+                members.append((column.name, value))
+            }
+        }
+        line(kind.kind, plain, members, unreadable)
+        return keys
+    }
+
+    mutating func addEntity(_ row: inout RowReader) throws {
+        let key = try row.entityKey()
+        let plain = try row.bytes("row")
+        var unreadable: [String] = []
+        let document = try seal.read(
+            json: row.optionalBytes("document"),
+            as: .document(type: key.type, id: key.id),
+            &unreadable
+        )
+        line("entity", plain, [("document", document)], unreadable)
+    }
+
+    /// One line: the kind, the members of `plain`, an object, and what was sealed. White space between tokens that a
+    /// phone sent is no end of a line.
+    private mutating func line(
+        _ kind: String,
+        _ plain: [UInt8],
+        _ members: [(name: StaticString, value: [UInt8]?)],
+        _ unreadable: [String]
+    ) {
+        var writer = JSONWriter(capacity: 1_024)
+        writer.beginObject()
+        writer.member("kind", kind)
+        writer.raw(plain.dropFirst().dropLast())
+        for (name, value) in members { writer.member(name, raw: value.map(Self.inOneLine)) }
+        if !unreadable.isEmpty {
+            writer.name("unreadable")
+            writer.beginArray()
+            for name in unreadable { writer.string(name) }
+            writer.endArray()
+        }
+        writer.endObject()
+        bytes += writer.bytes
+        endLine()
+    }
+
+    /// JSON text without line ends, which stand between tokens only: within strings they are escaped.
+    private static func inOneLine(_ text: [UInt8]) -> [UInt8] {
+        guard text.contains(where: { $0 == 0x0a || $0 == 0x0d }) else { return text }
+        return text.map { $0 == 0x0a || $0 == 0x0d ? 0x20 : $0 }
+    }
+
+    private mutating func endLine() {
+        bytes.append(0x0a)
+        count += 1
+    }
+}

@@ -1,0 +1,32 @@
+public import Foundation
+import JSONText
+
+/// The path below an upstream's base URL to which the erasure of a user is sent, by `DELETE`.
+public enum EraseEndpoint {
+    /// Stands for the user's id.
+    public static let placeholder = "{user}"
+    public static let maximumBytes = 1_000
+
+    /// The error in an endpoint that an operator wants; completes "erase_endpoint". Nil for none.
+    public static func problem(_ text: String) -> String? {
+        guard text.utf8.first == UInt8(ascii: "/") else {
+            return "must begin with a slash: it is a path below base_url"
+        }
+        guard text.utf8.count <= maximumBytes else { return "may have \(maximumBytes) bytes at most" }
+        guard text.contains(placeholder) else { return "must say \(placeholder) where the user's id belongs" }
+        let rest = text.replacing(placeholder, with: "")
+        guard rest.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "#") }) else {
+            return "may have no spaces, control characters, fragments, nor anything but ASCII"
+        }
+        let path = rest.prefix { $0 != "?" }
+        guard !path.split(separator: "/").contains(where: { $0 == "." || $0 == ".." }) else {
+            return "may have no . and .. segments"
+        }
+        return nil
+    }
+
+    /// The path of one user's erasure.
+    public static func path(_ endpoint: String, of user: UUID) -> String {
+        UpstreamRequest.encoded(path: endpoint.replacing(placeholder, with: user.lowercased))
+    }
+}

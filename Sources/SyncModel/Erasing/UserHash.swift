@@ -1,0 +1,30 @@
+import Crypto
+public import Foundation
+
+/// What stays of an erased user's id: it tells the user from others when it comes again, and leads back to nobody.
+public struct UserHash: Sendable, Hashable {
+    /// SHA-256 of the organization's id and the user's: 32 bytes.
+    public let bytes: [UInt8]
+
+    public init(of user: LaneKey) {
+        var text: [UInt8] = []
+        text.reserveCapacity(32)
+        text.append(user.organization)
+        text.append(user.user)
+        bytes = Array(SHA256.hash(data: text))
+    }
+
+    public init(bytes: [UInt8]) { self.bytes = bytes }
+
+    /// A key that is the same whenever the same user's erasure is told.
+    public var idempotencyKey: UUID {
+        UUID(hash: SHA256.hash(data: Array("erasure".utf8) + bytes))
+    }
+
+    /// For log lines: enough to find an erasure's lines, and to ask the table for its row.
+    public var name: String {
+        let digits = Array("0123456789abcdef".utf8)
+        let name = bytes.prefix(8).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
+        return String(decoding: name, as: UTF8.self)
+    }
+}

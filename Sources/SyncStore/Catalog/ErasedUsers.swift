@@ -1,0 +1,78 @@
+import Foundation
+import Postgres
+package import SyncModel
+
+/// The erased users of an organization that a gateway has to know of at once: those whose erasure is under way or began a
+/// short while ago. Of all others it asks once in a while (``Catalog/owner(of:in:)``).
+package struct ErasedUsers: Sendable {
+    /// How long an erasure stays among them, in seconds: twice as long as an answer that a user is none is remembered.
+    static let memory: Double = 600
+
+    private var hashes: Set<UserHash> = []
+
+    package init() {}
+
+    /// Whether the organization has erased users at all, recent or not.
+    var isAny: Bool { !hashes.isEmpty }
+
+    package func contains(_ user: LaneKey) -> Bool { !hashes.isEmpty && hashes.contains(UserHash(of: user)) }
+
+    // MARK: - Reading
+
+    /// Of organizations, with the moment from which on erasures are recent. Where there are any at all, there is a row.
+    static let statement = Statement(
+        "catalog_erasures",
+        """
+        SELECT k.id AS organization_id, e.user_hash
+        FROM unnest($1::uuid[]) AS k (id)
+        CROSS JOIN LATERAL (
+            (SELECT x.user_hash FROM user_erasures x WHERE x.organization_id = k.id AND x.started_at > $2 OFFSET 0)
+            UNION
+            (SELECT x.user_hash FROM user_erasures x WHERE x.organization_id = k.id AND x.finished_at IS NULL OFFSET 0)
+            UNION
+            (SELECT x.user_hash FROM user_erasures x WHERE x.organization_id = k.id LIMIT 1)
+        ) e
+        """
+    )
+
+    /// Whether one user ($2: the hash) is erased.
+    static let lookUp = Statement(
+        "catalog_user_erased",
+        "SELECT 1 FROM user_erasures WHERE organization_id = $1 AND user_hash = $2"
+    )
+
+    static func lookUp(_ user: LaneKey) -> Query {
+        Query(lookUp, Parameters(of: user.organization, BytesParameter.bytea(UserHash(of: user).bytes)))
+    }
+
+    /// SQL: whether a user is erased.
+    package static func isErased(_ organization: String, _ user: String) -> String {
+        """
+        (SELECT e.user_hash FROM user_erasures e
+             WHERE e.organization_id = \(organization)
+                AND e.user_hash = sha256(uuid_send(\(organization)) || uuid_send(\(user)))) IS NOT NULL
+        """
+    }
+
+    /// SQL: the hash of what an issuer calls a user, with a salt.
+    package static func subjectHash(salt: String, issuer: String, subject: String) -> String {
+        """
+        sha256(\(salt) || convert_to(\(issuer)::text, 'UTF8') || '\\x00'::bytea || convert_to(\(subject)::text, 'UTF8'))
+        """
+    }
+
+    /// Reads the columns behind the organization's.
+    init(_ rows: [RowReader]) throws {
+        for var row in rows { hashes.insert(UserHash(bytes: try row.bytes("user_hash"))) }
+    }
+}
+
+extension Problem {
+    /// What the phones of an erased user are told.
+    package static var userErased: Problem {
+        Problem(
+            .userErased,
+            "What was stored of this user has been erased, for good: delete what this device has of it, and sign out."
+        )
+    }
+}

@@ -1,0 +1,146 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import Postgres
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncMaintenance
+
+/// `GET /admin/organizations/{id}/users/{user}/export`
+@Suite struct UserExportTests {
+    private func export(_ scene: Scene, _ worker: SyncWorker) async throws -> Reply {
+        try await scene.operate(
+            .GET,
+            "/admin/organizations/\(worker.organization.lowercased)/users/\(worker.user.lowercased)/export"
+        )
+    }
+
+    private func lines(_ reply: Reply) throws -> [JSONValue] {
+        try reply.text.split(separator: "\n").map { try JSONTree(parsing: Array($0.utf8)).root }
+    }
+
+    @Test(arguments: [nil, TestKeys.first]) func `an export has all of a user's and nothing of others'`(
+        masterKeys: String?
+    ) async throws {
+        let scene = try await Scene(masterKeys: masterKeys)
+        for worker in [scene.ada, scene.bob, scene.eve] {
+            var bad = worker.create()
+            bad["priority"] = "-1"
+            let word = "secret of \(worker.user.lowercased)"
+            let first = worker.create("task", "{\"title\":\"\(word)\",\n\"digits\":1.10}")
+            let pushed = try await worker.push([first, worker.create("note"), bad])
+            try #require(pushed.status == 200, "\(pushed.text)")
+            let server = try #require(pushed.results[1]["server_id"]?.string)
+            _ = try await worker.push([worker.change("delete", "note", server: server)])
+        }
+        let reply = try await export(scene, scene.ada)
+        #expect(reply.status == 200)
+        #expect(reply.headers.first(name: "Content-Type") == "application/x-ndjson")
+        #expect(reply.headers.first(name: "Cache-Control") == "no-store")
+        let found = try lines(reply)
+        let kinds = found.compactMap { $0["kind"]?.string }
+        #expect(
+            kinds == [
+                "export", "user", "device", "mutation", "mutation", "mutation", "rejection", "id_mapping", "id_mapping",
+                "entity", "entity", "end",
+            ]
+        )
+        #expect(found.last?["lines"]?.int64 == 11)
+        #expect(found[0]["user"]?.string == scene.ada.user.lowercased)
+        let mutation = try #require(found.first { $0["kind"]?.stringEquals("mutation") == true })
+        #expect(mutation.value(at: "/payload/title")?.string == "secret of \(scene.ada.user.lowercased)")
+        #expect(mutation.value(at: "/payload/digits")?.text == "1.10", "numbers to the digit")
+        let documents = found.filter { $0["kind"]?.stringEquals("entity") == true }
+        #expect(documents.contains { $0.value(at: "/document/digits")?.text == "1.10" })
+        #expect(found.contains { $0["kind"]?.stringEquals("rejection") == true && $0["error"]?.kind == .object })
+        for other in [scene.bob, scene.eve] {
+            #expect(!reply.text.contains(other.user.lowercased) && !reply.text.contains(other.device.lowercased))
+        }
+    }
+
+    @Test func `pages follow each other without a gap`() async throws {
+        let scene = try await Scene()
+        var keys: Set<String> = []
+        for _ in 0..<4 {
+            let drafts = (0..<30).map { _ in scene.ada.create() }
+            keys.formUnion(drafts.map(\.id))
+            _ = try await scene.ada.push(drafts)
+        }
+        let found = try lines(try await export(scene, scene.ada))
+        let mutations = found.filter { $0["kind"]?.stringEquals("mutation") == true }
+        #expect(mutations.count == 120)
+        #expect(Set(mutations.compactMap { $0["id"]?.string }) == keys)
+        #expect(found.count { $0["kind"]?.stringEquals("entity") == true } == 120)
+        #expect(found.count { $0["kind"]?.stringEquals("id_mapping") == true } == 120)
+    }
+
+    /// The test asks the database which columns there are: one that is added later has to be exported, or named here.
+    @Test func `every column of a user's rows is exported`() async throws {
+        let scene = try await Scene()
+        let columns = try await scene.lines(
+            """
+            SELECT c.relname || '.' || a.attname
+            FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+            WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+                AND EXISTS (SELECT FROM pg_attribute u WHERE u.attrelid = c.oid
+                    AND u.attname IN ('user_id', 'owner_id'))
+            ORDER BY 1
+            """
+        )
+        let statements = ExportedRows.statements.map { (name: $0.name, sql: $0.sql) }
+        let missing = columns.filter { column in
+            let parts = column.split(separator: ".").map { String($0) }
+            guard parts[1] != "organization_id", parts[1] != "user_id" else { return false }
+            return !statements.contains { $0.name.contains(parts[0]) && $0.sql.contains("x.\(parts[1])") }
+        }
+        #expect(missing.filter { !Self.ofTheGateway.contains($0) } == [])
+    }
+
+    /// How the gateway does its work, and says nothing of a person that another column does not say.
+    private static let ofTheGateway: Set<String> = [
+        "devices.stray_ids", "entities.feed_position", "entities.id_is_integer", "entities.run_base",
+        "id_mappings.change_position", "id_mappings.retry_count", "id_mappings.server_id_is_integer",
+        "lanes.change_position", "lanes.halted_by", "lanes.head_position", "lanes.in_flight_id", "lanes.lease_owner",
+        "lanes.lease_token", "lanes.next_position", "lanes.open_count", "lanes.queued_count", "lanes.queued_since",
+        "lanes.ready_at", "local_id_pages.are_integers", "local_id_pages.counters", "local_id_pages.is_superseded",
+        "local_ids.server_id_is_integer", "mutations.change_position", "mutations.conflict_retries",
+        "mutations.fingerprint", "mutations.fingerprint_places", "mutations.held_since", "mutations.hold_count",
+        "mutations.is_outcome_unknown", "mutations.reference_types", "mutations.server_id_is_integer",
+        "user_joins.closed_until", "user_joins.feed_end",
+    ]
+
+    @Test func `who is nobody has nothing to export`() async throws {
+        let scene = try await Scene()
+        _ = try await scene.ada.push([scene.ada.create()])
+        _ = try await scene.eve.push([scene.eve.create()])
+        let path = scene.admin + "/users/"
+        expectProblem(try await scene.operate(.GET, path + "\(UUID().lowercased)/export"), .notFound, errors: [])
+        let eves = path + "\(scene.eve.user.lowercased)/export"
+        expectProblem(try await scene.operate(.GET, eves), .notFound, errors: [])
+        let stranger = "/admin/organizations/\(UUID().lowercased)/users/\(scene.ada.user.lowercased)/export"
+        expectProblem(try await scene.operate(.GET, stranger), .notFound, errors: [])
+        let html = [("Accept", "text/html")]
+        let ada = path + "\(scene.ada.user.lowercased)/export"
+        expectProblem(try await scene.operate(.GET, ada, headers: html), .notAcceptable, errors: [])
+    }
+
+    @Test func `the command exports the same`() async throws {
+        let scene = try await Scene()
+        _ = try await scene.ada.push([scene.ada.create(), scene.ada.create("note")])
+        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
+        let place = ["--organization", scene.ada.organization.uuidString]
+        let result = try await Program.run(
+            ["users", "export", scene.ada.user.uuidString] + place,
+            environment: environment
+        )
+        #expect(result.status == 0, "\(result.complaint)")
+        let reply = try await export(scene, scene.ada)
+        #expect(result.output.split(separator: "\n").dropFirst() == reply.text.split(separator: "\n").dropFirst())
+        let unknown = try await Program.run(["users", "export", UUID().uuidString] + place, environment: environment)
+        #expect(unknown.status == 1 && unknown.complaint.contains("has no user") && unknown.output.isEmpty)
+    }
+}

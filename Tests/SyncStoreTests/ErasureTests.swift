@@ -1,0 +1,453 @@
+import Foundation
+import JSONText
+import Postgres
+import StoreSupport
+import SyncHTTP
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SyncMaintenance
+@testable import SyncStore
+
+/// A user of whom nothing is to be left.
+@Suite struct ErasureTests {
+    // MARK: - Nothing is left
+
+    /// The test asks the database which tables and columns there are: one that is added later is covered by itself.
+    @Test(arguments: [nil, TestKeys.first]) func `a scan of every column finds nothing of the user`(
+        masterKeys: String?
+    ) async throws {
+        let gateway = try await Gateway(masterKeys: masterKeys)
+        let organization = try await folderOrganization(
+            gateway,
+            #"{"mutations_per_day_per_user":1000,"requests_per_second":1000}"#
+        )
+        let stranger = try await gateway.organization()
+        let subject = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada@example.org"))
+        let user = try await gateway.store.identities.user(subject, in: organization)
+        let one = Phone(gateway, organization, user: user)
+        let other = Phone(gateway, organization)
+        // the same ids in another organization
+        let eve = Phone(gateway, stranger, user: user, device: one.device)
+        let (word, client) = ("Geheimnis", UUID())
+        let folder = one.numbered("create", 77_123_456, "folder", payload: #"{"title":"\#(word)"}"#)
+        let note = one.create("note", local: client, payload: #"{"title":"\#(word)","digits":8123.4567}"#)
+        var refused = one.create("note", payload: #"{"title":"\#(word)"}"#)
+        refused.extra["dependency_ids"] = #"["\#(UUID().lowercased)"]"#
+        try await one.push([folder, note, refused])
+        _ = try await one.pull()
+        let theirs = try await other.push([other.create("note", payload: #"{"title":"theirs"}"#)]).results[0]
+        let server = try #require(theirs.serverID)
+        let shared = one.entry("update", "note", server: #""\#(server)""#, payload: #"{"title":"\#(word)"}"#)
+        try await one.push([shared])
+        try await eve.push([eve.create("note", payload: #"{"title":"\#(word)"}"#)])
+        try await one.execute(
+            """
+            INSERT INTO retention_places (organization_id, shrunk_until, shrunk_user, shrunk_id, mapping_user, mapping_client)
+            VALUES ('\(organization.id)', now(), '\(user)', '\(note.id)', '\(user)', '\(client)')
+            """
+        )
+        let before = try await gateway.rows(
+            "SELECT t::text FROM mutations t WHERE user_id = '\(other.user)' OR organization_id = '\(stranger.id)' ORDER BY 1"
+        )
+
+        try await one.erase()
+        let names = [
+            user, one.device, client, note.id, note.key, folder.id, folder.key, refused.id, refused.key, shared.id,
+            shared.key,
+        ]
+        for text in names.flatMap({ [$0.lowercased, $0.lowercased.replacing("-", with: "")] }) {
+            #expect(try await gateway.mentions(of: text, in: organization.id) == [:], "\(text)")
+        }
+        for text in ["ada@example", "id.example", "77123456", "8123.4567"] {
+            #expect(try await gateway.mentions(of: text, in: organization.id) == [:], "\(text)")
+        }
+        // what the user wrote into another's document is that document; of the user's own there is none
+        let left = masterKeys == nil ? ["entities": 1] : [:]
+        #expect(try await gateway.mentions(of: word, in: organization.id) == left)
+        let documents = try await other.pull()
+        #expect(documents.filter { $0["deleted"]?.bool == false }.compactMap { $0["id"]?.string } == [server])
+        #expect(documents.allSatisfy { $0["updated_by"]?.string == UUID.least.lowercased })
+
+        // all others' is as it was
+        #expect(
+            try await gateway.rows(
+                "SELECT t::text FROM mutations t WHERE user_id = '\(other.user)' OR organization_id = '\(stranger.id)' ORDER BY 1"
+            ) == before
+        )
+        #expect(try await eve.pull().count == 1)
+        #expect(try await eve.push([eve.create("note")]).results[0].status == "succeeded")
+        let update = other.entry("update", "note", server: #""\#(server)""#, payload: #"{"title":"mine again"}"#)
+        #expect(try await other.push([update]).results[0].status == "succeeded")
+        #expect(try await gateway.mentions(of: word, in: organization.id) == [:])
+        let names2 = try await gateway.rows("SELECT count(*)::text FROM erased_names")
+        #expect(names2 == ["5"], "three mutations, an entry that was refused, a device")
+    }
+
+    @Test func `each type says what becomes of documents`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        for (name, visibility, choice) in [
+            ("gone", Visibility.organization, OnErase.delete), ("kept", .organization, .blankOwner),
+            ("diary", .user, .blankOwner),
+        ] {
+            var update = EntityTypeUpdate()
+            (update.visibility, update.onErase) = (visibility, choice)
+            let written = try await gateway.store.administration.putEntityType(name, in: organization.id, update)
+            #expect(written?.value.onErase == choice)
+        }
+        let known = try await gateway.known(organization.id)
+        let (one, other) = (Phone(gateway, known), Phone(gateway, known))
+        try await one.push([one.create("gone"), one.create("kept"), one.create("diary")])
+        let deleted = try #require(try await one.push([one.create("kept")]).results[0].serverID)
+        try await one.push([one.entry("delete", "kept", server: #""\#(deleted)""#)])
+        let cursor = try await other.changes(since: nil, limit: 100).next
+        try await one.erase()
+        // whoever has pulled before hears of all that has changed
+        let changes = try await other.changes(since: cursor, limit: 100)["changes"]?.elements.map { Array($0) } ?? []
+        let states = changes.map {
+            "\($0["entity_type"]?.string ?? "-") \($0["version"]?.int64 ?? 0) \($0["deleted"]?.bool ?? false)"
+        }
+        #expect(states.sorted() == ["gone 2 true", "kept 1 false", "kept 2 true"])
+        #expect(changes.allSatisfy { $0["updated_by"]?.string == UUID.least.lowercased })
+        let rows = try await gateway.rows(
+            """
+            SELECT entity_type || ' ' || is_deleted || ' ' || (document IS NULL) || ' ' || owner_id
+            FROM entities ORDER BY 1
+            """
+        )
+        let nobody = UUID.least.lowercased
+        #expect(
+            rows == [
+                "diary true true \(nobody)", "gone true true \(nobody)", "kept false false \(nobody)",
+                "kept true true \(nobody)",
+            ]
+        )
+    }
+
+    // MARK: - Nobody is served
+
+    @Test func `whoever comes as the user is told so and nothing of theirs runs`() async throws {
+        let one = try await Phone.forwarding()
+        let (gateway, organization) = (one.gateway, one.organization)
+        let (known, late) = (one.forward("create", local: UUID()), one.forward("create", local: UUID()))
+        try await one.push([known])
+        let elsewhere = try await Gateway(replicaOf: gateway)
+        _ = try await elsewhere.known(organization.id)
+        try await one.erase()
+        // one that has not heard of it, and whose clock stands still
+        for replica in [gateway, elsewhere] {
+            for entries in [[known], [late]] {
+                let phone = one.signedIn(as: one.user, through: replica)
+                let problem = await #expect(throws: Problem.self) { try await phone.push(entries) }
+                #expect(problem?.code == .userErased)
+            }
+            for device in [one.device, UUID()] {
+                _ = try await replica.known(organization.id)
+                let problem = await #expect(throws: Problem.self) {
+                    try await replica.store.devices.register(device, organization: organization, user: one.user)
+                }
+                #expect(problem?.code == .userErased)
+            }
+        }
+        for table in ["users", "devices", "lanes", "mutations", "rejections"] {
+            #expect(try await one.rowCount(table) == 0, "\(table)")
+        }
+        let store = gateway.store
+        #expect(store.catalog.atHand(organization.id, one.user) == nil)
+        let again = await #expect(throws: Problem.self) {
+            try await store.administration.putUser(one.user, in: organization.id)
+        }
+        #expect(again?.code == .userErased)
+        // long afterwards, too
+        gateway.clock.advance(seconds: 40 * 86_400)
+        let problem = await #expect(throws: Problem.self) {
+            try await store.catalog.owner(of: one.user, in: organization.id)
+        }
+        #expect(problem?.code == .userErased)
+        #expect(try await store.catalog.owner(of: UUID(), in: organization.id) != one.user)
+    }
+
+    @Test func `a subject is given no other id`() async throws {
+        let gateway = try await Gateway()
+        let (organization, elsewhere) = (try await gateway.organization(), try await gateway.organization())
+        let subject = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada"))
+        let user = try await gateway.store.identities.user(subject, in: organization)
+        let there = try await gateway.store.identities.user(subject, in: elsewhere)
+        try await Phone(gateway, organization, user: user).erase()
+        let second = try await Gateway(replicaOf: gateway)
+        for replica in [gateway, second] {
+            let problem = await #expect(throws: Problem.self) {
+                try await replica.store.identities.user(subject, in: organization)
+            }
+            #expect(problem?.code == .userErased)
+        }
+        #expect(try await second.store.identities.user(subject, in: elsewhere) == there)
+        let stranger = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada2"))
+        #expect(try await second.store.identities.user(stranger, in: organization) != user)
+    }
+
+    @Test func `others are asked after once in a while only`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        for phone in [one, other] { try await phone.push([phone.create()]) }
+        let catalog = gateway.store.catalog
+        _ = try await catalog.owner(of: other.user, in: organization.id)
+        #expect(catalog.atHand(organization.id, other.user) != nil, "nobody is erased: nobody is asked after")
+        try await one.erase()
+        _ = try await catalog.owner(of: other.user, in: organization.id)
+        #expect(catalog.atHand(organization.id, other.user) != nil)
+        gateway.clock.advance(seconds: 200)
+        _ = try await catalog.organization(organization.id)
+        #expect(catalog.atHand(organization.id, other.user) != nil)
+        gateway.clock.advance(seconds: 200)
+        _ = try await catalog.organization(organization.id)
+        #expect(catalog.atHand(organization.id, other.user) == nil)
+        #expect(catalog.atHand(organization.id, one.user) == nil)
+    }
+
+    // MARK: - Who else is in the way
+
+    @Test func `nobody else is erased`() async throws {
+        let gateway = try await Gateway()
+        let (organization, stranger) = (try await gateway.organization(), try await gateway.organization())
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        let eve = Phone(gateway, stranger)
+        for phone in [one, other, eve] { try await phone.push([phone.create()]) }
+        let before = try await gateway.everything()
+        let erasing = gateway.store.erasing
+        #expect(try await erasing.erase(UUID(), in: organization.id) == nil)
+        #expect(try await erasing.erase(eve.user, in: organization.id) == nil)
+        #expect(try await erasing.erase(one.user, in: UUID()) == nil)
+        try await one.execute("INSERT INTO gateways (id, seen_at) VALUES (gen_random_uuid(), clock_timestamp())")
+        let old = await #expect(throws: Problem.self) { try await erasing.erase(one.user, in: organization.id) }
+        #expect(old?.code == .overloaded)
+        try await one.execute("DELETE FROM gateways WHERE newest_migration IS NULL")
+        _ = try await gateway.store.joining.join(one.user, into: other.user, in: organization.id)
+        for user in [one.user, other.user] {
+            let joining = await #expect(throws: Problem.self) { try await erasing.erase(user, in: organization.id) }
+            #expect(joining?.code == .overloaded)
+        }
+        gateway.clock.advance(seconds: UserJoining.closedSeconds + 1)
+        #expect(try await gateway.everything(but: ["user_joins"]) == before.filter { $0.key != "user_joins" })
+    }
+
+    @Test func `those who were joined into the user go with it`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        for phone in [one, other] { try await phone.push([phone.create()]) }
+        try await one.join(into: other)
+        let erasing = gateway.store.erasing
+        let part = await #expect(throws: Problem.self) { try await erasing.erase(one.user, in: organization.id) }
+        #expect(part?.code == .notFound && part?.detail.contains(other.user.lowercased) == true)
+        #expect(try await erasing.erase(other.user, in: organization.id)?.state == .closing)
+        for user in [one.user, other.user] {
+            let problem = await #expect(throws: Problem.self) {
+                try await gateway.store.catalog.owner(of: user, in: organization.id)
+            }
+            #expect(problem?.code == .userErased)
+        }
+        try await other.erase()
+        for user in [one.user, other.user] {
+            #expect(try await gateway.mentions(of: user.lowercased, in: organization.id) == [:])
+            let problem = await #expect(throws: Problem.self) {
+                try await gateway.store.catalog.owner(of: user, in: organization.id)
+            }
+            #expect(problem?.code == .userErased)
+        }
+        let third = Phone(gateway, organization)
+        try await third.push([third.create()])
+        let into = await #expect(throws: Problem.self) {
+            try await gateway.store.joining.join(third.user, into: other.user, in: organization.id)
+        }
+        #expect(into?.errors.map(\.rule) == ["join_unknown_user"])
+    }
+
+    @Test func `what is being sent has its outcome first`() async throws {
+        let one = try await Phone.forwarding()
+        try await one.push([one.forward("create", local: UUID())])
+        let (store, organization) = (one.gateway.store, one.organization.id)
+        let lane = LaneKey(organization: organization, user: one.user)
+        let worker = UUID()
+        _ = try await store.lanes.step(.claim, of: lane, worker: worker)
+        #expect(try await one.lane()?.isAtRest == false)
+        #expect(try await store.erasing.erase(one.user, in: organization)?.state == .closing)
+        one.gateway.clock.advance(seconds: 7)
+        #expect(try await store.erasing.erase(one.user, in: organization)?.state == .closing)
+        #expect(try await one.rowCount("mutations") == 1)
+        try await one.execute("UPDATE lanes SET lease_owner = NULL, in_flight_id = NULL WHERE \(one.owner)")
+        #expect(try await store.erasing.erase(one.user, in: organization)?.state == .done)
+        #expect(try await one.rowCount("mutations") == 0)
+    }
+
+    // MARK: - Cut off
+
+    @Test func `an erasure that was cut off is gone on with by any gateway`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let one = Phone(gateway, organization)
+        for _ in 0..<3 { try await one.push((0..<30).map { _ in one.create() }) }
+        let erasing = gateway.store.erasing
+        #expect(try await erasing.erase(one.user, in: organization.id)?.state == .closing)
+        gateway.clock.advance(seconds: 7)
+        // each of these statements waits for a lock when it is cut off
+        for lock in [
+            "SELECT FROM lanes WHERE \(one.owner) FOR UPDATE",
+            "SELECT FROM mutations WHERE \(one.owner) ORDER BY position DESC LIMIT 1 FOR UPDATE",
+            "SELECT FROM users WHERE \(one.owner) FOR UPDATE",
+            "SELECT FROM entities WHERE organization_id = '\(organization.id)' ORDER BY feed_position DESC LIMIT 1 FOR UPDATE",
+            "SELECT FROM feeds WHERE organization_id = '\(organization.id)' FOR UPDATE",
+            "SELECT FROM retention_places WHERE organization_id = '\(organization.id)' FOR UPDATE",
+        ] {
+            if lock.contains("retention_places") {
+                try await one.execute("INSERT INTO retention_places VALUES ('\(organization.id)')")
+            }
+            let blocker = try await gateway.database.connect()
+            try await blocker.execute(script: "BEGIN; \(lock)")
+            async let cut = erasing.erase(one.user, in: organization.id)
+            try await gateway.waitForLocks(1)
+            try await gateway.killWaiters()
+            do {
+                _ = try await cut
+                Issue.record("it was not cut off: \(lock)")
+            } catch {
+                #expect((error as? Problem)?.code == .storeUnavailable)
+            }
+            try await blocker.execute(script: "ROLLBACK")
+            await blocker.closeAndWait()
+        }
+        let restarted = try await Gateway(replicaOf: gateway)
+        restarted.clock.set(gateway.clock.now)
+        #expect(try await restarted.store.erasing.goOnWithAny() == false, "somebody may be at it")
+        restarted.clock.advance(seconds: UserErasing.claimSeconds + 1)
+        #expect(try await restarted.store.erasing.backlog().count == 1)
+        #expect(try await restarted.store.erasing.goOnWithAny())
+        #expect(try await restarted.store.erasing.backlog().count == 0)
+        #expect(try await gateway.mentions(of: one.user.lowercased, in: organization.id) == [:])
+        #expect(try await gateway.rows("SELECT DISTINCT version || ' ' || is_deleted FROM entities") == ["2 true"])
+        #expect(try await gateway.rows("SELECT count(*)::text FROM erased_names") == ["91"])
+        #expect(try await restarted.store.erasing.goOnWithAny() == false)
+    }
+
+    // MARK: - The upstream
+
+    /// Answers what it is told to, and remembers what it was asked.
+    private final class FakeUpstream: Upstream {
+        private let state = Mutex<(answers: [UpstreamAnswer], requests: [UpstreamRequest])>(([], []))
+
+        init(_ answers: [UpstreamAnswer]) { state.withLock { $0.answers = answers } }
+
+        var requests: [UpstreamRequest] { state.withLock { $0.requests } }
+
+        func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer {
+            state.withLock { state in
+                state.requests.append(request)
+                return state.answers.isEmpty ? .response(UpstreamResponse(status: 204)) : state.answers.removeFirst()
+            }
+        }
+    }
+
+    @Test func `the upstream is told until it has heard`() async throws {
+        let one = try await Phone.forwarding()
+        let (gateway, organization) = (one.gateway, one.organization.id)
+        var update = UpstreamUpdate()
+        update.eraseEndpoint = .set("/people/{user}?from=sluice")
+        let written = try await gateway.store.administration.putUpstream(of: organization, update)
+        #expect(written?.value.settings.eraseEndpoint == "/people/{user}?from=sluice")
+        try await one.push([one.forward("create", local: UUID())])
+        let upstream = FakeUpstream([.response(UpstreamResponse(status: 500)), .unknown("it timed out")])
+        var erasing = gateway.store.erasing
+        #expect(try await erasing.erase(one.user, in: organization)?.state == .closing)
+        gateway.clock.advance(seconds: 7)
+        let untold = try await erasing.erase(one.user, in: organization)
+        #expect(untold?.state == .telling && untold?.attempts == 0, "who cannot tell leaves it to gateways")
+        erasing.upstream = upstream
+        for (attempt, reason) in ["the upstream answered 500", "it timed out"].enumerated() {
+            gateway.clock.advance(seconds: 200)
+            #expect(try await erasing.goOnWithAny())
+            #expect(try await erasing.goOnWithAny() == false, "there is a pause")
+            let rows = try await gateway.rows("SELECT state || ' ' || attempts || ' ' || last_error FROM user_erasures")
+            #expect(rows == ["telling \(attempt + 1) \(reason)"])
+        }
+        // nothing is sent while the organization is suspended
+        try await one.execute("UPDATE organizations SET status = 'suspended' WHERE id = '\(organization)'")
+        gateway.clock.advance(seconds: 7_200)
+        #expect(try await erasing.goOnWithAny())
+        #expect(upstream.requests.count == 2)
+        try await one.execute("UPDATE organizations SET status = 'active' WHERE id = '\(organization)'")
+        gateway.clock.advance(seconds: 61)
+        #expect(try await erasing.goOnWithAny())
+        #expect(upstream.requests.count == 3)
+        let done = try await erasing.erase(one.user, in: organization)
+        #expect(done?.state == .done && done?.lastError == nil)
+        let asked = upstream.requests
+        #expect(asked.allSatisfy { $0.method == "DELETE" && $0.path == "/people/\(one.user.lowercased)?from=sluice" })
+        #expect(Set(asked.map(\.idempotencyKey)).count == 1 && asked.allSatisfy { $0.user == one.user })
+        #expect(try await gateway.mentions(of: one.user.lowercased, in: organization) == [:])
+    }
+
+    @Test func `who is told is told in the transaction that completes it`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let one = Phone(gateway, organization)
+        try await one.push([one.create()])
+        try await one.execute("CREATE TABLE told (organization_id uuid, user_id uuid)")
+        var erasing = gateway.store.erasing
+        erasing.announcement = { user, _ in
+            [Query(Statement("test_told", "INSERT INTO told VALUES ($1, $2)"), Parameters(of: user))]
+        }
+        _ = try await erasing.erase(one.user, in: organization.id)
+        gateway.clock.advance(seconds: 7)
+        #expect(try await erasing.erase(one.user, in: organization.id)?.state == .done)
+        _ = try await erasing.erase(one.user, in: organization.id)
+        #expect(try await gateway.rows("SELECT user_id::text FROM told") == [one.user.lowercased])
+    }
+}
+
+extension Phone {
+    /// Erases the phone's user, as an operator does who has the time.
+    func erase() async throws {
+        for _ in 0..<2 {
+            let erasure = try await gateway.store.erasing.erase(user, in: organization.id)
+            if erasure?.state == .done { return }
+            gateway.clock.advance(seconds: 7)
+        }
+        Issue.record("the user is not erased")
+    }
+}
+
+extension Gateway {
+    /// The tables that hold a text anywhere in a row of an organization, as text or as bytes, with the number of such
+    /// rows.
+    func mentions(of text: String, in organization: UUID) async throws -> [String: Int] {
+        var found: [String: Int] = [:]
+        for (table, rows) in try await everything() {
+            let count = rows.count {
+                $0.contains(organization.lowercased) && $0.lowercased().contains(text.lowercased())
+            }
+            if count > 0 { found[table] = count }
+        }
+        return found
+    }
+
+    /// Ends the sessions that wait for a lock.
+    func killWaiters() async throws {
+        let killer = try await database.connect()
+        _ = try await killer.run(
+            Query(
+                Statement(
+                    "test_kill",
+                    """
+                    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                    WHERE datname = current_database() AND wait_event_type = 'Lock'
+                    """
+                )
+            )
+        )
+        await killer.closeAndWait()
+    }
+}
