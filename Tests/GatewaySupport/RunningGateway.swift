@@ -25,11 +25,20 @@ extension RunningGateway {
     ///   - path: below the organization's, such as `/upstream`.
     ///   - body: as JSON text.
     package func operate(_ path: String, of organization: UUID, _ body: String) async throws {
+        try await operate(.PUT, path, of: organization, body)
+    }
+
+    /// Begins to erase a user, and waits for as long as that takes.
+    package func erase(_ user: UUID, in organization: UUID) async throws {
+        try await operate(.DELETE, "/users/\(user.lowercased)?erase=true", of: organization, "")
+    }
+
+    private func operate(_ method: HTTPMethod, _ path: String, of organization: UUID, _ body: String) async throws {
         var request = HTTPClientRequest(url: "\(operations)/admin/organizations/\(organization.lowercased)\(path)")
-        request.method = .PUT
+        request.method = method
         request.headers.add(name: "authorization", value: "Bearer \(Self.operatorToken)")
         request.headers.add(name: "content-type", value: "application/json")
-        request.body = .bytes(Array(body.utf8))
+        if !body.isEmpty { request.body = .bytes(Array(body.utf8)) }
         let response = try await GatewayProcess.client.execute(request, timeout: .seconds(60))
         let answer = try await response.body.collect(upTo: 65_536)
         guard (200..<300).contains(response.status.code) else { throw Program.Failure(String(buffer: answer)) }

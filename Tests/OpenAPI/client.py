@@ -16,6 +16,8 @@ def generate(url, folder):
     with open(configuration, "w", encoding="utf-8") as file:
         # formatting is for people
         file.write("post_hooks: []\npackage_name_override: generated_client\n")
+        # lines of JSON are text to the generator
+        file.write("content_type_overrides:\n  application/x-ndjson: text/plain\n")
     command = [sys.executable, "-c", "from openapi_python_client.cli import app; app()", "generate", "--url", url]
     command += ["--config", configuration, "--meta", "none", "--output-path", os.path.join(folder, "generated_client")]
     # a warning is a piece that is left out

@@ -86,6 +86,8 @@ REASONS = [
     # who is known to join into whom
     ("joinUser", "validation_failed", "join_unknown_user", "the organization has no such user"),
     ("joinUser", "validation_failed", "join_same_user", ""),
+    # who is part of whom is known to the gateway alone
+    ("joinUser", "validation_failed", "join_chain", ""),
     # who was erased is known to the gateway alone
     ("putUser", "user_erased", None, ""),
     # a schema cannot forbid segments of a path

@@ -48,6 +48,9 @@ final class TestGateway: Sendable {
         try await gateway.operate("/entity-types/\(type)", of: organization, body)
     }
 
+    /// Begins to erase a user, and waits for as long as that takes.
+    func erase(_ user: UUID, in organization: UUID) async throws { try await gateway.erase(user, in: organization) }
+
     func token(organization: UUID, user: UUID) async throws -> String {
         try await gateway.token(organization: organization, user: user)
     }
