@@ -21,7 +21,7 @@ import Testing
         let now = scene.gateway.clock.now.rfc3339
         let defaults =
             #"{"base_url":"https://api.example.com/v1","credential":null,"timeout_seconds":30,"max_concurrency":16,"#
-            + #""id_pointer":"/id","headers":{},"allowed_headers":[],"updated_at":"\#(now)"}"#
+            + #""id_pointer":"/id","headers":{},"allowed_headers":[],"erase_endpoint":null,"updated_at":"\#(now)"}"#
         #expect(made.text == defaults)
         #expect(try await scene.operate(.GET, path).text == defaults)
 
@@ -38,7 +38,7 @@ import Testing
             #"{"base_url":"http://[::1]:9000","credential":{"bearer":true},"timeout_seconds":90,"#
             + #""max_concurrency":1000,"id_pointer":"/data/a~1b/0","#
             + #""headers":{"accept-language":"nb","x-tenant":"acme"},"#
-            + #""allowed_headers":["x-app","x-app-version"],"updated_at":"\#(then)"}"#
+            + #""allowed_headers":["x-app","x-app-version"],"erase_endpoint":null,"updated_at":"\#(then)"}"#
         #expect(changed.text == expected)
         #expect(try await scene.operate(.PUT, path, "{}").text == expected, "what is absent keeps its value")
         let headers = try await scene.operate(.PUT, path, #"{"headers":{"a":"b"}}"#)

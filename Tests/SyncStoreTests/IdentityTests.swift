@@ -224,7 +224,7 @@ import Testing
         let calls = [
             (Identities.statements[0], key), (Identities.statements[1], "\(key), '\(UUID())', '2026-11-20T07:00:00Z'"),
             (Identities.statements[2], "'\(organization.id)', '\(user)'"),
-            (Identities.statements[3], "'https://id.example', 'acme'"),
+            (Identities.statements[3], "'https://id.example', 'acme'"), (Identities.statements[4], key),
         ]
         let names = "'\(UUID())', '{https://id.example}', '{org_1}'"
         let administration = [

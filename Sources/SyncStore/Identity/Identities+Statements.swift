@@ -69,5 +69,5 @@ extension Identities {
         "SELECT organization_id FROM external_ids WHERE issuer = $1 AND external_id = $2"
     )
 
-    static let statements = [findStatement, erasedStatement, makeStatement, takenStatement, organizationStatement]
+    static let statements = [findStatement, makeStatement, takenStatement, organizationStatement, erasedStatement]
 }
