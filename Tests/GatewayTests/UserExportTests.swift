@@ -129,9 +129,14 @@ import Testing
     }
 
     @Test func `the command exports the same`() async throws {
-        let scene = try await Scene()
+        let scene = try await Scene(masterKeys: TestKeys.first)
         _ = try await scene.ada.push([scene.ada.create(), scene.ada.create("note")])
-        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
+        let file = FileManager.default.temporaryDirectory.appending(path: "master-keys-\(UUID().uuidString)")
+        try Data(TestKeys.first.utf8).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        let environment = [
+            "SLUICE_DATABASE_URL": scene.gateway.database.uri, "SLUICE_MASTER_KEY_FILE": file.path,
+        ]
         let place = ["--organization", scene.ada.organization.uuidString]
         let result = try await Program.run(
             ["users", "export", scene.ada.user.uuidString] + place,

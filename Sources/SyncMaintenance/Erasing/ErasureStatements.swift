@@ -198,6 +198,12 @@ enum ErasureStatements {
         """
     )
 
+    /// Whether the upstream is to be told.
+    static let endpoint = Statement(
+        "erase_endpoint",
+        "SELECT 1 FROM upstreams WHERE organization_id = $1 AND erase_endpoint IS NOT NULL"
+    )
+
     /// The upstream could not be told ($3: why); $4: when it is tried again.
     static let fail = Statement(
         "erase_fail",
@@ -275,6 +281,6 @@ enum ErasureStatements {
     static let all =
         [
             facts, find, salt, close, places, lockEntities, writeEntities, move, fail, lock, finish, followers, joins,
-            claim, backlog,
+            claim, backlog, endpoint,
         ] + rows + last
 }
