@@ -196,7 +196,7 @@ import Testing
     @Test func `refusals and ends say what they are`() async throws {
         let there = try await Elsewhere()
         var nowhere = there
-        nowhere.source.slot = "nobody's \"slot\""
+        nowhere.source.slot = "nobody's"
         #expect(await failure { _ = try await nowhere.open() }?.sqlState == "42704")
         nowhere.source.slot = "nobody"
         #expect(await failure { _ = try await nowhere.open() }?.sqlState == "42704")

@@ -44,6 +44,9 @@ import Testing
         ]
         for statement in ErasureStatements.rows { calls.append((statement, "\(lane), \(hash), 1000")) }
         for statement in ErasureStatements.last { calls.append((statement, lane)) }
+        for statement in ErasureStatements.elsewhere {
+            calls.append((statement, "\(organization), ARRAY['\(one.user)']::uuid[], 1000"))
+        }
         let firsts = ["uuid": "'\(UUID.least)'", "text": "''", "bigint": "'0'"]
         for rows in ExportedRows.all {
             calls.append((rows.first, "\(lane), 25"))
@@ -85,6 +88,15 @@ import Testing
             FROM generate_series(1, 5000) n;
             INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id)
             SELECT \(organization), gen_random_uuid(), gen_random_uuid(), 'task', n, n::text
+            FROM generate_series(1, 5000) n;
+            INSERT INTO parked_events (organization_id, source, event_id, entity_type, id, id_is_integer, operation,
+                received_at, look_at)
+            SELECT \(organization), 'crm', n::text, 'task', n::text, false, 'delete', now(), now()
+            FROM generate_series(1, 5000) n;
+            INSERT INTO webhook_deliveries (organization_id, endpoint_id, id, event, data, occurred_at, status,
+                tried_since, next_attempt_at)
+            SELECT \(organization), gen_random_uuid(), gen_random_uuid(), 'lane.halted', '{}', now(), 'waiting', now(),
+                now()
             FROM generate_series(1, 5000) n
             """
         )

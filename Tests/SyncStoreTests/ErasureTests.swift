@@ -26,7 +26,7 @@ import Testing
         )
         let stranger = try await gateway.organization()
         let subject = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada@example.org"))
-        let user = try await gateway.store.identities.user(subject, in: organization)
+        let user = try await gateway.store.identities.make(subject, in: organization)
         let one = Phone(gateway, organization, user: user)
         let other = Phone(gateway, organization)
         // the same ids in another organization
@@ -174,8 +174,8 @@ import Testing
         let gateway = try await Gateway()
         let (organization, elsewhere) = (try await gateway.organization(), try await gateway.organization())
         let subject = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada"))
-        let user = try await gateway.store.identities.user(subject, in: organization)
-        let there = try await gateway.store.identities.user(subject, in: elsewhere)
+        let user = try await gateway.store.identities.make(subject, in: organization)
+        let there = try await gateway.store.identities.make(subject, in: elsewhere)
         try await Phone(gateway, organization, user: user).erase()
         let second = try await Gateway(replicaOf: gateway)
         for replica in [gateway, second] {
@@ -183,10 +183,14 @@ import Testing
                 try await replica.store.identities.user(subject, in: organization)
             }
             #expect(problem?.code == .userErased)
+            let letIn = await #expect(throws: Problem.self) {
+                _ = try await replica.store.administration.putUser(subject, in: organization.id)
+            }
+            #expect(letIn?.code == .userErased)
         }
         #expect(try await second.store.identities.user(subject, in: elsewhere) == there)
         let stranger = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada2"))
-        #expect(try await second.store.identities.user(stranger, in: organization) != user)
+        #expect(try await second.store.identities.make(stranger, in: organization) != user)
     }
 
     @Test func `others are asked after once in a while only`() async throws {
@@ -390,21 +394,46 @@ import Testing
         #expect(try await gateway.mentions(of: one.user.lowercased, in: organization) == [:])
     }
 
-    @Test func `who is told is told in the transaction that completes it`() async throws {
+    /// Messages to endpoints that name the user go, and so do events that wait and say that a document is the user's.
+    /// What stays is the one message that tells of the erasure, once.
+    @Test func `endpoints are told, and nothing else that waits names the user`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
-        let one = Phone(gateway, organization)
-        try await one.push([one.create()])
-        try await one.execute("CREATE TABLE told (organization_id uuid, user_id uuid)")
-        var erasing = gateway.store.erasing
-        erasing.announcement = { user, _ in
-            [Query(Statement("test_told", "INSERT INTO told VALUES ($1, $2)"), Parameters(of: user))]
-        }
-        _ = try await erasing.erase(one.user, in: organization.id)
-        gateway.clock.advance(seconds: 7)
-        #expect(try await erasing.erase(one.user, in: organization.id)?.state == .done)
-        _ = try await erasing.erase(one.user, in: organization.id)
-        #expect(try await gateway.rows("SELECT user_id::text FROM told") == [one.user.lowercased])
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        for phone in [one, other] { try await phone.push([phone.create()]) }
+        let endpoint = UUID()
+        try await one.execute(
+            """
+            INSERT INTO webhook_endpoints (organization_id, id, url, description, events, status, secret, created_at,
+                updated_at)
+            VALUES ('\(organization.id)', '\(endpoint)', 'https://hooks.example', '', '{user.erased}', 'enabled',
+                'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', now(), now());
+            INSERT INTO webhook_deliveries (organization_id, endpoint_id, id, event, data, occurred_at, status,
+                tried_since, next_attempt_at)
+            SELECT '\(organization.id)', '\(endpoint)', gen_random_uuid(), 'mutation.failed',
+                json_build_object('user_id', u.id), now(), 'waiting', now(), now()
+            FROM unnest(ARRAY['\(one.user.lowercased)', '\(other.user.lowercased)']) AS u (id), generate_series(1, 1200);
+            INSERT INTO parked_events (organization_id, source, event_id, entity_type, id, id_is_integer, operation,
+                document, owner_id, received_at, look_at)
+            SELECT '\(organization.id)', 'crm', u.id, 'task', 'x', false, 'upsert', '{"a":1}', u.id::uuid, now(), now()
+            FROM unnest(ARRAY['\(one.user.lowercased)', '\(other.user.lowercased)']) AS u (id)
+            """
+        )
+        try await one.erase()
+        try await one.erase()
+        let told =
+            "SELECT event || ' ' || (data ->> 'user_id') || ' ' || count(*) FROM webhook_deliveries GROUP BY data ->> 'user_id', event"
+        #expect(
+            try await gateway.rows(told).sorted() == [
+                "mutation.failed \(other.user.lowercased) 1200", "user.erased \(one.user.lowercased) 1",
+            ]
+        )
+        #expect(try await gateway.rows("SELECT event_id FROM parked_events") == [other.user.lowercased])
+        #expect(
+            try await gateway.mentions(of: one.user.lowercased, in: organization.id).keys.allSatisfy {
+                $0.hasPrefix("webhook_deliveries")
+            }
+        )
     }
 }
 

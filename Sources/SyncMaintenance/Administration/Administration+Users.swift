@@ -46,6 +46,7 @@ extension Administration {
     /// Lets the user in that an issuer calls so, before the issuer's first token for them or after it.
     ///
     /// - Returns: whether the user had not been in, and the user; nil when there is no such organization.
+    /// - Throws: `user_erased` for one that was erased.
     package func putUser(
         _ subject: Subject,
         in organization: UUID
@@ -56,11 +57,16 @@ extension Administration {
         do {
             let making = Identities.make(subject, UUIDv8Generator().make(), in: organization, at: moment)
             let results = try await pool.transaction { connection in
-                try await connection.run(making + [Query(Self.putSubjectStatement, name)])
+                try await connection.run(
+                    making + [Query(Self.putSubjectStatement, name), Identities.erased(subject, in: organization)]
+                )
             }
             catalog.invalidate(organization)
             identities.invalidate()
-            guard results[1].count > 0 else { return nil }
+            guard results[1].count > 0 else {
+                if results[3].count > 0 { throw Problem.erasedUserIsNotLetIn }
+                return nil
+            }
             isNew = results[2].affected > 0
         } catch {
             throw failure.problem(error, doing: "write a user")

@@ -92,9 +92,7 @@ package struct Administration: Sendable {
     package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
         let lane = LaneKey(organization: organization, user: user)
-        guard try await !catalog.isErased(lane) else {
-            throw Problem(.userErased, "The user was erased, and is not let in again: give the person another id.")
-        }
+        guard try await !catalog.isErased(lane) else { throw .erasedUserIsNotLetIn }
         let parameters = Parameters(of: lane, now())
         let rows = try await run(Self.putUserStatement, parameters, "write a user")
         catalog.invalidate(organization)
@@ -191,4 +189,10 @@ package struct Administration: Sendable {
         namedStatement, listStatement, getStatement, makeStatement, changeStatement, feedStatement,
         putUserStatement, deleteUserStatement,
     ]
+}
+
+extension Problem {
+    static var erasedUserIsNotLetIn: Problem {
+        Problem(.userErased, "The user was erased, and is not let in again: give the person another id.")
+    }
 }

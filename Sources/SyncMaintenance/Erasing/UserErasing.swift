@@ -2,7 +2,7 @@ package import Foundation
 import JSONText
 import Logging
 import Metrics
-package import Postgres
+import Postgres
 package import SyncModel
 import SyncStore
 
@@ -37,9 +37,7 @@ package struct UserErasing: Sendable {
     package var upstream: (any Upstream)?
     /// ``settlingSeconds``, unless a test has one gateway and no time.
     package var settling = settlingSeconds
-    /// The hook for who else is to be told, `user.erased`: what is written in the very transaction that completes an
-    /// erasure, the last that knows the user's id.
-    package var announcement: @Sendable (_ user: LaneKey, _ at: Timestamp) -> [Query] = { _, _ in [] }
+    private let ids = UUIDv7Generator()
     private let erased = Counter(label: MaintenanceMetrics.erasedUsers)
     private let untold = Counter(label: MaintenanceMetrics.untoldErasures)
 
@@ -261,10 +259,24 @@ package struct UserErasing: Sendable {
                 try await write(Array(found[start..<min(start + Self.written, found.count)]), of: lane)
             }
         }
+        try await eraseElsewhere(erasure)
         // without the other settings, which may be sealed: so far nothing has to be opened
         let told = try await pool.run([Query(ErasureStatements.endpoint, Parameters(of: lane.organization))])[0]
         if told.isEmpty { return try await finish(erasure) }
         return try await move(erasure, to: .telling)
+    }
+
+    private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
+        let names = Parameters(of: erasure.organization, erasure.users, Self.batch)
+        for statement in ErasureStatements.elsewhere {
+            var count = Self.batch
+            while count >= Self.batch {
+                count = try await pool.transaction { connection in
+                    let queries = [Query(SettleStatements.planShape), Query(statement, names)]
+                    return try await connection.run(queries, timeout: Self.statementTimeout)[1].int64(0, 0)
+                }
+            }
+        }
     }
 
     private func write(_ keys: [EntityKey], of lane: LaneKey) async throws {
@@ -353,11 +365,16 @@ package struct UserErasing: Sendable {
             let followers = Parameters(of: lane.organization, Array(open.users.dropFirst()), open.startedAt, moment)
             var finish = open.key
             finish.add(timestamp: moment.microseconds)
+            // the last to name the user: endpoints are told in the very transaction that completes the erasure
+            let told = open.users.map { user in
+                WebhookRecord.erased(user: user, of: lane.organization, id: ids.make(at: moment))
+            }
             let queries =
                 [
                     Query(ErasureStatements.followers, followers), Query(ErasureStatements.joins, users),
                     Query(ErasureStatements.places, Parameters(of: lane.organization, open.users, UUID.least)),
-                ] + announcement(lane, moment) + [Query(ErasureStatements.finish, finish)]
+                    WebhookOutbox.query(told, at: moment), Query(ErasureStatements.finish, finish),
+                ]
             let results = try await connection.run(queries)
             return try results[queries.count - 1].read(UserErasureRow.init).first
         }

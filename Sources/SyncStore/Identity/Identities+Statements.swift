@@ -24,7 +24,7 @@ extension Identities {
     }
 
     /// Whether a subject's user was erased.
-    static func erased(_ subject: Subject, in organization: UUID) -> Query {
+    package static func erased(_ subject: Subject, in organization: UUID) -> Query {
         Query(erasedStatement, Parameters(organization, subject.issuer.string, subject.text.string))
     }
 
