@@ -117,7 +117,9 @@ package final class Store: Sendable {
         masterKeys = configuration.masterKeys
         keyCheck = MasterKeyCheck(pool: pool, masterKeys: configuration.masterKeys)
         self.catalog = catalog
-        identities = Identities(pool: pool, now: now, failure: failure)
+        let identities = Identities(pool: pool, now: now, failure: failure)
+        catalog.whenReborn { identities.invalidate() }
+        self.identities = identities
         self.logger = logger
         self.notifier = notifier
         self.pushes = PushCommit(

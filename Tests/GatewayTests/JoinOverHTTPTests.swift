@@ -48,7 +48,7 @@ import Testing
             #expect(reply.headers.first(name: "Retry-After") == "2")
             expectProblem(try await phone.get("/v1/mutations/" + mine.id), .overloaded, errors: [])
         }
-        scene.gateway.clock.advance(seconds: 7)
+        scene.gateway.clock.advance(seconds: 9)
         let done = try await join(scene, ada.user, into: bob.user)
         #expect(done.status == 200 && done.json?["state"]?.string == "done")
         #expect(done.json?["started_at"]?.text == asked.json?["started_at"]?.text)
@@ -63,6 +63,22 @@ import Testing
             #expect(try await phone.get("/v1/mutations/" + mine.id).json?["user_id"]?.string == bob.user.lowercased)
         }
         #expect(try await scene.metrics().contains("sluice_users_joined_total 1"))
+    }
+
+    /// What a request that waits would answer afterwards is not its user's any more: a cursor would be past what the other
+    /// user brought.
+    @Test func `requests that wait end when their user is closed`() async throws {
+        let scene = try await Scene { configuration in
+            configuration.joinPatience = .zero
+            configuration.checkInterval = .milliseconds(50)
+        }
+        let (ada, bob) = (scene.ada, scene.bob)
+        for phone in [ada, bob] { _ = try await phone.push([phone.create()]) }
+        let next = try #require(try await ada.get("/v1/changes").json?["next"]?.string)
+        async let waiting = ada.get("/v1/changes?wait=50&since=\(next)")
+        async let others = bob.get("/v1/changes?wait=50&since=\(next)")
+        #expect(try await join(scene, ada.user, into: bob.user).status == 202)
+        for reply in [try await waiting, try await others] { expectProblem(reply, .overloaded, errors: []) }
     }
 
     @Test func `what cannot be joined is told by its rule`() async throws {
@@ -99,7 +115,7 @@ import Testing
             #expect(try await phone.push([phone.create()]).status == 200)
         }
         #expect(try await join(scene, ada.user, into: bob.user).status == 202)
-        scene.gateway.clock.advance(seconds: 7)
+        scene.gateway.clock.advance(seconds: 9)
         #expect(try await join(scene, ada.user, into: bob.user).status == 200)
         #expect(try await ada.push([ada.create()]).status == 200)
         #expect(try await scene.operate(.DELETE, scene.admin + "/users/\(bob.user.lowercased)").status == 204)

@@ -40,7 +40,7 @@ import Testing
             expectProblem(reply, .userErased, errors: [])
             #expect(reply.json?["detail"]?.string?.contains("delete what this device has") == true)
         }
-        scene.gateway.clock.advance(seconds: 7)
+        scene.gateway.clock.advance(seconds: 9)
         let done = try await erase(scene, ada.user)
         #expect(done.status == 200 && done.json?["state"]?.string == "done")
         #expect(done.json?["user"]?.string == ada.user.lowercased)
@@ -78,7 +78,7 @@ import Testing
         try await scene.reaches("sluice_http_waits 1")
         #expect(try await erase(scene, ada.user).status == 202)
         expectProblem(try await waiting, .userErased, errors: [])
-        scene.gateway.clock.advance(seconds: 7)
+        scene.gateway.clock.advance(seconds: 9)
         #expect(try await erase(scene, ada.user).status == 200)
     }
 

@@ -97,12 +97,15 @@ import Testing
             guard parts[1] != "organization_id", parts[1] != "user_id" else { return false }
             return !statements.contains { $0.name.contains(parts[0]) && $0.sql.contains("x.\(parts[1])") }
         }
-        #expect(missing.filter { !Self.ofTheGateway.contains($0) } == [])
+        // events that wait are the source's until they are judged, seconds later
+        let told = missing.filter { !Self.ofTheGateway.contains($0) && !$0.hasPrefix("parked_events.") }
+        #expect(told == [])
     }
 
     /// How the gateway does its work, and says nothing of a person that another column does not say.
     private static let ofTheGateway: Set<String> = [
         "devices.stray_ids", "entities.feed_position", "entities.id_is_integer", "entities.run_base",
+        "entities.source_at", "entities.source_version",
         "id_mappings.change_position", "id_mappings.retry_count", "id_mappings.server_id_is_integer",
         "lanes.change_position", "lanes.halted_by", "lanes.head_position", "lanes.in_flight_id", "lanes.lease_owner",
         "lanes.lease_token", "lanes.next_position", "lanes.open_count", "lanes.queued_count", "lanes.queued_since",

@@ -79,13 +79,13 @@ import Testing
         for _ in 0..<2 {
             let join = try await joining.join(stage.phone.user, into: other.user, in: stage.organization.id)
             #expect(join?.state == .closing)
-            stage.gateway.clock.advance(seconds: 7)
+            stage.gateway.clock.advance(seconds: 9)
         }
         gate.open()
         _ = try await stage.restingLane()
         #expect(!upstream.requests.contains { $0.text.contains("next") }, "the lane comes to rest")
         try await Self.join(stage, other)
-        stage.gateway.clock.advance(seconds: 7)
+        stage.gateway.clock.advance(seconds: 9)
         try await stage.mutation(next.id, of: other, is: .succeeded)
         #expect(upstream.requests.count { $0.text.contains("slow") } == 1)
     }
@@ -93,7 +93,7 @@ import Testing
     private static func join(_ stage: Stage, _ other: Phone) async throws {
         let (joining, user, organization) = (stage.gateway.store.joining, stage.phone.user, stage.organization.id)
         _ = try await joining.join(user, into: other.user, in: organization)
-        stage.gateway.clock.advance(seconds: 7)
+        stage.gateway.clock.advance(seconds: 9)
         // a lane that is due is looked at, and given back
         try await waitUntil("the users are one") {
             try await joining.join(user, into: other.user, in: organization)?.state == .done

@@ -280,7 +280,7 @@ import Testing
         _ = try await store.lanes.step(.claim, of: lane, worker: worker)
         #expect(try await one.lane()?.isAtRest == false)
         #expect(try await store.erasing.erase(one.user, in: organization)?.state == .closing)
-        one.gateway.clock.advance(seconds: 7)
+        one.gateway.clock.advance(seconds: 9)
         #expect(try await store.erasing.erase(one.user, in: organization)?.state == .closing)
         #expect(try await one.rowCount("mutations") == 1)
         try await one.execute("UPDATE lanes SET lease_owner = NULL, in_flight_id = NULL WHERE \(one.owner)")
@@ -297,7 +297,7 @@ import Testing
         for _ in 0..<3 { try await one.push((0..<30).map { _ in one.create() }) }
         let erasing = gateway.store.erasing
         #expect(try await erasing.erase(one.user, in: organization.id)?.state == .closing)
-        gateway.clock.advance(seconds: 7)
+        gateway.clock.advance(seconds: 9)
         // each of these statements waits for a lock when it is cut off
         for lock in [
             "SELECT FROM lanes WHERE \(one.owner) FOR UPDATE",
@@ -366,7 +366,7 @@ import Testing
         let upstream = FakeUpstream([.response(UpstreamResponse(status: 500)), .unknown("it timed out")])
         var erasing = gateway.store.erasing
         #expect(try await erasing.erase(one.user, in: organization)?.state == .closing)
-        gateway.clock.advance(seconds: 7)
+        gateway.clock.advance(seconds: 9)
         let untold = try await erasing.erase(one.user, in: organization)
         #expect(untold?.state == .telling && untold?.attempts == 0, "who cannot tell leaves it to gateways")
         erasing.upstream = upstream
@@ -443,7 +443,7 @@ extension Phone {
         for _ in 0..<2 {
             let erasure = try await gateway.store.erasing.erase(user, in: organization.id)
             if erasure?.state == .done { return }
-            gateway.clock.advance(seconds: 7)
+            gateway.clock.advance(seconds: 9)
         }
         Issue.record("the user is not erased")
     }

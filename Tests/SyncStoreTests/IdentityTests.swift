@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -49,6 +50,30 @@ import Testing
         try await replicas.restart(0)
         #expect(try await replicas[0].store.identities.mapped(ada, in: organization) == id)
         #expect(try await count(replicas.base) == 1)
+    }
+
+    /// One gateway purges an organization and makes another under its id; one that had served it forgets whom it knew.
+    @Test func `an organization that is made anew under its id knows nobody of before`() async throws {
+        let replicas = try await Replicas()
+        let (one, other) = (replicas[0], replicas[1])
+        let organization = try await one.organization()
+        let id = try await other.store.identities.mapped(ada, in: organization)
+        let user = LaneKey(organization: organization.id, user: id)
+        _ = try await other.known(organization.id)
+        #expect(try await other.store.identities.isMade(user))
+        for replica in [one, other] { replica.clock.advance(seconds: 10) }
+        _ = try await one.store.administration.purge(organization.id)
+        let again = try OrganizationUpdate(body: Array(#"{"name":"Another"}"#.utf8))
+        _ = try await one.store.administration.put(organization.id, again)
+        other.clock.advance(seconds: 6)
+        let reborn = try await other.known(organization.id)
+        #expect(reborn.name == "Another")
+        #expect(other.store.identities.userAtHand(ada, in: organization.id) == nil)
+        #expect(try await other.store.identities.user(ada, in: reborn) == nil)
+        #expect(try await other.store.identities.isMade(user) == false)
+        let new = try await other.store.identities.make(ada, in: reborn)
+        #expect(new != id)
+        #expect(try await one.store.identities.mapped(ada, in: reborn) == new)
     }
 
     @Test func `what is not the same bytes of the same issuer is somebody else`() async throws {

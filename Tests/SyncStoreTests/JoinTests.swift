@@ -228,7 +228,7 @@ import Testing
                 } catch {
                     refused = error
                 }
-                gateway.clock.advance(seconds: 7)
+                gateway.clock.advance(seconds: 9)
             }
             guard let refused else { return nil }
             #expect(refused.code == .validationFailed && refused.errors.map(\.pointer) == ["/into"])
@@ -354,7 +354,7 @@ import Testing
         )
         for _ in 0..<3 {
             #expect(try await store.joining.join(one.user, into: other.user, in: organization)?.state == .closing)
-            one.gateway.clock.advance(seconds: 7)
+            one.gateway.clock.advance(seconds: 9)
         }
         #expect(try await one.rowCount("mutations") == 1)
         try await held.execute("UPDATE lanes SET lease_owner = NULL, ready_at = NULL WHERE \(held.owner)")
@@ -373,7 +373,7 @@ import Testing
         _ = try await elsewhere.known(one.organization.id)
         let store = one.gateway.store
         _ = try await store.joining.join(one.user, into: other.user, in: one.organization.id)
-        one.gateway.clock.advance(seconds: 7)
+        one.gateway.clock.advance(seconds: 9)
         let held = try await HeldLane(one)
         async let join = store.joining.join(one.user, into: other.user, in: one.organization.id)
         try await one.gateway.waitForLocks(1)
@@ -454,7 +454,7 @@ import Testing
         try await other.push([other.forward("create", local: UUID())])
         let (store, organization) = (one.gateway.store, one.organization.id)
         _ = try await store.joining.join(one.user, into: other.user, in: organization)
-        one.gateway.clock.advance(seconds: 7)
+        one.gateway.clock.advance(seconds: 9)
         let before = try await one.gateway.everything(but: ["user_joins"])
         // inside the transaction that moves: its rows are there for nobody else yet
         let blocker = try await one.gateway.database.connect()
@@ -521,7 +521,7 @@ extension Phone {
         for _ in 0..<2 {
             let join = try await gateway.store.joining.join(user, into: other.user, in: organization.id)
             if join?.state == .done { return }
-            gateway.clock.advance(seconds: 7)
+            gateway.clock.advance(seconds: 9)
         }
         Issue.record("the users are not one")
     }

@@ -75,12 +75,17 @@ struct Authenticator: Sendable {
         return owner
     }
 
-    /// What a waiting request checks now and then: its organization is served, and its user is not another by now.
-    private func checkServed(_ caller: Caller) async throws(Problem) {
-        try await activeOrganization(caller.organization.id)
-        guard try await catalog.owner(of: caller.user, in: caller.organization.id) == caller.user else {
-            throw .userIsJoining
+    /// What a waiting request checks now and then: its organization is served, and its user is let in, and neither
+    /// another by now nor about to be.
+    ///
+    /// - Throws: why not; a ``WaitEnded`` while the user is joined with another, and once it is another. Another 503 says
+    ///   that it is not known just now.
+    private func checkServed(_ caller: Caller) async throws {
+        let organization = try await activeOrganization(caller.organization.id)
+        guard try await catalog.isItself(caller.user, in: organization.id) else {
+            throw WaitEnded(problem: .userIsJoining)
         }
+        _ = try await owner(of: caller.user, in: organization)
     }
 
     /// An endpoint for authenticated callers, within their organization's quota of requests.

@@ -59,8 +59,8 @@ package struct HTTPConfiguration: Sendable {
     package var joinSettling = UserJoining.settlingSeconds
 
     /// How often the caller of a waiting request is checked. Cached organizations are five seconds old at most, so a
-    /// suspended one's waits end within ten.
-    package var checkInterval: Duration = .seconds(5)
+    /// suspended one's waits end within seven.
+    package var checkInterval: Duration = .seconds(UserJoining.waitSeconds)
     /// How often a stream of events sends a keep-alive, and checks whether its caller is still served.
     package var keepAlive: Duration = .seconds(15)
     /// How long a stream of events lasts at most; clients connect again, perhaps to another replica.

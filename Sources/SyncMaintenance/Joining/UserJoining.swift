@@ -15,9 +15,11 @@ import SyncStore
 package struct UserJoining: Sendable {
     /// Seconds for which a call closes both users: a join that nobody goes on with is given up after them.
     package static let closedSeconds: Double = 120
-    /// Seconds after which every gateway knows that the users are closed: the catalog's, and one for clocks that differ.
-    /// By then no request that waits reads as one of them any more, either.
-    package static let settlingSeconds = Catalog.lifetimeSeconds + 1
+    /// Seconds between two looks of a waiting request at whose it is.
+    package static let waitSeconds: Double = 2
+    /// Seconds after which every gateway knows that the users are closed: the catalog's, those after which a request that
+    /// waits has looked and ended, and one for clocks that differ. By then nothing reads as one of them any more.
+    package static let settlingSeconds = Catalog.lifetimeSeconds + waitSeconds + 1
     /// Seconds for which a gateway counts as running that says nothing.
     private static let gatewayMemory: Int64 = 60
     /// Entities that one transaction shows to more devices: it holds the feed.

@@ -45,8 +45,21 @@ package final class Catalog: Sendable {
         var users: [LaneKey: Timestamp] = [:]
         /// Users who were not erased, as of when.
         var present = GenerationCache<LaneKey, Timestamp>(capacity: capacity)
+        /// When organizations were made that were read: one that is purged and made anew under its id is another.
+        var births: [UUID: Timestamp] = [:]
+        /// Called where what others remember of an organization may be of another.
+        var onRebirth: (@Sendable () -> Void)?
         /// Raised by every invalidation: the result of a read that began before one is not kept.
         var generation = 0
+
+        /// Notes when an organization was made, nil for none; whether it was another before.
+        mutating func note(_ id: UUID, bornAt: Timestamp?) -> Bool {
+            guard births[id] != bornAt else { return false }
+            let isOver = births.count >= Catalog.capacity
+            if isOver { births.removeAll() }
+            defer { births[id] = bornAt }
+            return isOver || births[id] != nil
+        }
     }
 
     private let pool: Pool
@@ -106,6 +119,11 @@ package final class Catalog: Sendable {
         if isPresentAtHand(lane, entry) { return owner }
         guard try await isPresent(lane, entry) else { throw .userErased }
         return owner
+    }
+
+    /// Whether a user is neither part of another nor being joined with one, as of five seconds ago at most.
+    package func isItself(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
+        try await entry(organization).joins.standing(of: user, at: now()) == .itself
     }
 
     /// How long is remembered that a user is not erased, in microseconds. An erasure that begins meanwhile is among the
@@ -201,6 +219,7 @@ package final class Catalog: Sendable {
         let moment = now()
         let generation = state.withLock { $0.generation }
         let read: Entry
+        let bornAt: Timestamp?
         do {
             let rows = try await reader.read(id)
             let found = try Found(id, rows)
@@ -208,6 +227,7 @@ package final class Catalog: Sendable {
             var organization: Organization?
             if let found { (organization, seal) = try self.organization(found, upstream: rows.upstream, seal) }
             if let reason = seal.lock { failure.note(locked: id, reason) }
+            bornAt = rows.bornAt
             read = Entry(
                 organization: organization,
                 types: try Self.types(rows.types),
@@ -221,11 +241,15 @@ package final class Catalog: Sendable {
         } catch {
             throw failure.problem(error, doing: "read an organization")
         }
-        state.withLock { state in
-            guard state.generation == generation else { return }
-            if state.entries.count >= Self.capacity { state.entries.removeAll() }
-            state.entries[id] = read
+        let onRebirth = state.withLock { state in
+            let isAnother = state.note(id, bornAt: bornAt)
+            if state.generation == generation {
+                if state.entries.count >= Self.capacity { state.entries.removeAll() }
+                state.entries[id] = read
+            }
+            return isAnother ? state.onRebirth : nil
         }
+        onRebirth?()
         return read
     }
 
@@ -271,6 +295,10 @@ package final class Catalog: Sendable {
     private static func isFresh(_ readAt: Timestamp, at now: Timestamp) -> Bool {
         readAt <= now && now.microseconds - readAt.microseconds < lifetime
     }
+
+    /// What is to be done once an organization is another than before: it was purged, here or by another gateway, and may
+    /// have been made anew under its id.
+    func whenReborn(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.onRebirth = action } }
 
     /// Drops an organization from the cache: the next request reads it anew.
     package func invalidate(_ id: UUID) {

@@ -13,6 +13,8 @@ final class CatalogReader: Sendable {
         var partition: Int?
         /// Whether events from elsewhere are taken.
         var hasSources = false
+        /// When the organization was made; nil where there is none.
+        var bornAt: Timestamp?
         var types: [RowReader] = []
         var upstream: RowReader?
         var keys: [RowReader] = []
@@ -128,7 +130,8 @@ final class CatalogReader: Sendable {
             let id = try row.uuid("organization_id")
             let partition = try row.optionalInt32("partition").map(Int.init)
             let hasSources = try row.bool("has_sources")
-            found[id] = Found(organization: row, partition: partition, hasSources: hasSources)
+            let bornAt = try row.moment("created_at")
+            found[id] = Found(organization: row, partition: partition, hasSources: hasSources, bornAt: bornAt)
         }
         for (id, partition) in zip(ids, known) where partition != nil { found[id]?.partition = partition }
         for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
@@ -158,7 +161,7 @@ final class CatalogReader: Sendable {
                     LATERAL generate_series(0, p.count - 1) n
                 WHERE satisfies_hash_partition('lanes'::regclass, p.count, n, o.id)) END AS partition,
             EXISTS (SELECT FROM service_tokens t WHERE t.organization_id = o.id AND t.revoked_at IS NULL) AS has_sources,
-            o.name, o.status, o.settings
+            o.created_at, o.name, o.status, o.settings
         FROM unnest($1::uuid[], $2::bool[]) AS k (id, is_new)
         CROSS JOIN LATERAL (SELECT * FROM organizations x WHERE x.id = k.id OFFSET 0) o
         """

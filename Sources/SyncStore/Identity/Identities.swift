@@ -8,8 +8,8 @@ import Synchronization
 
 /// Which users and organizations are meant by what issuers call them.
 ///
-/// What is remembered here costs nothing when it is right, and cannot be wrong in a way that matters: a subject's row
-/// never changes once it is there, and a purge, which deletes it, leaves no organization to be let into. Names of
+/// A subject's row never changes once it is there, so it is remembered until it may be of another organization: one that
+/// was purged may be made anew under its id, and ``Catalog/whenReborn(_:)`` tells that within five seconds. Names of
 /// organizations are changed by operators, so they are asked for anew every five seconds.
 package final class Identities: Sendable {
     /// How long is remembered what an operator may change, in microseconds.

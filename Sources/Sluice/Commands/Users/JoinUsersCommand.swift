@@ -16,7 +16,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
                 --organization 0192f0c1-0000-7abc-8def-0123456789ab
 
             For one person with two accounts. Neither is served while it is done, for
-            6 seconds at least; what is being sent is waited for, two minutes at most:
+            8 seconds at least; what is being sent is waited for, two minutes at most:
             then it ends with 75, and goes on when it is run again at once. What the user
             pushed stands behind what the other did, in its order, and runs once.
             """

@@ -2,6 +2,11 @@ import NIOCore
 import ServiceLifecycle
 import SyncModel
 
+/// Why a wait ends that would else go on: its answer would be somebody else's by now, and the request is to be made anew.
+struct WaitEnded: Error {
+    let problem: Problem
+}
+
 /// Runs waits on behalf of a client, for as long as the client is connected.
 enum ClientPresence {
     /// Reads a value that a client may wait for; without waiting where the client does not, or where its wait ended
@@ -46,6 +51,8 @@ enum ClientPresence {
                         try await check()
                     } catch let problem as Problem where problem.code.status == 503 {
                         // unknown just now: ask again later
+                    } catch let ended as WaitEnded {
+                        throw ended.problem
                     }
                 }
             }

@@ -23,7 +23,7 @@ struct Exchange: Sendable {
     /// Throws when the caller is not served any more; long waits call it now and then.
     var isStillServed: @Sendable () async throws -> Void = {}
     /// How often that is.
-    var checkInterval: Duration = .seconds(5)
+    var checkInterval: Duration = .seconds(2)
 
     var headers: HTTPFields { request.headers }
 
