@@ -165,7 +165,7 @@ let package = Package(
         .target(
             name: "SyncDispatch",
             dependencies: [
-                "SyncModel", "SyncStore",
+                "Postgres", "SyncModel", "SyncStore",
                 server("DequeModule", "swift-collections"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),

@@ -8,6 +8,22 @@ public struct SingularQuery: Sendable, Hashable {
         case member(String)
         /// The element at that index; a negative one counts from the end.
         case element(Int)
+
+        /// Names are compared byte by byte.
+        public static func == (left: Step, right: Step) -> Bool {
+            switch (left, right) {
+            case (.member(let left), .member(let right)): left.utf8.elementsEqual(right.utf8)
+            case (.element(let left), .element(let right)): left == right
+            default: false
+            }
+        }
+
+        public func hash(into hasher: inout Hasher) {
+            switch self {
+            case .member(let name): for byte in name.utf8 { hasher.combine(byte) }
+            case .element(let index): hasher.combine(index)
+            }
+        }
     }
 
     public static let maximumBytes = 256

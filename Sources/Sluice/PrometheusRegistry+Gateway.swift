@@ -43,6 +43,14 @@ extension PrometheusRegistry {
                 StoreMetrics.ingestEvents,
                 "Events from elsewhere by what became of them: applied, stale, echo, parked, duplicate, refused."
             ),
+            (
+                SourceMetrics.runs,
+                "Runs of sources, and messages to them, by kind and outcome: succeeded, failed, lost, unauthorized."
+            ),
+            (
+                SourceMetrics.events,
+                "Events that sources brought, by kind and what became of them; ignored where no rule is for them."
+            ),
             (DispatchMetrics.attempts, "Requests sent to upstreams, by what came of them."),
             (DispatchMetrics.leasesLost, "Outcomes thrown away because another worker had taken the lane."),
             (
@@ -150,6 +158,59 @@ extension PrometheusRegistry {
         ) {
             census.findings.map { $0.failingSince.map(Self.age) ?? 0 }
         }
+    }
+
+    /// The state of sources, in the database over all organizations as of the last count.
+    func addSourceMetrics(of census: SourceCensus) {
+        let name = "sluice_sources"
+        let help = "Sources of all organizations that are served, by kind and state: ok, failing, disabled."
+        describe(name, kind: .gauge, help: help)
+        onScrape { registry in
+            guard let found = census.findings else { return }
+            for kind in SourceKind.allCases {
+                let one = found[kind] ?? SourceStore.Census()
+                for (state, count) in [("ok", one.ok), ("failing", one.failing), ("disabled", one.disabled)] {
+                    registry.setGauge(name, [("kind", kind.rawValue), ("state", state)], to: Double(count))
+                }
+            }
+        }
+        addGauge(
+            "sluice_source_last_success_seconds",
+            "How long ago the source's last success was that has had none for longest, by kind; 0 without any.",
+            by: "kind"
+        ) {
+            guard let found = census.findings else { return [:] }
+            let workedOn = SourceKind.allCases.filter(\.isWorkedOn).map { kind in
+                (kind.rawValue, found[kind]?.oldestSuccess.map(Self.age) ?? 0)
+            }
+            return Dictionary(uniqueKeysWithValues: workedOn)
+        }
+    }
+
+    func addReplicationMetrics(of replication: ReplicationWorker) {
+        addGauge("sluice_replications_running", "Databases of organizations whose log this replica follows.") {
+            Double(replication.current)
+        }
+        addGauge(
+            "sluice_replication_lag_bytes",
+            "How far the slot that is furthest behind is behind its server's log, of those this replica looked at lately."
+        ) { Double(replication.reports.map(\.lagBytes).max() ?? 0) }
+        addGauge(
+            "sluice_replication_retained_bytes",
+            "The most log that a server keeps for a slot, of those this replica looked at lately."
+        ) { Double(replication.reports.map(\.retainedBytes).max() ?? 0) }
+        addGauge(
+            "sluice_replication_slots",
+            "Slots this replica looked at lately, by the server's wal_status: reserved, extended, unreserved, lost.",
+            by: "wal_status"
+        ) {
+            let found = Dictionary(grouping: replication.reports, by: \.walStatus).mapValues { Double($0.count) }
+            return Dictionary(uniqueKeysWithValues: SlotReport.walStatuses.map { ($0, found[$0] ?? 0) })
+        }
+    }
+
+    func addPollerMetrics(of poller: Poller) {
+        addGauge("sluice_polls_running", "Sources that this replica polls.") { Double(poller.current) }
     }
 
     func addRetentionMetrics(of retention: RetentionService) {

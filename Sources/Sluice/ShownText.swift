@@ -1,3 +1,5 @@
+import SyncModel
+
 /// What others have written, such as a token's claims, as a terminal may show it.
 enum ShownText {
     /// Characters of a text that are shown at most.
@@ -5,7 +7,7 @@ enum ShownText {
 
     /// The text with its control characters, and those that reverse or hide what stands beside them, as `\u{…}`; cut
     /// where it is long.
-    static func of(_ text: some StringProtocol) -> String {
+    static func of(_ text: some StringProtocol, upTo maximum: Int = maximum) -> String {
         var shown = ""
         for scalar in text.unicodeScalars.prefix(maximum) {
             switch scalar.properties.generalCategory {
@@ -15,5 +17,26 @@ enum ShownText {
             }
         }
         return text.unicodeScalars.count > maximum ? shown + "…" : shown
+    }
+
+    static func of(_ text: ExactText) -> String { of(text.string) }
+
+    /// A whole output, lines and JSON too, without what would command a terminal, wherever it comes from: control
+    /// characters but line ends and tabs, and what reverses a line. Written so, it is the same JSON: there they stand
+    /// within texts only, but for carriage returns, which are white space.
+    static func harmless(_ output: String) -> String {
+        if output.utf8.allSatisfy({ (0x20..<0x7f).contains($0) || $0 == 0x0a || $0 == 0x09 }) { return output }
+        var shown = ""
+        for scalar in output.unicodeScalars {
+            switch scalar.value {
+            case 0x09, 0x0a: shown.unicodeScalars.append(scalar)
+            case 0x0d: shown += " "
+            case ..<0x20, 0x7f...0x9f, 0x061c, 0x200e, 0x200f, 0x2028...0x202e, 0x2066...0x2069:
+                let digits = String(scalar.value, radix: 16)
+                shown += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            default: shown.unicodeScalars.append(scalar)
+            }
+        }
+        return shown
     }
 }

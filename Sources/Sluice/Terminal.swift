@@ -11,14 +11,19 @@ enum Terminal {
     /// Another process is at it just now (sysexits.h, EX_TEMPFAIL).
     static let tryAgain = ExitCode(75)
 
-    /// A line on standard output, at once.
+    /// A line on standard output, at once; nothing in it commands the terminal.
     static func say(_ text: String, terminator: String = "\n") {
-        put(text + terminator, to: STDOUT_FILENO)
+        put(ShownText.harmless(text) + terminator, to: STDOUT_FILENO)
     }
 
     /// A line on standard error, at once.
-    static func complain(_ text: String) {
-        put("sluice: " + text + "\n", to: STDERR_FILENO)
+    static func complain(_ text: String, from program: String = "sluice: ") {
+        put(program + ShownText.harmless(text) + "\n", to: STDERR_FILENO)
+    }
+
+    /// Something on standard error as it is, for a terminal there.
+    static func draw(_ text: String) {
+        put(text, to: STDERR_FILENO)
     }
 
     /// Complains, and ends the command.

@@ -93,9 +93,15 @@ enum Wiring {
         let courier = courier(settings, store: store, logger: logger)
         let webhooks = WebhookCensus(store: store.webhooks)
         registry.addWebhookMetrics(of: courier, webhooks)
+        let sources = SourceCensus(store: store.sources)
+        registry.addSourceMetrics(of: sources)
+        let replication = replication(settings, store: store, logger: logger)
+        registry.addReplicationMetrics(of: replication)
         let dispatcher = dispatcher(settings, store: store, upstream: upstream, courier: courier, logger: logger)
         let census = LaneCensus(store: store.lanes, organizations: settings.metricsOrganizations, now: SystemClock.now)
         registry.addDispatchMetrics(of: dispatcher, census, organizations: settings.metricsOrganizations)
+        let poller = poller(settings, store: store, upstream: upstream, limits: http.limits, logger: logger)
+        registry.addPollerMetrics(of: poller)
         let retention = RetentionService(
             store: store,
             policy: retentionPolicy(settings),
@@ -110,6 +116,7 @@ enum Wiring {
             store: store,
             registry: registry,
             configuration: http,
+            verifier: verifier,
             readiness: { health.reasons },
             notices: { health.notices },
             logger: logger,
@@ -126,7 +133,7 @@ enum Wiring {
         let services: [any Service] =
             companions + (database.map { [$0] } ?? []) + [
                 keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, erasures,
-                courier, dispatcher, census, webhooks, operations, server, state,
+                courier, replication, poller, dispatcher, census, webhooks, sources, operations, server, state,
             ]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },
@@ -191,6 +198,34 @@ enum Wiring {
             configuration: configuration,
             logger: logger
         )
+    }
+
+    private static func replication(_ settings: Settings, store: Store, logger: Logger) -> ReplicationWorker {
+        var configuration = ReplicationWorker.Configuration(now: SystemClock.now)
+        configuration.places = settings.maxReplications
+        configuration.placesOfOrganization = max(1, settings.maxReplications / 8)
+        configuration.batch = min(configuration.batch, settings.maxMutations)
+        configuration.limits.payloadBytes = settings.maxPayloadBytes
+        let door = ReplicationDoor(
+            policy: settings.webhookAddresses,
+            authorities: "/etc/ssl/certs/ca-certificates.crt",
+            resolve: HostAddresses.of
+        )
+        return ReplicationWorker(store: store, door: door, configuration: configuration, logger: logger)
+    }
+
+    private static func poller(
+        _ settings: Settings,
+        store: Store,
+        upstream: HTTPUpstream,
+        limits: IntakeLimits,
+        logger: Logger
+    ) -> Poller {
+        var configuration = Poller.Configuration(now: SystemClock.now)
+        configuration.places = settings.maxPolls
+        configuration.placesOfOrganization = max(1, settings.maxPolls / 4)
+        configuration.limits = limits
+        return Poller(store: store, upstream: upstream, configuration: configuration, logger: logger)
     }
 
     private static func httpConfiguration(_ settings: Settings, signer: RequestSigner?) -> HTTPConfiguration {

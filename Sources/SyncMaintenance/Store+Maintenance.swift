@@ -1,3 +1,4 @@
+package import Foundation
 package import SyncStore
 
 /// The store's services for operators and retention: no code on a mutation's way imports this module.
@@ -17,6 +18,11 @@ extension Store {
     /// Where organizations want to be told of what happens, and what became of it.
     package var webhookAdministration: WebhookAdministration {
         WebhookAdministration(pool: pool, catalog: catalog, now: now, failure: failure)
+    }
+
+    /// What brings organizations' edits.
+    package var sourceAdministration: SourceAdministration {
+        SourceAdministration(pool: pool, catalog: catalog, receivers: receivers, now: now, failure: failure)
     }
 
     /// Joins users.
@@ -47,6 +53,11 @@ extension Store {
     /// Writes down all that is stored of a user.
     package var exports: UserExport {
         UserExport(pool: pool, catalog: catalog, now: now, failure: failure)
+    }
+
+    /// Writes down all entities of an organization.
+    package func export(of organization: UUID, _ filter: EntityExport.Filter) -> EntityExport {
+        EntityExport(pool: pool, catalog: catalog, failure: failure, organization: organization, filter: filter)
     }
 
     package var retention: RetentionStore {

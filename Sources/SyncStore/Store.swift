@@ -9,6 +9,8 @@ package final class Store: Sendable {
     package let catalog: Catalog
     /// Which users and organizations are meant by what issuers call them.
     package let identities: Identities
+    /// Which listeners are served no more.
+    package let lastingCallers: LastingCallers
     /// Accepts pushes; a service to run.
     package let pushes: PushCommit
     /// Admits requests of organizations that have a quota; a service to run.
@@ -23,6 +25,10 @@ package final class Store: Sendable {
     package let ingest: IngestCommit
     /// Who may bring them.
     package let serviceTokens: ServiceTokens
+    /// Holds the sources that workers fetch from.
+    package let sources: SourceStore
+    /// Knows the sources that webhooks are received for.
+    package let receivers: SourceReceivers
     package let mutations: MutationReader
     package let mappings: MappingReader
     /// Reads mutations that are not final.
@@ -120,6 +126,7 @@ package final class Store: Sendable {
         let identities = Identities(pool: pool, now: now, failure: failure)
         catalog.whenReborn { identities.invalidate() }
         self.identities = identities
+        lastingCallers = LastingCallers(pool: pool, failure: failure)
         self.logger = logger
         self.notifier = notifier
         self.pushes = PushCommit(
@@ -138,6 +145,8 @@ package final class Store: Sendable {
             failure: failure
         )
         serviceTokens = ServiceTokens(pool: pool, now: now, failure: failure)
+        sources = SourceStore(pool: pool, catalog: catalog, now: now, failure: failure)
+        receivers = SourceReceivers(pool: pool, catalog: catalog, now: now, failure: failure)
         quotas = RequestQuotas(pool: pool, now: now, failure: failure)
         previews = PushPreviewer(
             pool: pool,

@@ -19,10 +19,10 @@ package final class HTTPUpstream: Upstream {
 
     /// One for each event loop; see ``ResponseCollector/isSent`` for why.
     private let clients: [HTTPClient]
-    private let configuration: HTTPUpstreamConfiguration
+    let configuration: HTTPUpstreamConfiguration
     private let sign: Sign?
-    private let now: TimeSource
-    private let logger: Logger
+    let now: TimeSource
+    let logger: Logger
 
     /// Opens nothing yet. ``shutdown()`` must be called before the last reference goes.
     ///
@@ -83,7 +83,7 @@ package final class HTTPUpstream: Upstream {
     }
 
     /// An organization's requests all go through one client, so that it finds its connections again.
-    private func client(for organization: UUID) -> HTTPClient {
+    func client(for organization: UUID) -> HTTPClient {
         clients[Int(organization.uuid.15) % clients.count]
     }
 
@@ -95,7 +95,7 @@ package final class HTTPUpstream: Upstream {
         let headers = RequestHeaders(
             request,
             host: target.base.host,
-            credential: try await credential(upstream.credential, for: request),
+            credential: try await credential(upstream.credential, of: request.organization, for: request.user),
             operators: upstream.headers,
             userAgent: "sluice/\(configuration.version)"
         )
@@ -111,9 +111,10 @@ package final class HTTPUpstream: Upstream {
         }
     }
 
-    private func credential(
+    func credential(
         _ credential: UpstreamCredential?,
-        for request: UpstreamRequest
+        of organization: UUID,
+        for user: UUID
     ) async throws(RequestTarget.Unsendable) -> (name: String, value: String)? {
         let header: (name: String, value: String)
         switch credential {
@@ -123,7 +124,7 @@ package final class HTTPUpstream: Upstream {
         case .signed:
             guard let sign else { throw RequestTarget.Unsendable.setup("no signing key is configured") }
             do {
-                header = ("Authorization", "Bearer \(try await sign(request.organization, request.user))")
+                header = ("Authorization", "Bearer \(try await sign(organization, user))")
             } catch {
                 throw RequestTarget.Unsendable.setup("the credential could not be signed")
             }

@@ -32,6 +32,27 @@ struct RequestHeaders {
         addUnlessPresent("User-Agent", userAgent)
     }
 
+    /// Of a request that only reads: nobody's, and of no effect, so without a user and a key.
+    init(
+        _ request: UpstreamFetch,
+        host: String,
+        credential: (name: String, value: String)?,
+        operators: [String: String],
+        userAgent: String
+    ) {
+        fields.add(name: "Host", value: host)
+        fields.add(name: "X-Sluice-Organization", value: request.organization.lowercased)
+        fields.add(name: "traceparent", value: TraceContext().traceparent)
+        if let etag = request.etag { fields.add(name: "If-None-Match", value: etag) }
+        if let lastModified = request.lastModified { fields.add(name: "If-Modified-Since", value: lastModified) }
+        if let credential { addUnlessPresent(credential.name, credential.value) }
+        for headers in [request.headers, operators] {
+            for (name, value) in headers where UpstreamFetch.carries(name, value) { addUnlessPresent(name, value) }
+        }
+        addUnlessPresent("Accept", "application/json")
+        addUnlessPresent("User-Agent", userAgent)
+    }
+
     private mutating func addUnlessPresent(_ name: String, _ value: String) {
         guard !fields.contains(name: name) else { return }
         let folded = UpstreamRequest.foldedHeader(name)

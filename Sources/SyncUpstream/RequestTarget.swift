@@ -17,6 +17,12 @@ struct RequestTarget: Sendable, Equatable {
         /// No request can be sent to this upstream with its settings.
         case setup(String)
 
+        var reason: String {
+            switch self {
+            case .request(let reason), .setup(let reason): reason
+            }
+        }
+
         var answer: UpstreamAnswer {
             switch self {
             case .request(let reason): .refused(reason)

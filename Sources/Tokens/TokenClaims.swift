@@ -20,6 +20,8 @@ package struct TokenClaims: Sendable, Hashable {
         case names([ExactText])
     }
 
+    /// The issuer as it is configured: ``TrustedIssuer/issuer``.
+    package let issuer: ExactText?
     /// Whose words they are: see ``TrustedIssuer/namespace``.
     package let namespace: ExactText
     package let organization: Organization

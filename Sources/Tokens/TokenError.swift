@@ -1,8 +1,10 @@
 /// Why a token is refused. Every case means 401, except the two that say otherwise.
 package enum TokenError: Error, Sendable, Hashable {
     case missing
-    /// Not three base64url parts of JSON, or longer than ``TokenVerifier/maximumTokenBytes``.
+    /// Not three base64url parts of JSON.
     case malformed
+    /// Longer than ``TokenVerifier/maximumTokenBytes``.
+    case tooLong
     /// An object of its header or payload repeats a name: one reader would take the first, another the last.
     case repeatedMember
     /// A parameter of its header is invalid; with the words for what it must be.
@@ -31,12 +33,13 @@ package enum TokenError: Error, Sendable, Hashable {
     /// The keys that could verify the token have never been fetched: 503, with the seconds to wait before a retry.
     case keysUnavailable(retryAfter: Int)
 
-    /// A sentence for the client, fit for `error_description` in `WWW-Authenticate`: no quote, no backslash, nothing
-    /// about our keys, nothing that came from the token: claims are named as the settings name them, and never shown.
+    /// A sentence for the client: nothing about our keys, nothing that came from the token. Claims are named as the
+    /// settings name them, and never shown.
     package var explanation: String {
         switch self {
         case .missing: "A bearer token is required."
         case .malformed: "The token is malformed: it is not three base64url parts, the first two JSON objects."
+        case .tooLong: "The token is longer than \(TokenVerifier.maximumTokenBytes) bytes."
         case .malformedHeader(let name, let form): "The token is malformed: `\(name)` of its header must be \(form)."
         case .repeatedMember: "The token is malformed: a name comes twice in an object of it."
         case .badSignature, .unknownKey: "The token's signature is not valid."
@@ -44,25 +47,12 @@ package enum TokenError: Error, Sendable, Hashable {
         case .notYetValid: "The token is not valid yet: claim `nbf` is in the future."
         case .wrongIssuer: "The token's issuer is not accepted: claim `iss` names another."
         case .wrongAudience(let name):
-            "The token is meant for another audience: claim `\(Self.plain(name))` does not name this one."
-        case .missingClaim(let name): "Claim `\(Self.plain(name))` of the token is missing."
-        case .malformedClaim(let name, let form): "Claim `\(Self.plain(name))` of the token must be \(form)."
+            "The token is meant for another audience: claim `\(name)` does not name this one."
+        case .missingClaim(let name): "Claim `\(name)` of the token is missing."
+        case .malformedClaim(let name, let form): "Claim `\(name)` of the token must be \(form)."
         case .algorithmNotAllowed: "The token's algorithm is not accepted."
         case .organizationNotCovered: "The organization of this token is not known here."
         case .keysUnavailable: "The keys that verify this token cannot be fetched at present."
         }
-    }
-
-    /// The part of a setting that may stand in a header between quotes. In a path, either kind of quotes means the same.
-    private static func plain(_ name: String) -> String {
-        String(
-            name.unicodeScalars.map { character in
-                switch character {
-                case "\"": "'"
-                case "\\": "?"
-                default: (0x20..<0x7f).contains(character.value) ? Character(character) : "?"
-                }
-            }
-        )
     }
 }

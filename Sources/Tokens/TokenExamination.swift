@@ -43,13 +43,13 @@ package struct TokenExamination: Sendable {
     /// The issuer whose token it claims to be; nil: none that is configured.
     package var issuer: TrustedIssuer? { findings.entry?.issuer }
     /// Ids of the keys that the issuer has at hand, those without one left out.
-    package var knownKeys: [String] { findings.entry?.keys.keys.compactMap(\.id) ?? [] }
+    package var knownKeys: [String] { findings.entry?.keys.keys.compactMap(\.id?.string) ?? [] }
 
     /// The key that signed it; nil: none that may.
     package var key: Key? {
         guard let key = findings.key, let entry = findings.entry else { return nil }
         let isGiven = entry.given.contains { $0.id == key.id && $0.algorithm == key.algorithm }
-        return Key(id: key.id, algorithm: key.algorithm.rawValue, isPublished: entry.remote != nil && !isGiven)
+        return Key(id: key.id?.string, algorithm: key.algorithm.rawValue, isPublished: entry.remote != nil && !isGiven)
     }
 }
 

@@ -1,6 +1,7 @@
 package import FoundationEssentials
 import JSONText
 import JWTKit
+import SyncModel
 
 /// Makes HS256 tokens with the shared secret: for a developer's command line, not for production users.
 package struct TokenIssuer: Sendable {
@@ -32,8 +33,8 @@ package struct TokenIssuer: Sendable {
         case .fixed: break
         }
         try payload.set(.text(user.lowercased), at: issuer.places.user)
-        if let name = issuer.issuer { try payload.set(.text(name), at: ClaimPlace(named: "iss")) }
-        if let audience = issuer.audience { try payload.set(.text(audience), at: issuer.audienceClaim) }
+        if let name = issuer.issuer { try payload.set(.text(name.string), at: ClaimPlace(named: "iss")) }
+        if let audience = issuer.audience { try payload.set(.text(audience.string), at: issuer.audienceClaim) }
         let encoder = DefaultJWTSerializer().jsonEncoder
         let header = try encoder.encode(["alg": TokenAlgorithm.hs256.rawValue, "typ": "JWT"])
         let signed = Base64URL.encode(header) + "." + Base64URL.encode(try encoder.encode(payload))

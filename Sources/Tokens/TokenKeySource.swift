@@ -7,6 +7,10 @@ package struct TokenKeySource: Sendable, Equatable {
     package let name: String
     package let text: String
 
+    package static func == (left: Self, right: Self) -> Bool {
+        left.name.utf8.elementsEqual(right.name.utf8) && left.text.utf8.elementsEqual(right.text.utf8)
+    }
+
     package init(name: String, text: String) {
         self.name = name
         self.text = text

@@ -8,21 +8,21 @@ struct TokenPayload {
         claims = try TokenObject.parsing(json)
     }
 
-    private func claim(_ name: String) -> JSONValue? { claims.members?.first { $0.name.string == name }?.value }
+    private func claim(_ name: StaticString) -> JSONValue? { claims[name] }
 
     /// Seconds since 1970, rounded down; RFC 7519 allows fractions.
-    func seconds(_ name: String) throws(TokenError) -> Int64? {
+    func seconds(_ name: StaticString) throws(TokenError) -> Int64? {
         guard let value = claim(name) else { return nil }
         // Beyond this, seconds are no longer exact, and sums of them might overflow.
         guard value.kind == .number, let seconds = Double(String(decoding: value.raw, as: UTF8.self)),
             seconds.magnitude < 9_007_199_254_740_992
-        else { throw .malformedClaim(name, mustBe: "a number of seconds since 1970") }
+        else { throw .malformedClaim("\(name)", mustBe: "a number of seconds since 1970") }
         return Int64(seconds.rounded(.down))
     }
 
-    func text(_ name: String) throws(TokenError) -> String? {
+    func text(_ name: StaticString) throws(TokenError) -> String? {
         guard let value = claim(name) else { return nil }
-        guard let text = value.string else { throw .malformedClaim(name, mustBe: "a text") }
+        guard let text = value.string else { throw .malformedClaim("\(name)", mustBe: "a text") }
         return text
     }
 

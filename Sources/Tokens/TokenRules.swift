@@ -2,8 +2,8 @@ import SyncModel
 
 /// The conditions on a payload; signatures are checked elsewhere.
 struct TokenRules: Sendable {
-    let issuer: String?
-    let audience: String?
+    let issuer: ExactText?
+    let audience: ExactText?
     let audienceClaim: ClaimPlace
     let places: IdentityPlaces
     let namespace: ExactText
@@ -21,7 +21,7 @@ struct TokenRules: Sendable {
         self.audience = issuer.audience
         self.audienceClaim = issuer.audienceClaim
         self.places = issuer.places
-        self.namespace = ExactText(issuer.rememberedAs)
+        self.namespace = issuer.rememberedAs
         self.organizations = issuer.organizations
         self.leewaySeconds = leewaySeconds
     }
@@ -32,17 +32,18 @@ struct TokenRules: Sendable {
         if let notBefore = try payload.seconds("nbf"), notBefore - leewaySeconds > now { throw .notYetValid }
         if let issuer {
             guard let found = try payload.text("iss") else { throw .missingClaim("iss") }
-            guard found == issuer else { throw .wrongIssuer }
+            guard ExactText(found) == issuer else { throw .wrongIssuer }
         }
         if let audience {
             let name = audienceClaim.description
             guard let found = try payload.texts(audienceClaim) else { throw .missingClaim(name) }
-            guard found.contains(audience) else { throw .wrongAudience(claim: name) }
+            guard found.contains(where: { ExactText($0) == audience }) else { throw .wrongAudience(claim: name) }
         }
         let organization = try payload.organization(places.organization, places.organizationForm)
         let user = try payload.user(places.user, places.userForm)
         if case .id(let id) = organization, !organizations.covers(id) { throw .organizationNotCovered }
         return TokenClaims(
+            issuer: issuer,
             namespace: namespace,
             organization: organization,
             user: user,

@@ -1,3 +1,4 @@
+package import FoundationEssentials
 package import SyncModel
 import Synchronization
 
@@ -98,6 +99,13 @@ package final class TokenVerifier: Sendable {
         cached(Self.digest(of: token), now: now.seconds)
     }
 
+    /// Whether the issuer of claims that were verified before still speaks for an organization, and still is remembered
+    /// as then. It asks about settings alone: a request that lasts longer than they do asks again.
+    package func stillSpeaks(for organization: UUID, _ issuer: ExactText?, rememberedAs namespace: ExactText) -> Bool {
+        guard let rules = state.withLock({ $0.table.issuer(named: issuer)?.rules }) else { return false }
+        return rules.namespace == namespace && rules.organizations.covers(organization)
+    }
+
     /// Verified tokens in the cache, for a gauge.
     package var cachedTokens: Int {
         state.withLock { $0.cache.count }
@@ -157,7 +165,7 @@ package final class TokenVerifier: Sendable {
 
     static func checkSize(of token: Substring) throws(Refused) {
         guard !token.isEmpty else { throw Refused(reason: .missing) }
-        guard token.utf8.count <= maximumTokenBytes else { throw Refused(reason: .malformed) }
+        guard token.utf8.count <= maximumTokenBytes else { throw Refused(reason: .tooLong) }
     }
 
     private static func refusing<Value>(_ body: () throws(TokenError) -> Value) throws(Refused) -> Value {

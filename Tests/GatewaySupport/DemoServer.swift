@@ -1,4 +1,5 @@
 import SyncHTTP
+package import SyncModel
 
 @testable import Sluice
 
@@ -9,9 +10,14 @@ package final class DemoServer: Sendable {
 
     /// Starts one.
     ///
-    /// - Parameter report: gets a line on each request.
-    package static func start(report: @escaping @Sendable (String) -> Void = { _ in }) async throws -> DemoServer {
-        DemoServer(try await DemoUpstream.listen(port: 0, report: report))
+    /// - Parameters:
+    ///   - report: gets a line on each request.
+    ///   - now: its clock; nil for the system's.
+    package static func start(
+        report: @escaping @Sendable (String) -> Void = { _ in },
+        now: TimeSource? = nil
+    ) async throws -> DemoServer {
+        DemoServer(try await DemoUpstream.listen(port: 0, now: now ?? SystemClock.now, report: report))
     }
 
     private init(_ upstream: DemoUpstream) {

@@ -24,6 +24,7 @@ package final class LiveGateway: RunningGateway {
 
     package let database: TestDatabase
     package let store: Store
+    package let verifier: TokenVerifier
     package let clock: Clock
     /// `http://127.0.0.1:…`, of `/v1` and of operations.
     package let address: String
@@ -37,6 +38,7 @@ package final class LiveGateway: RunningGateway {
     ///   - role: as which it uses the database; nil for the owner.
     ///   - tokens: which ones it takes.
     ///   - forwards: whether lanes are run, against real upstreams.
+    ///   - polls: whether sources are polled, at real upstreams.
     ///   - retains: whether retention is run when it is due.
     ///   - delivers: the key that webhooks are signed with; they go to this machine alone. Nil: none are delivered.
     ///   - patience: with the database; by default nothing is late because the machine is slow.
@@ -47,6 +49,7 @@ package final class LiveGateway: RunningGateway {
         as role: String? = nil,
         tokens: TokenConfiguration = tokens,
         forwards: Bool = false,
+        polls: Bool = false,
         retains: Bool = false,
         delivers: WebhookSigningKey? = nil,
         patience: DatabasePatience = patience(true),
@@ -75,6 +78,7 @@ package final class LiveGateway: RunningGateway {
                 clock,
                 tokens,
                 forwards,
+                polls,
                 retains,
                 delivers,
                 patience,
@@ -90,6 +94,7 @@ package final class LiveGateway: RunningGateway {
         _ clock: Clock,
         _ tokens: TokenConfiguration,
         _ forwards: Bool,
+        _ polls: Bool,
         _ retains: Bool,
         _ delivers: WebhookSigningKey?,
         _ patience: DatabasePatience,
@@ -105,14 +110,15 @@ package final class LiveGateway: RunningGateway {
         let store = Store(settings, now: { clock.now }, logger: logger)
         let (publicPorts, tellPublic) = AsyncStream<Int>.makeStream()
         let (operationsPorts, tellOperations) = AsyncStream<Int>.makeStream()
+        let verifier = try await TokenVerifier(configuration: tokens)
         let operations = OperationsServer(
             store: store,
             registry: GatewayMetrics.registry,
             configuration: configuration,
+            verifier: verifier,
             logger: logger,
             onRunning: { tellOperations.yield($0.port) }
         )
-        let verifier = try await TokenVerifier(configuration: tokens)
         let server = PublicServer(
             store: store,
             verifier: verifier,
@@ -161,7 +167,11 @@ package final class LiveGateway: RunningGateway {
             now: { clock.now },
             logger: logger
         )
-        let keeping: [any Service] = (retains ? [retention] : []) + (delivers == nil ? [] : [courier])
+        var polling = Poller.Configuration(now: { clock.now })
+        polling.pollInterval = 0.05
+        let poller = Poller(store: store, upstream: upstream, configuration: polling, logger: logger)
+        let keeping: [any Service] =
+            (retains ? [retention] : []) + (delivers == nil ? [] : [courier]) + (polls ? [poller] : [])
         let group = ServiceGroup(
             services: [keeper, store.notifier, store.quotas, store.pushes, store.ingest] + lanes + keeping + [
                 operations, server,
@@ -182,6 +192,7 @@ package final class LiveGateway: RunningGateway {
         self.tokens = tokens
         self.database = database
         self.store = store
+        self.verifier = verifier
         self.clock = clock
         self.port = port
         address = "http://127.0.0.1:\(port)"

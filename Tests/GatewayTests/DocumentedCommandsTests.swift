@@ -140,4 +140,20 @@ import Testing
         )
         try await place.end()
     }
+
+    @Test func `entities come and go by files as their page says`() async throws {
+        let place = try await Place(LiveGateway.migratedDatabase())
+        let files = try #require(try Self.commands(in: "docs/ingest.md").first { $0.contains("sluice import") })
+        let output = try await place.run(
+            """
+            sluice organizations create Acme > made
+            export ORGANIZATION=$(grep -oE '[0-9a-f-]{36}' made)
+            echo '{"entity_type": "contact", "id": 4711, "document": {"name": "Kari"}, "version": 7}' > contacts.ndjson
+            \(files)
+            wc -l < everything.ndjson
+            """
+        )
+        #expect(output.hasPrefix("1 valid") && output.contains("1 applied") && output.hasSuffix("1\n"), "\(output)")
+        try await place.end()
+    }
 }

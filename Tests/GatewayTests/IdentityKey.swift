@@ -32,8 +32,10 @@ struct IdentityKey: Sendable {
     }
 
     /// A token with whatever claims, as JSON text.
-    func token(claims: String) throws -> String {
-        let header = #"{"alg":"ES256"\#(id.map { #","kid":"\#($0)""# } ?? "")}"#
+    ///
+    /// - Parameter header: nil for a right one.
+    func token(claims: String, header: String? = nil) throws -> String {
+        let header = header ?? #"{"alg":"ES256"\#(id.map { #","kid":"\#($0)""# } ?? "")}"#
         let signed = Self.base64(Data(header.utf8)) + "." + Self.base64(Data(claims.utf8))
         return signed + "." + Self.base64(try key.signature(for: Data(signed.utf8)).rawRepresentation)
     }

@@ -99,6 +99,23 @@ import Tokens
         )
     }
 
+    @Test func `the document has every message that webhooks are told`() throws {
+        let hooks = try #require(try Contract().value(at: "/webhooks"))
+        #expect(hooks.names.sorted() == WebhookEvent.allCases.map(\.rawValue).sorted())
+        let delivery = WebhookDelivery(
+            id: UUID(),
+            event: .test,
+            data: Array("{}".utf8),
+            occurredAt: Timestamp(microseconds: 0),
+            sequence: 1,
+            attemptCount: 0,
+            triedSince: Timestamp(microseconds: 0)
+        )
+        let told = try JSONTree(parsing: delivery.body(of: UUID())).root
+        let members = try Contract().value(at: "/components/schemas/WebhookMessage/properties")
+        #expect(members?.names == told.names)
+    }
+
     /// `RECORD_EXAMPLES=1` writes the answers into the document instead, to be looked at before they are committed.
     @Test func `the examples happen as they are shown`() async throws {
         let contract = try Contract()

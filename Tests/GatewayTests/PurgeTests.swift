@@ -155,7 +155,9 @@ import Testing
                     received_at, look_at)
                 VALUES ('\(id)', 'crm', 'b', 'task', '1', true, 'delete', now(), now() + interval '100 years');
                 INSERT INTO sent_requests (organization_id, idempotency_key, entity_type, sent_at)
-                VALUES ('\(id)', gen_random_uuid(), 'task', now())
+                VALUES ('\(id)', gen_random_uuid(), 'task', now());
+                INSERT INTO sources (organization_id, name, kind, status, settings, created_at, updated_at)
+                VALUES ('\(id)', 'crm', 'webhook', 'disabled', '{}', now(), now())
                 """
             )
         }

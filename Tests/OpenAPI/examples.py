@@ -10,6 +10,9 @@ With --record, answers that are new or differ are written into the document.
 """
 
 import argparse
+import base64
+import hashlib
+import hmac
 import json
 import os
 import re
@@ -32,6 +35,17 @@ TOKEN = re.compile(r"slt_[A-Za-z0-9_-]{86}")
 EXAMPLE_TOKEN = "slt_" + "A" * 86
 # how the ids begin that the gateway made, in examples
 MADE = "019bb100-5e00-7000-8000-"
+
+
+# what the examples' source verifies its messages with
+SECRET = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def signed(identifier, body, seconds):
+    """The headers of a message, as Standard Webhooks has it."""
+    text = f"{identifier}.{seconds}.".encode() + body
+    code = hmac.new(base64.b64decode(SECRET), text, hashlib.sha256).digest()
+    return {"webhook-timestamp": str(seconds), "webhook-signature": "v1," + base64.b64encode(code).decode()}
 
 
 class Mismatch(Exception):
@@ -124,7 +138,10 @@ class Runner:
                 body = json.dumps(self.live(value)).encode()
                 headers["Content-Type"] = media
         for scheme in self.schemes(definition):
-            headers["Authorization"] = "Bearer " + self.token(scheme)
+            if scheme == "webhookSignature":
+                headers.update(signed(headers["webhook-id"], body or b"", self.arguments.clock))
+            else:
+                headers["Authorization"] = "Bearer " + self.token(scheme)
         url = base + path + ("?" + urllib.parse.urlencode(query) if query else "")
         reply = self.session.request(method.upper(), url, headers=headers, data=body, timeout=30)
         if str(reply.status_code) != status:
@@ -265,6 +282,7 @@ def main():
     parser.add_argument("--public", required=True, help="the public listener's address")
     parser.add_argument("--operations", required=True, help="the operations listener's address")
     parser.add_argument("--skip", action="append", default=[], help="METHOD PATH or OPERATION EXAMPLE not tried")
+    parser.add_argument("--clock", type=int, default=1795000000, help="the gateway's, in seconds since 1970")
     parser.add_argument("--record", action="store_true", help="write answers that differ into the document")
     arguments = parser.parse_args()
     contract = Contract(load(arguments.document))

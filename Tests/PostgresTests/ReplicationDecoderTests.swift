@@ -19,7 +19,10 @@ import Testing
 
     private static let tuple = number(UInt16(3)) + Array("nut".utf8) + number(UInt32(2)) + Array("hi".utf8)
     private static let samples: [([UInt8], ReplicationMessage)] = [
-        (bytes("B", number(UInt64(7)), number(Int64(0)), number(UInt32(1))), .begin(commit: LogPosition(7))),
+        (
+            bytes("B", number(UInt64(7)), number(Int64(5)), number(UInt32(1))),
+            .begin(commit: LogPosition(7), at: 946_684_800_000_005)
+        ),
         (
             bytes("C", [0], number(UInt64(7)), number(UInt64(9)), number(Int64(0))),
             .commit(end: LogPosition(9))
@@ -81,10 +84,10 @@ import Testing
         }
     }
 
-    /// What of a message is not looked at: when it was committed, and by which transaction.
+    /// What of a message is not looked at: by which transaction it begins, and when it was committed where it ends.
     private static func ignoredTail(_ message: ReplicationMessage) -> Int {
         switch message {
-        case .begin: 12
+        case .begin: 4
         case .commit: 8
         default: 0
         }

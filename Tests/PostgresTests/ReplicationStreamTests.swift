@@ -187,6 +187,18 @@ import Testing
         await stream.closeAndWait()
     }
 
+    @Test func `a message that is too large is not taken into memory`() async throws {
+        var there = try await Elsewhere()
+        there.source.maximumMessageBytes = 4 << 20
+        let stream = try await there.open()
+        try await there.run("INSERT INTO contact (id, name) VALUES (1, repeat('x', 1000000))")
+        #expect(Self.rows(try await Self.transactions(1, stream)) == ["1"])
+        try await there.run("INSERT INTO contact (id, name) VALUES (2, repeat('x', 100000000))")
+        let error = await failure { while true { _ = try await stream.next() } }
+        #expect(error?.kind == .decoding && error?.message.contains("4 MiB") == true)
+        await stream.closeAndWait()
+    }
+
     private static func rows(_ entries: [Entry]) -> [String] {
         entries.compactMap { entry in
             if case .row(_, _, let new) = entry.message { text(new[0]) } else { nil }

@@ -1,4 +1,6 @@
 import Foundation
+import SyncModel
+import Synchronization
 import Testing
 
 @testable import Sluice
@@ -40,11 +42,48 @@ import Testing
         )
         #expect(ask("PUT", "/contacts/1", #"{"name":"Kåre","id":9}"#) == (200, #"{"id":1,"name":"Kåre"}"#, #""3""#))
         #expect(ask("GET", "/contacts/1?fields=all") == (200, #"{"id":1,"name":"Kåre"}"#, #""3""#))
-        #expect(ask("GET", "/contacts") == (200, #"[{"id":1,"name":"Kåre"},{"id":2}]"#, nil))
+        #expect(ask("GET", "/contacts") == (200, #"[{"id":1,"name":"Kåre"},{"id":2}]"#, #""r4""#))
         #expect(ask("DELETE", "/contacts/1") == (204, "", nil))
         #expect(ask("DELETE", "/contacts/1").status == 404)
         #expect(ask("GET", "/contacts/1").status == 404)
         #expect(ask("POST", "/contacts", "{}").body == #"{"id":3}"#, "an id is given once")
+    }
+
+    @Test mutating func `a list says what changed, the oldest first, in pages, deletions too`() throws {
+        let clock = Mutex(Timestamp(microseconds: 1_795_000_000_000_000))
+        api = DemoCollections(now: { clock.withLock { $0 } })
+        func get(_ target: String, tag: String? = nil) -> DemoAnswer {
+            api.answer(DemoRequest(method: "GET", target: target, ifNoneMatch: tag))
+        }
+        for name in ["a", "b", "c"] {
+            #expect(ask("POST", "/contacts", #"{"name":"\#(name)"}"#).status == 201)
+            clock.withLock { $0 = $0.adding(seconds: 1) }
+        }
+        #expect(ask("PATCH", "/contacts/1", #"{"name":"d"}"#).status == 200)
+        clock.withLock { $0 = $0.adding(seconds: 1) }
+        #expect(ask("DELETE", "/contacts/2").status == 204)
+        let first = get("/contacts?view=changes&limit=2")
+        let item = #"{"id":3,"version":1,"updated_at":"2026-11-18T11:06:42.000Z","deleted":false,"document":"#
+        #expect(
+            String(decoding: first.body ?? [], as: UTF8.self).hasPrefix("[" + item + #"{"id":3,"name":"c"}},{"id":1"#)
+        )
+        let link = try #require(first.link)
+        #expect(link.hasPrefix("</contacts?view=changes&limit=2&after=") && link.hasSuffix(#">; rel="next""#))
+        let next = String(link.dropFirst().prefix { $0 != ">" })
+        let second = get(next)
+        let gone = #"[{"id":2,"version":2,"updated_at":"2026-11-18T11:06:44.000Z","deleted":true}]"#
+        #expect(String(decoding: second.body ?? [], as: UTF8.self) == gone && second.link == nil)
+        let since = get("/contacts?view=changes&updated_since=2026-11-18T11%3A06%3A44.000Z")
+        #expect(String(decoding: since.body ?? [], as: UTF8.self) == gone)
+        #expect(ask("GET", "/contacts?limit=1").body == #"[{"id":1,"name":"d"}]"#)
+        #expect(get("/contacts?limit=1").link == #"</contacts?limit=1&after=1>; rel="next""#)
+        #expect(ask("GET", "/contacts?limit=1&after=1").body == #"[{"id":3,"name":"c"}]"#)
+        #expect(get("/contacts", tag: first.etag).status == 304)
+        #expect(ask("POST", "/contacts", "{}").status == 201)
+        #expect(get("/contacts", tag: first.etag).status == 200)
+        for query in ["updated_since=yesterday", "limit=0", "limit=x", "after=x", "after=1-2-3"] {
+            #expect(ask("GET", "/contacts?" + query).status == 400, "\(query)")
+        }
     }
 
     @Test mutating func `what it cannot do it refuses`() {

@@ -1,4 +1,5 @@
 import Foundation
+import SyncModel
 import Testing
 import Tokens
 
@@ -132,6 +133,11 @@ import Tokens
         ("/issuers/0/issuer", #"{"issuers":[{}]}"#, "is missing"),
         ("/issuers/0/issuer", #"{"issuers":[{"issuer":7}]}"#, "must be a text of 1 to 1000 bytes"),
         ("/issuers/0/issuer", #"{"issuers":[{"issuer":""}]}"#, "must be a text of 1 to 1000 bytes"),
+        (
+            "/issuers/0/issuer", #"{"issuers":[{"issuer":"https://a\u0007"}]}"#,
+            "must be a text of 1 to 1000 bytes without control characters"
+        ),
+        (#"/issuers/0/\u{1b}[2J\u{202e}"#, #"{"issuers":[{"\u001b[2J\u202e":"x"}]}"#, "means nothing here"),
         ("/issuers/0/isuer", #"{"issuers":[{"isuer":"a"}]}"#, "means nothing here; is issuer meant?"),
         ("/issuers/0/issuer", #"{"issuers":[{"issuer":"a","issuer":"b"}]}"#, "cannot be taken: "),
     ])
@@ -168,6 +174,8 @@ import Tokens
         ("/user_ids", #""user_ids":"external""#, "must be one of either, uuid, mapped"),
         ("/organization_ids", #""organization_ids":"mapped""#, "must be one of either, uuid, external"),
         ("/namespace", #""namespace":"""#, "must be a text of 1 to 255 bytes"),
+        ("/namespace", #""namespace":"a\u0085b""#, "must be a text of 1 to 255 bytes without control characters"),
+        ("/audience", #""audience":"a\nb""#, "must be a text of 1 to 1000 bytes without control characters"),
         ("/jwks_url", #""organizations":"any","jwks_url":"ftp://a/k""#, "must start with http:// or https://"),
         ("/jwks_url", #""organizations":"any","jwks_url":"https://u:hushhush@a/k""#, "may hold no user or password"),
         ("/keys_file", #""organizations":"any","keys_file":"/nowhere""#, "names a file that cannot be read"),

@@ -145,7 +145,10 @@ import Testing
         (#"{"max_mutations": null}"#, #""max_mutations" in FILE must be a text or a number."#),
         (#"{"max_mutations": 1e2}"#, #""max_mutations" in FILE is "1e2", but must be a whole number from 1 to 10000."#),
         (#"{"log_level": 3}"#, #""log_level" in FILE is "3", but must be one of "#),
-        (#"{"jwt_issuer": ""}"#, #""jwt_issuer" in FILE is "", but must be a text that is not empty."#),
+        (
+            #"{"jwt_issuer": ""}"#,
+            #""jwt_issuer" in FILE is "", but must be a text that is not empty, without control characters."#
+        ),
         (#"{"max_mutations": [1]}"#, #""max_mutations" in FILE must be a text or a number."#),
         (#"{"max_mutations": {"a": 1}}"#, #""max_mutations" in FILE must be a text or a number."#),
     ])

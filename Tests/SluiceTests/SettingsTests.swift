@@ -33,7 +33,7 @@ import Tokens
         #expect(settings.maxConnections == 10_000)
         #expect(settings.maxBodyBytesInFlight == 67_108_864)
         #expect(settings.webhookAddresses == AddressPolicy() && settings.webhookSigningKey == nil)
-        #expect(settings.maxWebhooks == 32)
+        #expect(settings.maxWebhooks == 32 && settings.maxPolls == 16)
         #expect(settings.warnings == [])
     }
 
@@ -55,10 +55,11 @@ import Tokens
             "retry_cap_seconds": "60", "lease_seconds": "30",
             "max_lanes": "7", "webhook_allowed_networks": "127.0.0.0/8, fd00::/8",
             "webhook_signing_key": "whsk_VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=", "max_webhooks": "9",
+            "max_replications": "7",
             "retention_succeeded_days": "2.5", "retention_days": "14",
             "retention_interval_seconds": "60",
             "log_level": "debug", "log_format": "text", "metrics_organizations": "100", "max_mutations": "10000",
-            "max_body_bytes": "67108864",
+            "max_body_bytes": "67108864", "max_polls": "8",
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
             "max_answer_bytes_in_flight": "8589934592", "max_devices_per_user": "7",
         ]
@@ -73,6 +74,7 @@ import Tokens
         for settings in [try load(variables), try load([:], file: file)] {
             #expect(settings.databaseURL == values["database_url"])
             #expect(settings.webhookAddresses.allowed.count == 2 && settings.maxWebhooks == 9)
+            #expect(settings.maxPolls == 8)
             #expect(settings.webhookSigningKey?.text == values["webhook_signing_key"])
             #expect(settings.databasePoolSize == 20)
             #expect(settings.committers == 4)

@@ -1,8 +1,10 @@
 import Foundation
 import JSONText
 import Logging
+import Postgres
 import ServiceLifecycle
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import Synchronization
 import TestSupport
@@ -85,6 +87,60 @@ import Testing
 
     private func phone(_ gateway: Gateway) async throws -> Phone {
         Phone(gateway, try await gateway.organization(#"{"on_failure":"continue"}"#))
+    }
+
+    private enum Act: CaseIterable {
+        case delete, disable, change, suspend, erase
+    }
+
+    /// All that a worker had in hand was sent, however long that took.
+    @Test(arguments: Act.allCases) private func `what was changed meanwhile holds for messages in hand`(_ act: Act)
+        async throws
+    {
+        let gateway = try await Gateway()
+        let phone = try await phone(gateway)
+        let endpoint = try await endpoint(gateway, phone.organization)
+        try await fail(phone, 12)
+        let gate = Gate()
+        let receiver = Receiver { _, _, _ in
+            await gate.pass()
+            return .status(200, retryAt: nil)
+        }
+        let running = courier(gateway, receiver) { $0.lookInterval = 0 }
+        try await waitUntil("four are under way") { receiver.deliveries.count == 4 }
+        gateway.clock.advance(seconds: 1)
+        let (webhooks, organization) = (gateway.store.webhookAdministration, phone.organization.id)
+        switch act {
+        case .delete: _ = try await webhooks.delete(endpoint)
+        case .disable:
+            var update = WebhookUpdate()
+            update.isEnabled = false
+            _ = try await webhooks.change(endpoint, update)
+        case .change:
+            var update = WebhookUpdate()
+            update.url = "https://other.example/"
+            _ = try await webhooks.change(endpoint, update)
+        case .suspend:
+            let update = try OrganizationUpdate(body: Array(#"{"status":"suspended"}"#.utf8))
+            _ = try await gateway.store.administration.put(organization, update)
+        case .erase:
+            let connection = try await gateway.database.connect()
+            let delete = "DELETE FROM webhook_deliveries WHERE organization_id = '\(organization)'"
+            _ = try await connection.run(Query(Statement("test_erase", delete)))
+            await connection.closeAndWait()
+        }
+        gate.open()
+        if act == .change {
+            // under the new address
+            try await waitUntil("all are delivered") {
+                try await rows(gateway, endpoint).allSatisfy { $0.settledAt != nil }
+            }
+        } else {
+            try await waitUntil("nobody works on it") { running.courier.current == 0 }
+            #expect(receiver.deliveries.count == 4)
+        }
+        await running.group.triggerGracefulShutdown()
+        await running.run.value
     }
 
     private func rows(_ gateway: Gateway, _ endpoint: WebhookKey) async throws -> [WebhookDeliveryRow] {

@@ -32,6 +32,15 @@ struct BearerTokenTests {
     }
 
     @Test
+    func `A claim's name is shown as it is, but for the header, which has ASCII alone`() {
+        let description = #"Claim `$["größe"]\n` is missing."#
+        let refusal = BearerToken.refusal("invalid_token", description)
+        #expect(refusal.problem.detail == description)
+        let challenge = #"Bearer error="invalid_token", error_description="Claim `$['gr??e']?n` is missing.""#
+        #expect(refusal.headers[.wwwAuthenticate] == challenge)
+    }
+
+    @Test
     func `Two Authorization fields are refused`() throws {
         var headers = HTTPFields()
         headers.append(HTTPField(name: .authorization, value: "Bearer a"))

@@ -42,18 +42,6 @@ import Testing
         #expect(tick(&state, after: .seconds(30)) == .work)
     }
 
-    @Test func `whether it is served is asked however much is written`() {
-        var state = state()
-        _ = state.begin()
-        _ = state.finish(left: nil, isLater: false)
-        state.wrote(nil, now: start + .seconds(14))
-        #expect(tick(&state, after: .seconds(15)) == .work)
-        let work = state.begin()
-        #expect(work?.checks == true && work?.keepsAlive == false)
-        #expect(state.finish(left: work, isLater: true) == false)
-        #expect(tick(&state, after: .seconds(16)) == .work, "it was not answered")
-    }
-
     @Test func `what the database could not tell is asked again at the next tick`() throws {
         var state = state()
         let begun = state.begin()

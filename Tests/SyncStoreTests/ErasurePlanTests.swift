@@ -44,8 +44,11 @@ import Testing
         ]
         for statement in ErasureStatements.rows { calls.append((statement, "\(lane), \(hash), 1000")) }
         for statement in ErasureStatements.last { calls.append((statement, lane)) }
-        for statement in ErasureStatements.elsewhere {
-            calls.append((statement, "\(organization), ARRAY['\(one.user)']::uuid[], 1000"))
+        let users = "ARRAY['\(one.user)']::uuid[]"
+        for (walk, first) in zip(ErasureWalk.all, ["'', ''", "'\(UUID.least)', '\(UUID.least)'"]) {
+            calls.append((walk.look, "\(organization), \(users), \(first), 50"))
+            let key = first.split(separator: ", ").map { "ARRAY[\($0)]::text[]" }.joined(separator: ", ")
+            calls.append((walk.delete, "\(organization), \(key), \(users)"))
         }
         let firsts = ["uuid": "'\(UUID.least)'", "text": "''", "bigint": "'0'"]
         for rows in ExportedRows.all {

@@ -242,7 +242,9 @@ import Testing
     @Test func `those who were joined into the user go with it`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
-        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        let subject = Subject(issuer: ExactText("https://id.example"), text: ExactText("ada@example.org"))
+        let user = try await gateway.store.identities.make(subject, in: organization)
+        let (one, other) = (Phone(gateway, organization, user: user), Phone(gateway, organization))
         for phone in [one, other] { try await phone.push([phone.create()]) }
         try await one.join(into: other)
         let erasing = gateway.store.erasing
@@ -263,12 +265,37 @@ import Testing
             }
             #expect(problem?.code == .userErased)
         }
+        #expect(try await gateway.mentions(of: "ada@example", in: organization.id) == [:])
         let third = Phone(gateway, organization)
         try await third.push([third.create()])
         let into = await #expect(throws: Problem.self) {
             try await gateway.store.joining.join(third.user, into: other.user, in: organization.id)
         }
         #expect(into?.errors.map(\.rule) == ["join_unknown_user"])
+    }
+
+    @Test func `who is named by documents from elsewhere alone can be exported and erased`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        _ = try await gateway.store.administration.putEntityType(
+            "task",
+            in: organization.id,
+            EntityTypeUpdate(body: Array(#"{"visibility":"user"}"#.utf8))
+        )
+        let (user, nobody) = (UUID(), UUID())
+        let source = EventSource(gateway, organization)
+        let owned = ["owner": #""\#(user.lowercased)""#]
+        #expect(try await source.results([EventSource.event("a", "1", version: 1, extra: owned)]) == ["applied"])
+        let stranger = try await gateway.organization()
+        let (erasing, exporting) = (gateway.store.erasing, gateway.store.exports)
+        for (user, organization) in [(nobody, organization), (user, stranger)] {
+            #expect(try await erasing.erase(user, in: organization.id) == nil)
+            #expect(try await !exporting.isKnown(LaneKey(organization: organization.id, user: user)))
+        }
+        #expect(try await exporting.isKnown(LaneKey(organization: organization.id, user: user)))
+        try await Phone(gateway, organization, user: user).erase()
+        #expect(try await gateway.mentions(of: user.lowercased, in: organization.id) == [:])
+        #expect(try await gateway.rows("SELECT document FROM entities WHERE document IS NOT NULL") == [])
     }
 
     @Test func `what is being sent has its outcome first`() async throws {
@@ -411,8 +438,9 @@ import Testing
             INSERT INTO webhook_deliveries (organization_id, endpoint_id, id, event, data, occurred_at, status,
                 tried_since, next_attempt_at)
             SELECT '\(organization.id)', '\(endpoint)', gen_random_uuid(), 'mutation.failed',
-                json_build_object('user_id', u.id), now(), 'waiting', now(), now()
-            FROM unnest(ARRAY['\(one.user.lowercased)', '\(other.user.lowercased)']) AS u (id), generate_series(1, 1200);
+                json_build_object(CASE n % 2 WHEN 0 THEN 'user_id' ELSE 'updated_by' END, u.id), now(), 'waiting', now(),
+                now()
+            FROM unnest(ARRAY['\(one.user.lowercased)', '\(other.user.lowercased)']) AS u (id), generate_series(1, 3000) n;
             INSERT INTO parked_events (organization_id, source, event_id, entity_type, id, id_is_integer, operation,
                 document, owner_id, received_at, look_at)
             SELECT '\(organization.id)', 'crm', u.id, 'task', 'x', false, 'upsert', '{"a":1}', u.id::uuid, now(), now()
@@ -422,10 +450,13 @@ import Testing
         try await one.erase()
         try await one.erase()
         let told =
-            "SELECT event || ' ' || (data ->> 'user_id') || ' ' || count(*) FROM webhook_deliveries GROUP BY data ->> 'user_id', event"
+            """
+            SELECT event || ' ' || coalesce(data ->> 'user_id', data ->> 'updated_by') || ' ' || count(*)
+            FROM webhook_deliveries GROUP BY coalesce(data ->> 'user_id', data ->> 'updated_by'), event
+            """
         #expect(
             try await gateway.rows(told).sorted() == [
-                "mutation.failed \(other.user.lowercased) 1200", "user.erased \(one.user.lowercased) 1",
+                "mutation.failed \(other.user.lowercased) 3000", "user.erased \(one.user.lowercased) 1",
             ]
         )
         #expect(try await gateway.rows("SELECT event_id FROM parked_events") == [other.user.lowercased])

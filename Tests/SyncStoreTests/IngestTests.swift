@@ -121,6 +121,31 @@ import Testing
         #expect(try await eve.pull().isEmpty)
     }
 
+    @Test func `what was deleted before it was told of belongs to whom a later event says`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        _ = try await gateway.store.administration.putEntityType(
+            "task",
+            in: organization.id,
+            EntityTypeUpdate(body: Array(#"{"visibility":"user"}"#.utf8))
+        )
+        let (ada, eve) = (Phone(gateway, organization), Phone(gateway, organization))
+        let source = Source(gateway, organization)
+        let (adas, eves) = (["owner": #""\#(ada.user.lowercased)""#], ["owner": #""\#(eve.user.lowercased)""#])
+        let results = try await source.send([
+            Source.event("a", "delete", "1", version: 2), Source.event("b", "1", version: 1, extra: adas),
+            Source.event("c", "1", version: 3), Source.event("d", "1", version: 3, extra: adas),
+            Source.event("e", "delete", "1", version: 4), Source.event("f", "1", version: 5, extra: eves),
+        ])
+        #expect(
+            results.map { $0["result"]?.string } == ["applied", "stale", "refused", "applied", "applied", "refused"]
+        )
+        #expect(results[2].value(at: "/error/errors/0/pointer")?.string == "/events/2/owner")
+        #expect(results[5].value(at: "/error/errors/0/detail")?.string?.contains("another id") == true)
+        #expect(try await ada.pull().map { $0["deleted"]?.bool } == [true])
+        #expect(try await eve.pull().isEmpty)
+    }
+
     @Test func `it wakes who waits for the feed`() async throws {
         let gateway = try await Gateway(lookInterval: .seconds(600))
         let phone = Phone(gateway, try await gateway.organization())

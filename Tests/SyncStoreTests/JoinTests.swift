@@ -513,6 +513,108 @@ import Testing
         #expect(again?.state == .done)
         #expect(try await one.gateway.rows("SELECT feed_position::text FROM entities") == ["3"])
     }
+
+    // MARK: - Who is known, and who is in
+
+    /// They have only read: what is known of them is what an issuer calls them.
+    @Test func `users who have come under a subject and never pushed are joined`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let subjects = ["old", "new"].map { Subject(issuer: "https://id.example", text: ExactText($0)) }
+        var users: [UUID] = []
+        for subject in subjects { users.append(try await gateway.store.identities.make(subject, in: organization)) }
+        let joining = gateway.store.joining
+        let first = try await joining.join(users[0], into: users[1], in: organization.id)
+        #expect(first?.state == .closing)
+        gateway.clock.advance(seconds: 9)
+        #expect(try await joining.join(users[0], into: users[1], in: organization.id)?.state == .done)
+        let old = try #require(try await gateway.store.identities.user(subjects[0], in: organization))
+        #expect(try await gateway.store.catalog.owner(of: old, in: organization.id) == users[1])
+        #expect(try await joining.join(UUID(), into: users[1], in: organization.id) == nil)
+    }
+
+    @Test func `a join lets nobody in`() async throws {
+        let (one, other) = try await Self.phones(#"{"provisioning":"explicit"}"#)
+        let (gateway, organization) = (one.gateway, one.organization.id)
+        let administration = gateway.store.administration
+        for phone in [one, other] { try await phone.push([phone.forward("create", local: UUID())]) }
+        #expect(try await gateway.rows("SELECT user_id::text FROM users") == [], "nor does a push")
+        func join() async throws -> UserJoinRow? {
+            try await gateway.store.joining.join(one.user, into: other.user, in: organization)
+        }
+        func refusal() async -> [String] {
+            do throws(Problem) {
+                _ = try await gateway.store.joining.join(one.user, into: other.user, in: organization)
+                return []
+            } catch {
+                return error.errors.map(\.rule)
+            }
+        }
+        // one is in: either would come in, or stay in, as the other
+        for (inside, outside) in [(one, other), (other, one)] {
+            _ = try await administration.putUser(inside.user, in: organization)
+            _ = try await administration.deleteUser(outside.user, in: organization)
+            #expect(await refusal() == ["join_shut_out"])
+            #expect(try await gateway.rows("SELECT user_id::text FROM user_joins") == [])
+        }
+        // shut out while they are joined: refused, and both are as before
+        for phone in [one, other] { _ = try await administration.putUser(phone.user, in: organization) }
+        #expect(try await join()?.state == .closing)
+        _ = try await administration.deleteUser(other.user, in: organization)
+        #expect(await refusal() == ["join_shut_out"])
+        #expect(try await gateway.rows("SELECT user_id::text FROM user_joins") == [])
+        // both are out, and so is whom they become
+        _ = try await administration.deleteUser(one.user, in: organization)
+        try await one.join(into: other)
+        #expect(try await gateway.rows("SELECT user_id::text FROM users") == [])
+        // in and out by either id
+        #expect(try await administration.putUser(one.user, in: organization) == true)
+        #expect(try await gateway.rows("SELECT user_id::text FROM users") == [other.user.lowercased])
+        #expect(try await administration.putUser(other.user, in: organization) == false)
+        #expect(try await administration.deleteUser(one.user, in: organization))
+        #expect(try await gateway.rows("SELECT user_id::text FROM users") == [])
+    }
+
+    /// Positions of the one's lane stand for other changes in the other's.
+    @Test func `cursors of a user who is part of another by now are of another time`() async throws {
+        let (one, other) = try await Self.phones()
+        for phone in [one, other] { try await phone.push((0..<3).map { _ in phone.forward("create", local: UUID()) }) }
+        let (store, organization) = (one.gateway.store, one.organization.id)
+        let lanes = [one, other].map { LaneKey(organization: organization, user: $0.user) }
+        func mappings(_ since: String?, _ user: UUID) async throws -> JSONValue {
+            let page = try await store.mappings.list(
+                since: since,
+                statuses: [],
+                limit: 100,
+                organization: organization,
+                user: user
+            )
+            return try JSONTree(parsing: page.json()).root
+        }
+        let (mine, theirs) = (
+            try #require(try await mappings(nil, one.user).next), try #require(try await mappings(nil, other.user).next)
+        )
+        var events: [String] = []
+        for lane in lanes { events.append(try await store.events.start(after: nil, of: lane).text) }
+        try await one.join(into: other)
+
+        await #expect(throws: Problem.self) { try await mappings(mine, other.user) }
+        do throws(Problem) {
+            _ = try await store.events.start(after: events[0], of: lanes[1])
+            Issue.record("it would miss what the other did before")
+        } catch {
+            #expect(error.code == .cursorExpired)
+        }
+        // the other's own go on: what came from the one is behind them
+        #expect(try await mappings(theirs, other.user).list("id_mappings").count == 3)
+        #expect(try await mappings(nil, other.user).list("id_mappings").count == 6)
+        let cursor = try await store.events.start(after: events[1], of: lanes[1])
+        #expect(try await store.events.page(after: cursor, of: lanes[1]).events.count == 6)
+        // one that an earlier version gave out does not say whose it is, and goes on
+        let epoch = try await one.gateway.read("SELECT epoch FROM feeds").int64(0, 0)
+        let old = MappingCursor(epoch: epoch, filter: 0, place: LanePlace(change: 0))
+        #expect(try await mappings(old.text, other.user).list("id_mappings").count == 6)
+    }
 }
 
 extension Phone {

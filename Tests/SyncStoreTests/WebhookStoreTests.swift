@@ -133,6 +133,19 @@ import Testing
         #expect(try await gateway.told(endpoint, .dead).isEmpty)
     }
 
+    @Test func `an id that is a number at the API is one in messages`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let endpoint = try await gateway.webhook(organization, [.entityChanged])
+        let source = EventSource(gateway, organization)
+        let events = [EventSource.event("a", "4711", version: 1), EventSource.event("b", #""4712""#, version: 1)]
+        #expect(try await source.results(events) == ["applied", "applied"])
+        let lease = try #require(try await gateway.store.webhooks.claim(endpoint))
+        let deliveries = try #require(try await gateway.step(lease)).deliveries
+        let ids = try deliveries.map { try JSONTree(parsing: $0.data).root["server_id"]?.text }
+        #expect(ids == ["4711", #""4712""#])
+    }
+
     @Test func `entities are told of from the feed, each in its last state, from the wish on`() async throws {
         let (gateway, phone, endpoint) = try await stage(0, [.entityChanged])
         let stranger = Phone(gateway, try await gateway.organization())
@@ -306,7 +319,8 @@ import Testing
                 "'{\(endpoint.organization)}', '{\(id)}', '{upstream.up}', ARRAY['{}'::json], \(now)"
             ),
             (WebhookStatements.claim, "\(key), \(now), \(now)"),
-            (WebhookStatements.lock, "\(key), 0"),
+            (WebhookStatements.lock, "\(key), 0, \(now)"),
+            (WebhookStatements.look, "\(key), 0, \(now), '{\(id)}'"),
             (WebhookStatements.take, "\(key), '2030-01-01T00:00:00Z', 16"),
             (
                 WebhookStatements.settle,

@@ -128,6 +128,31 @@ struct IssuerTests {
     }
 
     @Test
+    func `Names that only look alike are two issuers', keys' too`() async throws {
+        let (composed, decomposed) = ("https://caf\u{e9}.example", "https://cafe\u{301}.example")
+        let verifier = try await verifier { north, south, _ in
+            north.issuer = ExactText(composed)
+            south.issuer = ExactText(decomposed)
+        }
+        let right = try token(.es256(northKey), iss: composed, org: Self.tenantN)
+        #expect(verifier.refusal(right) == nil)
+        #expect(verifier.refusal(try token(.es256(southKey), iss: decomposed, org: Self.tenantS)) == nil)
+        #expect(verifier.refusal(try token(.es256(northKey), iss: decomposed, org: Self.tenantN)) == .badSignature)
+        let other = P256.Signing.PrivateKey()
+        let keys = try [
+            Keys.jwks(Keys.jwk(northKey.publicKey, id: "\u{e9}")), Keys.jwks(Keys.jwk(other.publicKey, id: "e\u{301}")),
+        ]
+        let named = try await self.verifier { north, _, _ in north.keys = keys }
+        func refusal(_ key: P256.Signing.PrivateKey, _ id: String) throws -> TokenError? {
+            named.refusal(
+                try token(.es256(key), iss: Self.north, org: Self.tenantN, header: ["alg": "ES256", "kid": id])
+            )
+        }
+        #expect(try refusal(northKey, "\u{e9}") == nil && refusal(other, "e\u{301}") == nil)
+        #expect(try refusal(northKey, "e\u{301}") == .badSignature)
+    }
+
+    @Test
     func `The issuer without a name takes what names no other, and nothing that does`() async throws {
         let own = P256.Signing.PrivateKey()
         let source = try Keys.jwks(Keys.jwk(own.publicKey, id: "k"))

@@ -60,9 +60,10 @@ struct PlaceTests {
     }
 
     @Test
-    func `A path in an explanation breaks no header`() {
-        let path = #"$["a\\b"]['c']"#
-        #expect(TokenError.missingClaim(path).explanation == "Claim `$['a??b']['c']` of the token is missing.")
+    func `A claim is explained as it is configured`() {
+        for path in [#"$["a\\b"]['c']"#, "größe"] {
+            #expect(TokenError.missingClaim(path).explanation == "Claim `\(path)` of the token is missing.")
+        }
     }
 
     @Test

@@ -111,6 +111,7 @@ extension TokenClaims {
     /// Those of a token that says UUIDs.
     init(_ organization: UUID, _ user: UUID, by issuer: ExactText = "", expiresAt: Int64) {
         self.init(
+            issuer: issuer == "" ? nil : issuer,
             namespace: issuer,
             organization: .id(organization),
             user: .id(user),

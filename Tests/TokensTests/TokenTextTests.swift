@@ -34,7 +34,7 @@ struct TokenTextTests {
         #expect(verifier.refusal(fits) == nil)
         #expect(verifier.cached(fits, now: now) != nil)
         let long = try key.token(claims(["x": String(repeating: "x", count: 6_200)]))
-        #expect(verifier.refusal(long) == .malformed)
+        #expect(verifier.refusal(long) == .tooLong)
         #expect(verifier.cached(long, now: now) == nil)
     }
 

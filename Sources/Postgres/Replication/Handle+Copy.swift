@@ -1,4 +1,5 @@
 import CLibPQ
+import Glibc
 
 /// COPY in both directions, in which a replication stream runs.
 extension Handle {
@@ -26,6 +27,12 @@ extension Handle {
             let start = part.bindMemory(to: CChar.self).baseAddress
             return PQputCopyData(connection, start, Int32(clamping: part.count)) == 1
         }
+    }
+
+    /// What the system has received and nobody has read; encrypted, where the connection is.
+    var bytesWaiting: Int {
+        var count: Int32 = 0
+        return ioctl(socket, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
     }
 
     /// Ends what this side sends.

@@ -14,7 +14,9 @@ struct ReplicationDecoder {
 
     private mutating func message() throws(PostgresError) -> ReplicationMessage {
         switch try byte() {
-        case UInt8(ascii: "B"): return .begin(commit: try position())
+        case UInt8(ascii: "B"):
+            let commit = try position()
+            return .begin(commit: commit, at: TimestampEpoch.unix(fromWire: try integer(Int64.self)))
         case UInt8(ascii: "C"):
             // flags, and where the commit stands
             _ = try (byte(), position())

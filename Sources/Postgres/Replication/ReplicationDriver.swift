@@ -11,6 +11,8 @@ final class ReplicationDriver {
     /// What the server was last told.
     private var told = LogPosition.zero
     private var isAnswerDue = false
+    /// What has come of a message that is not whole.
+    private var bytesOfPart = 0
 
     private init(
         _ configuration: ConnectionConfiguration,
@@ -101,8 +103,10 @@ final class ReplicationDriver {
         while !box.isClosing {
             let hasRoom = box.bytesAhead < source.maximumBytesAhead
             if hasRoom {
+                bytesOfPart += handle.bytesWaiting
                 guard handle.receive() else { throw lost() }
                 try read()
+                guard bytesOfPart <= source.maximumMessageBytes else { throw tooLarge() }
             }
             let progress = box.progress(sent: sent)
             if isAnswerDue || progress > told || ContinuousClock.now >= nextStatus {
@@ -124,7 +128,7 @@ final class ReplicationDriver {
     private func read() throws(PostgresError) {
         while box.bytesAhead < source.maximumBytesAhead {
             switch try handle.nextCopyPart({ part throws(PostgresError) in try take(part) }) {
-            case .part: continue
+            case .part: bytesOfPart = 0
             case .nothing: return
             case .end:
                 guard let result = handle.nextResult(), result.outcome == .failure else { throw lost() }
@@ -178,6 +182,14 @@ final class ReplicationDriver {
         if isSignalled { box.wakeUp.clear() }
         if box.isClosing, !isServing { throw PostgresError(.unavailable, "closed while connecting") }
         return isReady
+    }
+
+    private func tooLarge() -> PostgresError {
+        let limit = "\(source.maximumMessageBytes >> 20) MiB"
+        return PostgresError(
+            .decoding,
+            "a change is larger than \(limit); leave large columns out of the publication"
+        )
     }
 
     private func lost() -> PostgresError { PostgresError(.connectionLost, handle.message) }

@@ -1,8 +1,9 @@
 /// What the output plug-in `pgoutput` tells of one place in the log: "Logical Replication Message Formats" of
 /// PostgreSQL's manual, version 1 of its protocol. Transactions come whole, in the order of their commits.
 public enum ReplicationMessage: Sendable, Hashable {
-    /// A transaction whose changes follow. `commit` is where its commit stands.
-    case begin(commit: LogPosition)
+    /// A transaction whose changes follow. `commit` is where its commit stands; `at` is when it was committed by the
+    /// clock there, in microseconds since 1970.
+    case begin(commit: LogPosition, at: Int64)
     /// The transaction has ended; `end` is where the log goes on behind it.
     case commit(end: LogPosition)
     /// How a table looks whose changes follow; told before the first of them, and again when it has changed.

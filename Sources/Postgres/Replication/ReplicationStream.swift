@@ -13,6 +13,9 @@ public final class ReplicationStream: Sendable {
         public var publications: [String]
         /// How many bytes of messages are read ahead; a message that is larger than all of that is read alone.
         public var maximumBytesAhead = 4 << 20
+        /// How large a message may be, in bytes, as far as the system tells what has come of one: a server that sends more
+        /// is left.
+        public var maximumMessageBytes = 64 << 20
         /// How often the server is told how far the reader is, in any case. The server gives a silent reader up after
         /// its `wal_sender_timeout`, a minute by default.
         public var statusInterval: Duration = .seconds(10)

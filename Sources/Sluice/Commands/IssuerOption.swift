@@ -1,6 +1,8 @@
 import ArgumentParser
 import Foundation
+import SyncMaintenance
 import SyncModel
+import SyncStore
 import Tokens
 
 /// Whose words a name is.
@@ -19,13 +21,45 @@ struct IssuerOption: ParsableArguments {
         }
     }
 
+    /// Who comes under a text that an issuer says.
+    struct Called: Sendable {
+        let subject: Subject
+        /// The user's own id, where the issuer's tokens that say the text are taken so.
+        let id: UUID?
+        /// Whether no token that says the text is taken.
+        let isNobody: Bool
+
+        /// The user, who may have come as long as settings were others.
+        func find(_ administration: Administration, in organization: UUID) async throws(Problem) -> UserRow? {
+            if let user = try await administration.user(subject, in: organization) { return user }
+            guard let id else { return nil }
+            return try await administration.user(id, in: organization)
+        }
+    }
+
+    /// Who is meant by a text of the issuer.
+    func resolve(_ text: ExactText, _ options: ConfigurationOptions) async throws -> Called {
+        let subject = Subject(issuer: try await resolve(options), text: text)
+        // without settings for tokens, as on an operator's own machine, it is a subject
+        guard let configuration = try? await options.load().tokenConfiguration() else {
+            return Called(subject: subject, id: nil, isNobody: false)
+        }
+        do {
+            let user = try configuration.user(called: text, by: subject.issuer)
+            if case .id(let id) = user { return Called(subject: subject, id: id, isNobody: false) }
+            return Called(subject: subject, id: nil, isNobody: false)
+        } catch {
+            return Called(subject: subject, id: nil, isNobody: true)
+        }
+    }
+
     /// The issuer that is meant; says where the settings have none of that name, which may be a slip of the pen.
     func resolve(_ options: ConfigurationOptions) async throws -> ExactText {
         let settings = try await options.load()
         let known = (try? settings.tokenConfiguration().issuers.map(\.rememberedAs)) ?? []
         if let issuer {
-            if !known.isEmpty, !known.contains(where: { ExactText($0) == ExactText(issuer) }) {
-                let names = known.map { $0.isEmpty ? "the one without a name" : ShownText.of($0) }
+            if !known.isEmpty, !known.contains(ExactText(issuer)) {
+                let names = known.map { $0 == "" ? "the one without a name" : ShownText.of($0) }
                 let list = names.prefix(5).joined(separator: ", ")
                 Terminal.complain(
                     "no issuer of the settings is remembered as \(ShownText.of(issuer)); they have \(list)"
@@ -33,8 +67,8 @@ struct IssuerOption: ParsableArguments {
             }
             return ExactText(issuer)
         }
-        if let only = known.first, known.count == 1 { return ExactText(only) }
-        let reason = known.isEmpty ? "the settings name no issuer" : "the settings have \(known.count) issuers"
+        if let only = known.first, Set(known).count == 1 { return only }
+        let reason = known.isEmpty ? "the settings name no issuer" : "the settings have \(Set(known).count) issuers"
         throw Terminal.failure("say --issuer: \(reason)", ExitCode.validationFailure)
     }
 }

@@ -13,8 +13,11 @@ struct SluiceCommand: AsyncParsableCommand {
               sluice serve        run the gateway
               sluice retention    do away with what is old, or say what that would be
               sluice users        list users, let them in, join two into one
+              sluice import       bring entities in from a file
+              sluice export       write an organization's entities to a file
               sluice token        make a token, or explain one that is refused
               sluice tokens       let programs bring edits that were made elsewhere
+              sluice sources      let such edits come in without a program between
               sluice after-restore  set right a restored database, before gateways start
               sluice webhooks     look at webhooks in a terminal
               sluice doctor       find out what is wrong with a set-up
@@ -26,10 +29,30 @@ struct SluiceCommand: AsyncParsableCommand {
         version: Version.current,
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, UsersCommand.self,
-            TokensCommand.self, KeysCommand.self, TokenCommand.self, WebhooksCommand.self, RetentionCommand.self,
+            ImportCommand.self, ExportCommand.self,
+            TokensCommand.self, SourcesCommand.self, KeysCommand.self, TokenCommand.self, WebhooksCommand.self,
+            RetentionCommand.self,
             AfterRestoreCommand.self,
             DoctorCommand.self,
             HealthCheckCommand.self,
         ]
     )
+
+    static func main() async {
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        do {
+            var command = try await asyncParseAsRoot(arguments)
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            let message = fullMessage(for: error)
+            let shown = ShownMessage.of(message, about: arguments)
+            guard exitCode(for: error) == .validationFailure, shown != message else { exit(withError: error) }
+            Terminal.complain(shown, from: "")
+            exit(withError: ExitCode.validationFailure)
+        }
+    }
 }

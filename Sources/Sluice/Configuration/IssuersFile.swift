@@ -40,7 +40,7 @@ struct IssuersFile {
         for (index, element) in elements.enumerated() {
             let place = "/issuers/\(index)"
             let issuer = try issuer(element, at: place)
-            if issuer.issuer == own {
+            if issuer.issuer == own.map({ ExactText($0) }) {
                 throw problem(place + "/issuer", "is the issuer that \(Setting.jwtIssuer.variable) names already")
             }
             if let other = issuers.firstIndex(where: { $0.issuer == issuer.issuer }) {
@@ -71,7 +71,7 @@ struct IssuersFile {
         }
         var issuer = TrustedIssuer(
             issuer: name,
-            audience: try text("audience", of: value, at: place) ?? defaults.audience,
+            audience: try text("audience", of: value, at: place) ?? defaults.audience?.string,
             audienceClaim: try claim("audience_claim", of: value, at: place) ?? defaults.audienceClaim,
             places: try places(of: value, at: place),
             namespace: try text("namespace", of: value, at: place, most: Self.maximumNamespace),
@@ -195,9 +195,11 @@ struct IssuersFile {
         at place: String,
         most: Int = maximumText
     ) throws(ConfigurationError) -> String? {
-        guard let member = value.members?.first(where: { $0.name.string == name })?.value else { return nil }
-        guard let text = member.string, (1...most).contains(text.utf8.count) else {
-            throw problem("\(place)/\(name)", "must be a text of 1 to \(most) bytes")
+        guard let member = value.members?.first(where: { ExactText($0.name.string) == ExactText(name) })?.value else {
+            return nil
+        }
+        guard let text = member.string, (1...most).contains(text.utf8.count), !ExternalName.hasControls(text) else {
+            throw problem("\(place)/\(name)", "must be a text of 1 to \(most) bytes without control characters")
         }
         return text
     }
@@ -207,7 +209,8 @@ struct IssuersFile {
         _ names: [String],
         at place: String
     ) throws(ConfigurationError) {
-        for member in value.members.map(Array.init) ?? [] where !names.contains(member.name.string) {
+        for member in value.members.map(Array.init) ?? []
+        where !names.contains(where: { ExactText($0) == ExactText(member.name.string) }) {
             let place = JSONPointer(place).appending(member: member.name.string).text
             let nearest = NearestName.of(member.name.string, among: names)
             throw problem(place, "means nothing here" + (nearest.map { "; is \($0) meant?" } ?? ""))
@@ -239,6 +242,8 @@ struct IssuersFile {
     }
 
     private func problem(_ pointer: String, _ text: String) -> ConfigurationError {
-        ConfigurationError("\(Setting.jwtIssuersFile.variable) names \(path), in which \(pointer) \(text).")
+        ConfigurationError(
+            "\(Setting.jwtIssuersFile.variable) names \(path), in which \(ShownText.of(pointer)) \(text)."
+        )
     }
 }

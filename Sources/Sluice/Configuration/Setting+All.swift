@@ -92,6 +92,10 @@ extension Setting {
     .meaning("The key of webhooks' v1a signatures; `sluice webhooks create-key` makes one.")
     static let maxWebhooks = Setting("max_webhooks", .number(1...1_000), "32")
         .meaning("Webhooks that are sent to at the same time.")
+    static let maxReplications = Setting("max_replications", .number(1...1_000), "32")
+        .meaning("Databases of organizations that are followed at the same time.")
+    static let maxPolls = Setting("max_polls", .number(1...1_000), "16")
+        .meaning("Sources that are polled at the same time.")
 
     static let retentionSucceededDays = Setting("retention_succeeded_days", .decimal(0.01...36_500), "7")
         .meaning("Days after which payloads of final mutations go.")
@@ -139,7 +143,7 @@ extension Setting {
         jwtOrganizationClaim, jwtOrganizationKeys, jwtOrganization, jwtOrganizationIDs, jwtLeewaySeconds,
         operatorToken, signingKeyFile, masterKeyFile,
         retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
-        webhookAllowedNetworks, webhookSigningKey, maxWebhooks,
+        webhookAllowedNetworks, webhookSigningKey, maxWebhooks, maxReplications, maxPolls,
         retentionSucceededDays, retentionDays, retentionIntervalSeconds,
         logLevel, logFormat, metricsOrganizations,
         maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,

@@ -11,7 +11,8 @@ extension Setting.Form {
     /// The allowed values, to stand behind "must be".
     var allowed: String {
         switch self {
-        case .text, .path: "a text that is not empty"
+        case .text: "a text that is not empty, without control characters"
+        case .path: "a text that is not empty"
         case .databaseURL:
             "a libpq URI such as postgresql://user@host:5432/sluice, or libpq's key=value form; in a password, write @ "
                 + "as %40, / as %2F"
@@ -59,7 +60,8 @@ extension Setting.Form {
 
     func accepts(_ text: String) -> Bool {
         switch self {
-        case .text, .path: !text.isEmpty
+        case .text: !text.isEmpty && !ExternalName.hasControls(text)
+        case .path: !text.isEmpty
         case .databaseURL: ConnectionConfiguration.isURI(text)
         case .address: ListenAddress(parsing: text) != nil
         case .number(let range): Self.wholeNumber(text).map(range.contains) ?? false
@@ -68,7 +70,7 @@ extension Setting.Form {
         case .secret(let bytes): text.utf8.count >= bytes
         case .operatorTokens: OperatorTokens(parsing: text) != nil
         case .keySetURL: KeySetURL.problem(text) == nil
-        case .claimPlace: (try? ClaimPlace(parsing: text)) != nil
+        case .claimPlace: !ExternalName.hasControls(text) && (try? ClaimPlace(parsing: text)) != nil
         case .uuid: UUID(parsing: text) != nil
         case .origins: AllowedOrigins(parsing: text) != nil
         case .networks: IPNetwork.list(text) != nil

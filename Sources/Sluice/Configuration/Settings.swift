@@ -156,6 +156,8 @@ extension Settings {
     }
     var webhookSigningKey: WebhookSigningKey? { self[.webhookSigningKey].flatMap(WebhookSigningKey.init) }
     var maxWebhooks: Int { number(.maxWebhooks) }
+    var maxReplications: Int { number(.maxReplications) }
+    var maxPolls: Int { number(.maxPolls) }
 
     var retentionSucceededDays: Double { decimal(.retentionSucceededDays) }
     var retentionDays: Double { decimal(.retentionDays) }

@@ -27,4 +27,6 @@ struct IssuerSettings {
     var organizationKeys: String { setting(.jwtOrganizationKeys, "organization_keys") }
     var organizationIDs: String { setting(.jwtOrganizationIDs, "organization_ids") }
     var jwksURL: String { setting(.jwtJWKSURL, "jwks_url") }
+    var keysFile: String { setting(.jwtKeysFile, "keys_file") }
+    var secret: String { setting(.jwtSecret, "secret_file") }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import SyncModel
 import Tokens
 
 /// What is known of identity providers whose tokens say the user in a place that is no good.
@@ -14,7 +15,7 @@ enum ProviderCautions {
     ///   provider it is, and its tokens show it.
     static func of(_ settings: IssuerSettings, payload: JSONValue? = nil) -> [Diagnosis] {
         let issuer = settings.issuer
-        let host = host(of: issuer.issuer ?? payload?["iss"]?.string ?? "")
+        let host = host(of: issuer.issuer?.string ?? payload?["iss"]?.string ?? "")
         let subject = "user claim of \(settings.name)"
         guard issuer.places.user == ClaimPlace(named: "sub") else { return [] }
         if isOne(host, of: entraHosts) || (payload?["oid"]?.uuid != nil && payload?["tid"]?.uuid != nil) {

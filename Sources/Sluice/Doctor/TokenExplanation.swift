@@ -76,7 +76,11 @@ struct TokenExplanation {
                 explanation,
                 "Copy it whole; a token of the provider's own format is none that can be read."
             )
-        case .wrongIssuer, .missingClaim("iss"): return wrongIssuer
+        case .tooLong:
+            let advice = "Have the provider write less into it: groups, roles and pictures make tokens long."
+            return .failed("token", explanation, advice)
+        case .wrongIssuer: return wrongIssuer
+        case .missingClaim("iss"): return missingIssuer
         case .badSignature, .unknownKey, .algorithmNotAllowed, .keysUnavailable: return badKey(error)
         case .expired:
             return .failed("claims", "it expired: exp is \(said("exp"))", "Get a new one, or see to the clock.")
@@ -104,71 +108,109 @@ struct TokenExplanation {
         return .failed("issuer", finding, advice)
     }
 
+    private var missingIssuer: Diagnosis {
+        let advice =
+            "The issuer has to write it: without it nothing says whose token it is. Only where one issuer alone is "
+            + "configured, and without a name, such tokens are taken."
+        return .failed("issuer", "iss is missing", advice)
+    }
+
     private func badKey(_ error: TokenError) -> Diagnosis {
-        let keySet = settings?.issuer.jwksURL.map { KeySetURL.shown($0) }
+        guard let settings else { return .failed("key", error.explanation, "Ask the issuer.") }
         let known = examination.knownKeys.prefix(10).map { ShownText.of($0) }.joined(separator: ", ")
         let keys = known.isEmpty ? "the keys at hand have no ids" : "the keys at hand are \(known)"
         let id = examination.keyID.map { ShownText.of($0) } ?? "-"
         switch error {
         case .keysUnavailable:
+            let keySet = settings.issuer.jwksURL.map { KeySetURL.shown($0) } ?? "-"
             let reason = examination.fetchProblem.map { ": \($0)" } ?? ""
-            return .failed(
-                "key",
-                "the keys of \(keySet ?? "-") cannot be fetched\(reason)",
-                "See to \(settings?.jwksURL ?? "-")."
-            )
-        case .unknownKey:
-            let advice =
-                "Is it a token of this issuer? Its key set is \(settings?.jwksURL ?? "-"), or a file that names key \(id)."
-            return .failed("key", "no key \(id); \(keys)", advice)
+            return .failed("key", "the keys of \(keySet) cannot be fetched\(reason)", "See to \(settings.jwksURL).")
+        case .unknownKey: return .failed("key", "no key \(id); \(keys)", advice(forUnknownKey: id, settings))
         case .algorithmNotAllowed:
-            let algorithm = ShownText.of(examination.algorithm ?? "-")
-            let finding = "\(algorithm) is not the algorithm of a key of the issuer; \(keys)"
-            let advice =
-                "RS256, ES256 and EdDSA need public keys, HS256 a secret: set \(Setting.jwtSecret.variable), "
-                + "\(Setting.jwtKeysFile.variable) or \(Setting.jwtJWKSURL.variable)."
-            return .failed("key", finding, advice)
+            let algorithm = examination.algorithm ?? "-"
+            let finding = "\(ShownText.of(algorithm)) is not the algorithm of a key of the issuer; \(keys)"
+            return .failed("key", finding, advice(forAlgorithm: algorithm, settings))
         default:
-            let advice = "The token was changed, cut off, or signed by another: by another environment of the provider?"
+            let other = "The token was changed, cut off, or signed by another: by another environment of the provider?"
+            let isSecrets = settings.issuer.secret != nil && examination.algorithm == "HS256"
+            let advice = isSecrets ? "Is \(settings.secret) the secret that signs? \(other)" : other
             return .failed("key", "the signature is not that of key \(id)", advice)
         }
     }
 
+    private func advice(forUnknownKey id: String, _ settings: IssuerSettings) -> String {
+        let issuer = settings.issuer
+        if let url = issuer.jwksURL {
+            return
+                "Is it a token of this issuer, and \(settings.jwksURL) its key set? \(KeySetURL.shown(url)) has no such "
+                + "key now."
+        }
+        if !issuer.keys.isEmpty { return "Is it a token of this issuer? Then add key \(id) to \(settings.keysFile)." }
+        return "Is it a token of this issuer? It has a secret alone: set \(settings.jwksURL) or \(settings.keysFile)."
+    }
+
+    private func advice(forAlgorithm algorithm: String, _ settings: IssuerSettings) -> String {
+        switch algorithm {
+        case "HS256": "HS256 needs the secret that signs: set \(settings.secret), if this gateway may have it."
+        case "RS256", "ES256", "EdDSA":
+            "\(algorithm) needs a public key of its kind: see to \(settings.jwksURL) or \(settings.keysFile)."
+        default: "Have the issuer sign by RS256, ES256 or EdDSA (or HS256, with a secret): no other is taken."
+        }
+    }
+
     private var wrongAudience: Diagnosis {
-        guard let settings else { return .failed("audience", "it is meant for another audience", "") }
+        guard let settings else { return .failed("audience", "it is meant for another audience", "Ask the issuer.") }
         let place = settings.issuer.audienceClaim
         let wanted = settings.issuer.audience.map { ShownText.of($0) } ?? "-"
         return .failed(
             "audience",
             "\(place) is \(said(place)), not \(wanted)",
-            "Set \(settings.audience) to what the provider writes there for this API."
+            "Set \(settings.audience) to what the provider writes there for this API, or have the app ask for a token of "
+                + "this one."
         )
     }
 
     /// A claim that is missing, or is not what it must be.
     private func badClaim(_ place: String, _ explanation: String) -> Diagnosis {
-        let names =
-            examination.payload?.members.map { $0.prefix(Self.shownNames).map { ShownText.of($0.name.string) } } ?? []
-        let finding = explanation + " The token has \(names.joined(separator: ", "))."
-        guard let settings else { return .failed("claims", finding, "") }
+        let members = examination.payload?.members.map(Array.init) ?? []
+        let names = members.prefix(Self.shownNames).map { ShownText.of($0.name.string) }.joined(separator: ", ")
+        let more = members.count > Self.shownNames ? " and \(members.count - Self.shownNames) more" : ""
+        let finding = explanation + (names.isEmpty ? " The token has no claims." : " The token has \(names)\(more).")
+        guard let settings else { return .failed("claims", finding, "The issuer has to write it.") }
         let issuer = settings.issuer
         switch place {
         case issuer.audienceClaim.description where issuer.audience != nil && place != "exp":
-            let advice = "Set \(settings.audienceClaim) to the claim that has \(ShownText.of(issuer.audience ?? "-"))."
-            return .failed("audience", finding, advice)
+            let wanted = issuer.audience.map { ShownText.of($0) } ?? "-"
+            return .failed("audience", finding, "Set \(settings.audienceClaim) to the claim that has \(wanted).")
         case issuer.places.user.description:
-            var advice = "Set \(settings.userClaim) to the claim that says who the user is."
-            if issuer.places.userForm == .uuid {
-                advice += " \(settings.userIDs)=either lets in users who are no UUIDs."
-            }
-            return .failed("user", finding, advice)
+            return .failed("user", finding, advice(forUserOf: settings))
         case issuer.places.organization.place?.description:
             return .failed("organization", finding, advice(forOrganizationOf: settings))
         default: return .failed("claims", finding, "The issuer has to write it.")
         }
     }
 
+    private func advice(forUserOf settings: IssuerSettings) -> String {
+        let places = settings.issuer.places
+        let advice = "Set \(settings.userClaim) to the claim that says who the user is."
+        guard places.userForm == .uuid, Self.isName(examination.payload?.value(at: places.user.query)) else {
+            return advice
+        }
+        return
+            "Set \(settings.userIDs) to either, which lets in users who are no UUIDs. Or is it another claim? \(advice)"
+    }
+
+    private static func isName(_ value: JSONValue?) -> Bool { value?.string.map { ExternalName.isValid($0) } ?? false }
+
     private func advice(forOrganizationOf settings: IssuerSettings) -> String {
+        let places = settings.issuer.places
+        if case .claim(let place) = places.organization, places.organizationForm == .uuid,
+            Self.isName(examination.payload?.value(at: place.query))
+        {
+            return
+                "Set \(settings.organizationIDs) to either, where it is a name that the issuer has for an organization; "
+                + "sluice organizations external-ids add gives it to one."
+        }
         let found = Self.organizationPlaces.first { place in
             examination.payload?.value(at: place.query)?.string?.isEmpty == false
         }
@@ -190,9 +232,14 @@ struct TokenExplanation {
     // MARK: - User and organization
 
     /// What the gateway thinks of a verified token's user and organization.
-    func standing(of claims: TokenClaims, in organization: Organization?, _ verdict: CallerInquiry.Verdict)
-        -> [Diagnosis]
-    {
+    ///
+    /// - Parameter chosen: what a request would say in `X-Sluice-Organization`.
+    func standing(
+        of claims: TokenClaims,
+        in organization: Organization?,
+        chosen: String?,
+        _ verdict: CallerInquiry.Verdict
+    ) -> [Diagnosis] {
         let whose = organization.map { Diagnosis.ok("organization", "\($0.id.lowercased), \(ShownText.of($0.name))") }
         switch verdict {
         case .user(let user):
@@ -201,7 +248,7 @@ struct TokenExplanation {
             let finding = "\(words(for: claims.user)) comes for the first time, and is given an id then"
             return [whose, .ok("user", finding)].compactMap(\.self)
         case .refused(let problem):
-            guard let organization, let whose else { return [refusedOrganization(claims, problem)] }
+            guard let organization, let whose else { return [refusedOrganization(claims, chosen, problem)] }
             return [whose, refusedUser(claims, organization, problem)]
         }
     }
@@ -213,36 +260,61 @@ struct TokenExplanation {
         }
     }
 
-    private func refusedOrganization(_ claims: TokenClaims, _ problem: Problem) -> Diagnosis {
+    private func refusedOrganization(_ claims: TokenClaims, _ chosen: String?, _ problem: Problem) -> Diagnosis {
         let advice: String
         switch (problem.code, claims.organization) {
         case (.organizationUnknown, .id(let id)):
-            advice = "Is it made? sluice organizations create NAME --id \(id.lowercased)"
-        case (.organizationUnknown, .names(let names)):
-            let issuer = claims.namespace.string.isEmpty ? "''" : ShownText.of(claims.namespace.string)
-            let shown = names.prefix(5).map { ShownText.of($0.string) }.joined(separator: ", ")
             advice =
-                "The token says \(shown): a name is given by sluice organizations external-ids add UUID NAME --issuer "
-                + "\(issuer); of several, --organization chooses. An issuer speaks for its `organizations` alone."
-        case (.organizationSuspended, _): advice = "sluice organizations activate"
-        default: advice = "Try again."
+                chosen.map { UUID(parsing: $0) == id } ?? true
+                ? "Is it made? sluice organizations create NAME --id \(id.lowercased)"
+                : "--organization, as X-Sluice-Organization, must be the token's, \(id.lowercased), or be left out."
+        case (.organizationUnknown, .names(let names)): advice = self.advice(forNames: names, claims, chosen)
+        case (.organizationSuspended, .id(let id)): advice = "sluice organizations activate \(id.lowercased)"
+        case (.organizationSuspended, .names):
+            advice = "sluice organizations list says which are suspended; sluice organizations activate UUID"
+        default: advice = "Try again; sluice doctor says what is wrong if it stays so."
         }
         return .failed("organization", problem.detail, advice)
     }
 
+    private func advice(forNames names: [ExactText], _ claims: TokenClaims, _ chosen: String?) -> String {
+        let shown = names.prefix(5).map { ShownText.of($0) }.joined(separator: ", ")
+        let list = names.count > 5 ? "\(shown) and \(names.count - 5) more" : shown
+        if chosen == nil, names.count > 1 {
+            return "The token says \(list): --organization chooses, as X-Sluice-Organization does in a request."
+        }
+        if let chosen, ExactText(percentEncoded: chosen).map({ !names.contains($0) }) ?? true {
+            return "--organization, as X-Sluice-Organization, must be one that the token says: \(list)."
+        }
+        return
+            "The token says \(list): a name is given by sluice organizations external-ids add UUID NAME --issuer "
+            + "\(Self.word(claims.namespace)). An issuer speaks for its `organizations` alone."
+    }
+
+    /// An issuer's name as an argument of a command.
+    private static func word(_ issuer: ExactText) -> String { issuer == "" ? "''" : ShownText.of(issuer) }
+
     private func refusedUser(_ claims: TokenClaims, _ organization: Organization, _ problem: Problem) -> Diagnosis {
         let finding = "\(words(for: claims.user)): \(problem.detail)"
-        guard problem.code == .userUnknown else { return .failed("user", finding, "Try again.") }
-        switch claims.user {
-        case .subject:
-            let command = "sluice users add SUBJECT --organization \(organization.id.lowercased)"
-            return .failed("user", finding, "An operator lets users in: \(command)")
-        case .id:
-            let advice =
-                "Where `provisioning` is explicit an operator lets users in: PUT /admin/organizations/{id}/users/{user}. An "
-                + "id that was made for a subject lets in nobody who says it."
-            return .failed("user", finding, advice)
+        let advice: String
+        switch (problem.code, claims.user) {
+        case (.userErased, _):
+            advice = "It is for good. The same person may come under another account of the provider."
+        case (.userUnknown, .subject):
+            advice =
+                "An operator lets users in: sluice users add SUBJECT --organization \(organization.id.lowercased) "
+                + "--issuer \(Self.word(claims.namespace))"
+        case (.userUnknown, .id(let user)) where organization.settings.provisioning == .explicit:
+            advice =
+                "An operator lets users in: PUT /admin/organizations/\(organization.id.lowercased)/users/"
+                + "\(user.lowercased). An id that was made for a subject lets in nobody who says it."
+        case (.userUnknown, .id):
+            advice =
+                "The gateway gave this UUID to somebody whom an issuer knows by a text: nobody else is let in by saying "
+                + "it. Let the issuer say another."
+        default: advice = "Try again in a few seconds."
         }
+        return .failed("user", finding, advice)
     }
 
     // MARK: - What the token says

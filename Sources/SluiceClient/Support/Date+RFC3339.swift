@@ -43,9 +43,17 @@ extension Date {
 
     /// - Returns: nil for what is no moment of RFC 3339 (5.6), `12:30`, `2026-01-15` and the 30th of February among it,
     ///   and for years in which calendars differ. Digits behind the third of a fraction are dropped.
-    init?(rfc3339 text: String) {
-        let bytes = Array(text.utf8)
-        guard bytes.count >= 20, zip("dddd-dd-ddTdd:dd:dd".utf8, bytes).allSatisfy(Self.fits) else { return nil }
+    init?(rfc3339 text: String) { self.init(Array(text.utf8), "dddd-dd-ddTdd:dd:dd") }
+
+    /// Reads ``sqlite``: GRDB's own reading goes by a calendar, and takes as long as a statement of SQLite. Nil for every
+    /// other form that it takes.
+    init?(sqlite text: String) {
+        guard text.utf8.count == 23 else { return nil }
+        self.init(Array(text.utf8) + [UInt8(ascii: "Z")], "dddd-dd-dd dd:dd:dd")
+    }
+
+    private init?(_ bytes: [UInt8], _ pattern: String) {
+        guard bytes.count >= 20, zip(pattern.utf8, bytes).allSatisfy(Self.fits) else { return nil }
         func number(_ start: Int, _ count: Int = 2) -> Int {
             bytes[start..<start + count].reduce(0) { $0 * 10 + Int($1 - Self.zero) }
         }

@@ -54,8 +54,7 @@ extension UUID {
 
     /// A random UUID (version 4).
     static func random() -> UUID {
-        var generator = SystemRandomNumberGenerator()
-        var bytes = (generator.next() as UInt64, generator.next() as UInt64)
+        var bytes = randomBits()
         return withUnsafeMutableBytes(of: &bytes) { bytes in
             bytes[6] = bytes[6] & 0x0F | 0x40
             bytes[8] = bytes[8] & 0x3F | 0x80
@@ -78,6 +77,16 @@ extension UUID {
             bytes[6] = bytes[6] & 0x0F | 0x70
         }
         return UUID(uuid: uuid)
+    }
+
+    private static func randomBits() -> (UInt64, UInt64) {
+        #if canImport(Glibc)
+            // there a generator makes a system call for each number
+            var bits: (UInt64, UInt64) = (0, 0)
+            if getentropy(&bits, MemoryLayout<uuid_t>.size) == 0 { return bits }
+        #endif
+        var generator = SystemRandomNumberGenerator()
+        return (generator.next(), generator.next())
     }
 
     private static func hexadecimal(_ digit: UInt8) -> UInt8 {

@@ -60,7 +60,8 @@ extension SyncedColumn {
 extension DateStorage {
     func date(of value: DatabaseValue) -> Date? {
         switch self {
-        case .text, .rfc3339: Date.fromDatabaseValue(value)
+        case .text, .rfc3339:
+            String.fromDatabaseValue(value).flatMap(Date.init(sqlite:)) ?? Date.fromDatabaseValue(value)
         case .secondsSince1970: Double.fromDatabaseValue(value).map(Date.init(timeIntervalSince1970:))
         }
     }

@@ -37,6 +37,8 @@ package final class WebhookCourier: Service {
         package var placesOfOrganization = 4
         /// Messages to one endpoint at the same time.
         package var width = 4
+        /// How long messages in hand are sent without a look at whether they still are to be, in seconds.
+        package var lookInterval: Double = 1
         /// Steps after which an endpoint gives its place away.
         package var turn = 8
         /// How often the database is searched, in seconds, before jitter.
@@ -244,6 +246,8 @@ package final class WebhookCourier: Service {
         let isProbe = step.health.isOpen
         var health = step.health
         var (outcomes, answers): ([WebhookOutcome], [WebhookAnswer]) = ([], [])
+        var deliveries = step.deliveries
+        var lookedAt = ContinuousClock.now
         await withTaskGroup(of: (WebhookDelivery, WebhookAnswer, Duration).self) { group in
             var next = 0
             var underWay = 0
@@ -253,8 +257,15 @@ package final class WebhookCourier: Service {
                     !ends && !health.rests(at: moment) && !(isProbe && next > 0)
                     // what is sent late is sent by nobody else at the same time
                     && step.leasedUntil.map { moment < $0.adding(seconds: -60) } ?? false
-                if mayGoOn, underWay < configuration.width, next < step.deliveries.count {
-                    let delivery = step.deliveries[next]
+                if mayGoOn, underWay < configuration.width, next < deliveries.count {
+                    if .now - lookedAt >= .seconds(configuration.lookInterval) {
+                        let waiting = await stillWaiting(deliveries[next...], lease)
+                        deliveries.removeSubrange(next...)
+                        deliveries += waiting
+                        lookedAt = .now
+                        if waiting.isEmpty { continue }
+                    }
+                    let delivery = deliveries[next]
                     (next, underWay) = (next + 1, underWay + 1)
                     group.addTask {
                         let began = ContinuousClock.now
@@ -282,7 +293,7 @@ package final class WebhookCourier: Service {
             // what has waited for three days for an endpoint that does not answer is given up
             if health.isOpen {
                 let moment = configuration.now()
-                for delivery in step.deliveries[next...] {
+                for delivery in deliveries[next...] {
                     guard let outcome = WebhookSchedule.outcome(ofUnsent: delivery, now: moment) else { continue }
                     note(delivery, outcome, nil, lease.endpoint)
                     outcomes.append(outcome)
@@ -290,6 +301,15 @@ package final class WebhookCourier: Service {
             }
         }
         return (outcomes, answers)
+    }
+
+    /// Those that still are to be sent; none where that cannot be found out.
+    private func stillWaiting(
+        _ deliveries: ArraySlice<WebhookDelivery>,
+        _ lease: WebhookStore.Lease
+    ) async -> [WebhookDelivery] {
+        let waiting = try? await store.stillWaiting(deliveries.map(\.id), lease)
+        return deliveries.filter { waiting?.contains($0.id) ?? false }
     }
 
     /// Sends a message; given up when the gateway has no time for it any more.

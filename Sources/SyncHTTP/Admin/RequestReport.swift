@@ -10,11 +10,13 @@ struct RequestReport {
     /// - Parameters:
     ///   - what: the object and its members, for the problem about an unknown member.
     ///   - read: reads a member; false for an unknown one.
+    ///   - then: looks at all that was read.
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with all problems gathered.
     static func read(
         _ body: [UInt8],
         of what: String,
-        _ read: (inout RequestReport, _ member: String, JSONValue) -> Bool
+        _ read: (inout RequestReport, _ member: String, JSONValue) -> Bool,
+        then: (inout RequestReport) -> Void = { _ in }
     ) throws(Problem) {
         let tree: JSONTree
         do throws(JSONParseError) {
@@ -30,6 +32,7 @@ struct RequestReport {
         for (name, value) in members where !read(&report, name.string, value) {
             report.refuse(unknown: name.string, of: what)
         }
+        then(&report)
         if let first = report.problems.first {
             throw Problem(.validationFailed, first.detail, errors: report.problems)
         }

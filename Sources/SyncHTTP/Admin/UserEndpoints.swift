@@ -4,12 +4,15 @@ import JSONText
 import SyncMaintenance
 import SyncModel
 import SyncStore
+import Tokens
 
 /// `/admin/organizations/{id}/users` and `/admin/organizations/{id}/users/{user}`.
 struct UserEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader
     let erasing: UserErasing
+    /// What tokens of an issuer that say a text are taken for.
+    let userCalled: @Sendable (Subject) throws(TokenConfiguration.NobodysText) -> TokenClaims.User
     /// How long a request waits for an erased user's lane to come to rest.
     let patience: Duration
 
@@ -24,7 +27,7 @@ struct UserEndpoints: Sendable {
         let organization = try exchange.uuid(at: 0)
         if let subject = try Self.subject(query) {
             guard try await store.administration.organization(organization) != nil else { throw Refusal.notFound }
-            let user = try await store.administration.user(subject, in: organization)
+            let user = try await user(subject, in: organization)
             return Self.page(user.map { [$0] } ?? [], next: nil)
         }
         guard let page = try await store.administration.users(of: organization, limit: limit, from: first) else {
@@ -44,7 +47,29 @@ struct UserEndpoints: Sendable {
         _ = try Query(of: exchange)
         let organization = try exchange.uuid(at: 0)
         let subject = try await bodies.withBody(of: exchange) { try Self.subject(in: $0) }
-        return try .written(await store.administration.putUser(subject, in: organization))
+        let called: TokenClaims.User
+        do {
+            called = try userCalled(subject)
+        } catch {
+            let detail = "tokens of the issuer say UUIDs alone (user_ids): nobody comes under this text"
+            throw Problem(.validationFailed, pointer: "/subject", rule: Rule.uuid, detail)
+        }
+        switch called {
+        case .subject: return try .written(await store.administration.putUser(subject, in: organization))
+        case .id(let user):
+            // a token that says it is this user's own
+            guard let isNew = try await store.administration.putUser(user, in: organization),
+                let row = try await store.administration.user(user, in: organization)
+            else { throw Refusal.notFound }
+            return try .written((isNew, row))
+        }
+    }
+
+    /// The user who comes under a text, or came as long as settings were others.
+    private func user(_ subject: Subject, in organization: UUID) async throws -> UserRow? {
+        if let user = try await store.administration.user(subject, in: organization) { return user }
+        guard case .id(let user) = try? userCalled(subject) else { return nil }
+        return try await store.administration.user(user, in: organization)
     }
 
     func add(_ exchange: Exchange) async throws -> Answer {

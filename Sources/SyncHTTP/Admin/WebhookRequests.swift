@@ -62,10 +62,7 @@ struct WebhookSecretRequest {
             switch member {
             case "secret": request.secret = report.webhookSecret(value)
             case "overlap_seconds":
-                let range = Self.overlaps
-                let number = value.int64.flatMap { Int(exactly: $0) }.flatMap { range.contains($0) ? $0 : nil }
-                let detail = "overlap_seconds must be an integer, \(range.lowerBound) to \(range.upperBound)"
-                if let number = report.value(number, at: "/overlap_seconds", detail) { request.overlap = number }
+                if let overlap = report.overlap(value) { request.overlap = overlap }
             default: return false
             }
             return true
@@ -77,6 +74,14 @@ struct WebhookSecretRequest {
 }
 
 extension RequestReport {
+    /// How long the secret before is good, too.
+    mutating func overlap(_ value: JSONValue) -> Int? {
+        let range = WebhookSecretRequest.overlaps
+        let number = value.int64.flatMap { Int(exactly: $0) }.flatMap { range.contains($0) ? $0 : nil }
+        let detail = "overlap_seconds must be an integer, \(range.lowerBound) to \(range.upperBound)"
+        return self.value(number, at: "/overlap_seconds", detail)
+    }
+
     fileprivate mutating func webhookURL(_ value: JSONValue, _ policy: AddressPolicy) -> String? {
         guard let text = value.string else {
             refuse("/url", Rule.memberType, "url must be a string")

@@ -6,29 +6,31 @@ import Tokens
 
 /// Who is meant by what a token says.
 extension Authenticator {
-    /// The organization that a request is for.
+    /// The organization that a request is for, and the name that it was found by, if it was one.
     ///
     /// - Throws: `organization_unknown`.
-    func organization(of claims: TokenClaims, _ headers: HTTPFields) async throws(Problem) -> UUID {
+    func organization(
+        of claims: TokenClaims,
+        _ headers: HTTPFields
+    ) async throws(Problem) -> (id: UUID, name: ExternalID?) {
         switch try OrganizationChoice(of: claims.organization, chosen: headers[.sluiceOrganization]) {
-        case .id(let id): return id
-        case .name(let name):
-            let id = ExternalID(issuer: claims.namespace, id: name)
-            guard let organization = try await identities.organization(id), claims.covered.covers(organization) else {
-                throw Problem.unknownOrganization
-            }
-            return organization
+        case .id(let id): return (id, nil)
+        case .name(let text):
+            let name = ExternalID(issuer: claims.namespace, id: text)
+            guard let organization = try await identities.organization(name), claims.covered.covers(organization)
+            else { throw Problem.unknownOrganization }
+            return (organization, name)
         }
     }
 
     /// The same where it is in memory; nil says nothing.
-    func organizationAtHand(of claims: TokenClaims, _ headers: HTTPFields) -> UUID? {
+    func organizationAtHand(of claims: TokenClaims, _ headers: HTTPFields) -> (id: UUID, name: ExternalID?)? {
         switch try? OrganizationChoice(of: claims.organization, chosen: headers[.sluiceOrganization]) {
         case nil: return nil
-        case .id(let id): return id
-        case .name(let name):
-            let id = ExternalID(issuer: claims.namespace, id: name)
-            return identities.organizationAtHand(id).flatMap { claims.covered.covers($0) ? $0 : nil }
+        case .id(let id): return (id, nil)
+        case .name(let text):
+            let name = ExternalID(issuer: claims.namespace, id: text)
+            return identities.organizationAtHand(name).flatMap { claims.covered.covers($0) ? ($0, name) : nil }
         }
     }
 
@@ -41,11 +43,12 @@ extension Authenticator {
 
     /// Who a token is for; changes nothing.
     ///
-    /// - Throws: `user_unknown` for an id that was made here for a subject: it belongs to whoever comes under that, and
+    /// - Throws: `user_unknown` for an id that stands for nobody, and for one that was made here for a subject: it belongs to whoever comes under that, and
     ///   not to another issuer that says it. What ``Identities/user(_:in:)`` throws.
     func bearer(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> Bearer {
         switch claims.user {
         case .id(let user):
+            guard !Writer.isReserved(user) else { throw Problem.unknownUser }
             guard try await !identities.isMade(LaneKey(organization: organization.id, user: user)) else {
                 throw Problem.unknownUser
             }
@@ -70,6 +73,7 @@ extension Authenticator {
     func userAtHand(of claims: TokenClaims, in organization: UUID) -> UUID? {
         switch claims.user {
         case .id(let user):
+            if Writer.isReserved(user) { return nil }
             return identities.isMadeAtHand(LaneKey(organization: organization, user: user)) == false ? user : nil
         case .subject(let text):
             return identities.userAtHand(Subject(issuer: claims.namespace, text: text), in: organization)

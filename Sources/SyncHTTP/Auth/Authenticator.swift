@@ -17,9 +17,11 @@ struct Authenticator: Sendable {
     /// The caller of a request with a valid token of an active organization.
     func caller(_ headers: HTTPFields) async throws -> Caller {
         let claims = try await claims(BearerToken.of(headers))
-        let organization = try await activeOrganization(organization(of: claims, headers))
+        let (id, name) = try await self.organization(of: claims, headers)
+        let organization = try await activeOrganization(id)
         let user = try await owner(of: user(of: claims, in: organization), in: organization)
-        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt)
+        let voucher = Caller.Voucher(claims, name: name)
+        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
     }
 
     /// The caller of a request with a valid token of an active organization without quotas, where all of this is in
@@ -27,28 +29,26 @@ struct Authenticator: Sendable {
     func callerAtHand(_ headers: HTTPFields) -> Caller? {
         guard let token = try? BearerToken.of(headers),
             let claims = verifier.knownClaims(token, now: now()),
-            let id = organizationAtHand(of: claims, headers), let named = userAtHand(of: claims, in: id),
+            let (id, name) = organizationAtHand(of: claims, headers), let named = userAtHand(of: claims, in: id),
             let (organization, user) = catalog.atHand(id, named),
             organization.status == .active, !organization.settings.hasQuota
         else { return nil }
         if organization.settings.provisioning == .explicit {
             guard catalog.isUserAtHand(LaneKey(organization: organization.id, user: user)) else { return nil }
         }
-        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt)
+        let voucher = Caller.Voucher(claims, name: name)
+        return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
     }
 
-    /// Whether a caller whose token was good is still served, and as the same user: long-running requests check
-    /// again.
-    ///
-    /// - Throws: `store_unavailable`, `overloaded` when that cannot be determined.
-    func isServed(_ caller: Caller) async throws -> Bool {
-        do throws(Problem) {
-            let organization = try await activeOrganization(caller.organization.id)
-            return try await owner(of: caller.user, in: organization) == caller.user
-        } catch {
-            if error.code == .storeUnavailable || error.code == .overloaded { throw error }
-            return false
-        }
+    /// Whether the settings still let the issuer of a caller's token speak for the organization. What operators write
+    /// is in the database.
+    func isVouchedFor(_ caller: Caller) -> Bool {
+        guard let voucher = caller.voucher else { return true }
+        return verifier.stillSpeaks(
+            for: caller.organization.id,
+            voucher.issuer,
+            rememberedAs: voucher.namespace
+        )
     }
 
     /// An active organization. Costs one query in five seconds, however many requests ask.
@@ -75,12 +75,16 @@ struct Authenticator: Sendable {
         return owner
     }
 
-    /// What a waiting request checks now and then: its organization is served, and its user is let in, and neither
-    /// another by now nor about to be.
+    /// What a waiting request checks now and then: the issuer of its token still speaks for the organization, which
+    /// still has the name in the token, and is served; and its user is let in, and neither another by now nor about to be.
     ///
     /// - Throws: why not; a ``WaitEnded`` while the user is joined with another, and once it is another. Another 503 says
     ///   that it is not known just now.
     private func checkServed(_ caller: Caller) async throws {
+        guard isVouchedFor(caller) else { throw Problem.unknownOrganization }
+        if let name = caller.voucher?.name, try await identities.organization(name) != caller.organization.id {
+            throw Problem.unknownOrganization
+        }
         let organization = try await activeOrganization(caller.organization.id)
         guard try await catalog.isItself(caller.user, in: organization.id) else {
             throw WaitEnded(problem: .userIsJoining)

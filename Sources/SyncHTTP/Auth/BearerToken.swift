@@ -30,9 +30,25 @@ enum BearerToken {
     }
 
     /// A 401 about an invalid token.
+    ///
+    /// - Parameter description: nothing of a token.
     static func refusal(_ error: StaticString, _ description: String) -> Refusal {
-        let challenge = "Bearer error=\"\(error)\", error_description=\"\(description)\""
+        let challenge = "Bearer error=\"\(error)\", error_description=\"\(plain(description))\""
         return Refusal(Problem(.unauthorized, description), headers: [.wwwAuthenticate: challenge])
+    }
+
+    /// What may stand in a header between quotes (RFC 6750, 3): ASCII without `"` and `\`. In a path that a setting
+    /// names, either kind of quotes means the same.
+    private static func plain(_ description: String) -> String {
+        String(
+            description.unicodeScalars.map { character in
+                switch character {
+                case "\"": "'"
+                case "\\": "?"
+                default: (0x20..<0x7f).contains(character.value) ? Character(character) : "?"
+                }
+            }
+        )
     }
 
     /// `b64token`: letters, digits and `-._~+/=`.

@@ -40,7 +40,7 @@ package struct CallerInquiry: Sendable {
         headers[.sluiceOrganization] = chosen
         var found: Organization?
         do throws(Problem) {
-            let id = try await authenticator.organization(of: claims, headers)
+            let id = try await authenticator.organization(of: claims, headers).id
             let organization = try await authenticator.activeOrganization(id)
             found = organization
             switch try await authenticator.bearer(of: claims, in: organization) {

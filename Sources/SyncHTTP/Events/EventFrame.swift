@@ -1,3 +1,4 @@
+import Foundation
 import JSONText
 import SyncModel
 import SyncStore
@@ -35,8 +36,11 @@ enum EventFrame {
     }
 
     /// The feed has changed up to a position, in a part that the caller may see.
-    static func changes(_ cursor: EventCursor) -> [UInt8] {
-        let feed = FeedCursor(epoch: cursor.epoch, position: cursor.feed, head: cursor.feed)
+    ///
+    /// - Parameter user: whose cursor it is.
+    static func changes(_ cursor: EventCursor, of user: UUID) -> [UInt8] {
+        let epoch = LaneEpoch.mixed(cursor.epoch, user)
+        let feed = FeedCursor(epoch: epoch, position: cursor.feed, head: cursor.feed)
         return frame("changes", cursor, Array(#"{"feed":"\#(feed.text)"}"#.utf8))
     }
 

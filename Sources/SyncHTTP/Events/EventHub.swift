@@ -93,6 +93,7 @@ final class EventHub: Service {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
             group.addTask { await self.keepTicking() }
+            group.addTask { await self.keepChecking() }
             group.addTask { await self.work() }
             await group.next()
             group.cancelAll()
@@ -152,6 +153,34 @@ final class EventHub: Service {
             for subscriber in listening.withLock({ Array($0.subscribers.values) }) {
                 subscriber.tick(keepAlive: configuration.keepAlive, writeTimeout: configuration.writeTimeout)
             }
+        }
+    }
+
+    // MARK: - Who is still served
+
+    private func keepChecking() async {
+        // at least as often as a stream shows that it lives
+        let interval = min(configuration.streamCheckInterval, configuration.keepAlive)
+        while (try? await Task.sleep(for: interval)) != nil {
+            // not known just now: the next look tells
+            try? await check()
+        }
+    }
+
+    /// Ends the streams of callers who would be refused by now, or be others. All of them together cost a statement for
+    /// a thousand.
+    private func check() async throws {
+        var callers: [LastingCaller: [EventSubscriber]] = [:]
+        for subscriber in listening.withLock({ Array($0.subscribers.values) }) {
+            if authenticator.isVouchedFor(subscriber.caller) {
+                let name = subscriber.caller.voucher?.name
+                callers[LastingCaller(lane: subscriber.lane, name: name), default: []].append(subscriber)
+            } else {
+                subscriber.close(.refused)
+            }
+        }
+        for lost in try await store.lastingCallers.lost(among: Array(callers.keys)) {
+            for subscriber in callers[lost] ?? [] { subscriber.close(.refused) }
         }
     }
 

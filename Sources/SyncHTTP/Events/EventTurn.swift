@@ -14,17 +14,12 @@ struct EventTurn {
     /// - Returns: whether nothing is left.
     /// - Throws: ``NotServed``, `EventSubscriber.NoRoom`, or the store's problems.
     func take(_ work: inout SubscriberState.Work, _ subscriber: EventSubscriber) async throws -> Bool {
-        if work.checks {
-            guard try await authenticator.isServed(subscriber.caller) else { throw NotServed() }
-            work.checks = false
-        } else {
-            // a suspended organization is told nothing; the user is checked now and then only
-            do throws(Problem) {
-                try await authenticator.activeOrganization(subscriber.caller.organization.id)
-            } catch {
-                if error.code.status == 403 { throw NotServed() }
-                throw error
-            }
+        // a suspended organization is told nothing; all else that ends a stream is looked for now and then
+        do throws(Problem) {
+            try await authenticator.activeOrganization(subscriber.caller.organization.id)
+        } catch {
+            if error.code.status == 403 { throw NotServed() }
+            throw error
         }
         if work.isFirst {
             if let feed = try await store.events.feedNews(after: work.cursor, for: subscriber.interest) {
@@ -45,7 +40,7 @@ struct EventTurn {
         if hasMore { return false }
         if let feed = work.news.feed, feed > work.cursor.feed {
             work.cursor.feed = feed
-            try subscriber.write(EventFrame.changes(work.cursor), upTo: work.cursor)
+            try subscriber.write(EventFrame.changes(work.cursor, of: subscriber.lane.user), upTo: work.cursor)
             work.keepsAlive = false
         }
         if work.keepsAlive { try subscriber.write(EventFrame.keepAlive) }

@@ -11,8 +11,6 @@ struct SubscriberState {
         var isFirst: Bool
         /// Whether to send a keep-alive.
         var keepsAlive: Bool
-        /// Whether it is time to check if the caller is still served.
-        var checks: Bool
     }
 
     /// What to do on a tick.
@@ -29,12 +27,10 @@ struct SubscriberState {
     private var news = WakeNews()
     private var isFirst = true
     private var keepsAlive = false
-    private var checks = false
     /// Whether it stands in the line, or a worker serves it.
     private var isInHand = true
     private var isWritable = true
     private var lastWrite: ContinuousClock.Instant
-    private var lastCheck: ContinuousClock.Instant
     private var blockedSince: ContinuousClock.Instant?
 
     /// A new listener stands in the line: there may be something behind its cursor.
@@ -42,7 +38,6 @@ struct SubscriberState {
         self.cursor = cursor
         self.end = end
         lastWrite = now
-        lastCheck = now
         news.laneChanged()
     }
 
@@ -69,10 +64,9 @@ struct SubscriberState {
         defer {
             news = WakeNews()
             keepsAlive = false
-            checks = false
             isFirst = false
         }
-        return Work(cursor: cursor, news: news, isFirst: isFirst, keepsAlive: keepsAlive, checks: checks)
+        return Work(cursor: cursor, news: news, isFirst: isFirst, keepsAlive: keepsAlive)
     }
 
     mutating func wrote(_ cursor: EventCursor?, now: ContinuousClock.Instant) {
@@ -93,7 +87,6 @@ struct SubscriberState {
             if let feed = left.news.feed { news.feedMoved(to: feed) }
             isFirst = isFirst || left.isFirst
             keepsAlive = keepsAlive || left.keepsAlive
-            checks = checks || left.checks
         }
         return isLater ? false : queues()
     }
@@ -107,11 +100,6 @@ struct SubscriberState {
         if now >= end { return .close(.expired) }
         if let blockedSince, now - blockedSince >= writeTimeout { return .close(.slow) }
         if now - lastWrite >= keepAlive { keepsAlive = true }
-        // even while much is written
-        if now - lastCheck >= keepAlive {
-            checks = true
-            lastCheck = now
-        }
         return queues() ? .work : .nothing
     }
 
@@ -121,7 +109,7 @@ struct SubscriberState {
         return !isOver
     }
 
-    private var hasWork: Bool { !isOver && isWritable && (!news.isEmpty || keepsAlive || checks || isFirst) }
+    private var hasWork: Bool { !isOver && isWritable && (!news.isEmpty || keepsAlive || isFirst) }
 
     private mutating func queues() -> Bool {
         guard !isInHand, hasWork else { return false }

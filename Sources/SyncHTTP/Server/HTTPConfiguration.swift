@@ -61,8 +61,10 @@ package struct HTTPConfiguration: Sendable {
     /// How often the caller of a waiting request is checked. Cached organizations are five seconds old at most, so a
     /// suspended one's waits end within seven.
     package var checkInterval: Duration = .seconds(UserJoining.waitSeconds)
-    /// How often a stream of events sends a keep-alive, and checks whether its caller is still served.
+    /// How often a stream of events sends a keep-alive.
     package var keepAlive: Duration = .seconds(15)
+    /// How often is looked which callers of streams are still served: they hear of it within five seconds.
+    package var streamCheckInterval: Duration = .seconds(4)
     /// How long a stream of events lasts at most; clients connect again, perhaps to another replica.
     package var maximumStream: Duration = .seconds(3_600)
     /// Listeners to events, beside the connections. Beyond it, one more ends the oldest of the organization that has

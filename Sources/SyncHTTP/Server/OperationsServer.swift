@@ -4,6 +4,7 @@ import ServiceLifecycle
 import SyncMaintenance
 package import SyncStore
 package import Telemetry
+package import Tokens
 
 /// The server for operators and monitoring: health, metrics and, with an operator token, `/admin`.
 package struct OperationsServer: Service {
@@ -13,6 +14,7 @@ package struct OperationsServer: Service {
     /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
     ///
     /// - Parameters:
+    ///   - verifier: whose settings say what tokens are taken for; nil: nobody's say a user's own id.
     ///   - readiness: why requests can't be served, beside the store's reasons; empty when they can.
     ///   - notices: what an operator should know although they can.
     ///   - onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
@@ -20,6 +22,7 @@ package struct OperationsServer: Service {
         store: Store,
         registry: PrometheusRegistry,
         configuration: HTTPConfiguration,
+        verifier: TokenVerifier? = nil,
         readiness: @escaping @Sendable () async -> [String] = { [] },
         notices: @escaping @Sendable () -> [String] = { [] },
         logger: Logger,
@@ -42,6 +45,7 @@ package struct OperationsServer: Service {
                 to: &routes,
                 configuration,
                 store: store,
+                verifier: verifier,
                 token: token,
                 bodies: bodies,
                 logger: logger
@@ -67,6 +71,7 @@ package struct OperationsServer: Service {
         to routes: inout RouteTable,
         _ configuration: HTTPConfiguration,
         store: Store,
+        verifier: TokenVerifier?,
         token: OperatorTokens,
         bodies: BodyReader,
         logger: Logger
@@ -79,6 +84,9 @@ package struct OperationsServer: Service {
             store: store,
             bodies: bodies,
             erasing: erasing,
+            userCalled: { subject throws(TokenConfiguration.NobodysText) in
+                try verifier?.user(called: subject.text, by: subject.issuer) ?? .subject(subject.text)
+            },
             patience: configuration.joinPatience
         )
         var joining = store.joining
@@ -98,6 +106,11 @@ package struct OperationsServer: Service {
             bodies: bodies,
             policy: configuration.webhookAddresses,
             publicKey: configuration.webhookPublicKey
+        )
+        let sources = SourceEndpoints(
+            administration: store.sourceAdministration,
+            bodies: bodies,
+            limits: configuration.limits
         )
         let mutations = BulkEndpoints(store: store, bodies: bodies)
         let retention = RetentionEndpoints(
@@ -132,12 +145,30 @@ package struct OperationsServer: Service {
         routes.add(.get, tokens, token.operators(only: serviceTokens.list))
         routes.add(.post, tokens, token.operators(only: serviceTokens.make))
         routes.add(.delete, tokens + "/{token_id}", token.operators(only: serviceTokens.revoke))
+        addSources(sources, to: &routes, below: organization, token)
         addWebhooks(webhooks, to: &routes, below: organization, token)
         routes.add(.get, organization + "/mutations", token.operators(only: mutations.list))
         routes.add(.post, organization + "/mutations/retry", token.operators(only: mutations.retry))
         routes.add(.post, organization + "/mutations/discard", token.operators(only: mutations.discard))
         routes.add(.get, "/admin/retention", token.operators(only: retention.forecast))
         routes.add(.post, "/admin/retention", token.operators(only: retention.runNow))
+    }
+
+    private static func addSources(
+        _ sources: SourceEndpoints,
+        to routes: inout RouteTable,
+        below organization: String,
+        _ token: OperatorTokens
+    ) {
+        let all = organization + "/sources"
+        routes.add(.get, all, token.operators(only: sources.list))
+        let source = all + "/{name}"
+        routes.add(.get, source, token.operators(only: sources.read))
+        routes.add(.put, source, token.operators(only: sources.write))
+        routes.add(.delete, source, token.operators(only: sources.remove))
+        routes.add(.post, source + "/secret", token.operators(only: sources.rotate))
+        routes.add(.post, source + "/test", token.operators(only: sources.test))
+        routes.add(.post, source + "/run", token.operators(only: sources.run))
     }
 
     private static func addWebhooks(

@@ -42,7 +42,8 @@ package struct PublicServer: Service {
                     store: store,
                     authenticator: authenticator,
                     events: events,
-                    budgets: budgets
+                    budgets: budgets,
+                    logger: logger
                 ),
                 budgets: budgets,
                 logger: logger,
@@ -72,7 +73,8 @@ package struct PublicServer: Service {
         store: Store,
         authenticator: Authenticator,
         events hub: EventHub,
-        budgets: Budgets
+        budgets: Budgets,
+        logger: Logger
     ) -> RouteTable {
         let budget = budgets.bodies
         let bodies = BodyReader(limit: configuration.limits.bodyBytes, budget: budget)
@@ -123,6 +125,19 @@ package struct PublicServer: Service {
             gate: budgets.decoding
         )
         routes.add(.post, "/v1/ingest", sources.sources(only: ingest.ingest))
+        let receiver = ReceiverEndpoint(
+            store: store,
+            bodies: BodyReader(
+                limit: min(configuration.limits.bodyBytes, ReceiverEndpoint.maximumBytes),
+                budget: budget
+            ),
+            limits: configuration.limits,
+            gate: budgets.decoding,
+            authenticator: authenticator,
+            now: configuration.now,
+            logger: logger
+        )
+        routes.add(.post, "/v1/sources/{organization}/{source}", receiver.receive)
         let events = EventsEndpoint(store: store, hub: hub)
         routes.add(.get, "/v1/events", answers: "text/event-stream", authenticator.callers(only: events.listen))
         let keySet = KeySetEndpoint(jwks: configuration.jwks)

@@ -86,12 +86,13 @@ package struct Administration: Sendable {
 
     // MARK: - Users
 
-    /// Adds a user. Nil when there is no such organization, else whether the user is new.
+    /// Adds a user, or the one that it was joined into. Nil when there is no such organization, else whether the user is
+    /// new.
     ///
     /// - Throws: `user_erased`.
     package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
-        let lane = LaneKey(organization: organization, user: user)
+        let lane = LaneKey(organization: organization, user: try await whole(user, in: organization))
         guard try await !catalog.isErased(lane) else { throw .erasedUserIsNotLetIn }
         let parameters = Parameters(of: lane, now())
         let rows = try await run(Self.putUserStatement, parameters, "write a user")
@@ -99,13 +100,21 @@ package struct Administration: Sendable {
         return rows.affected > 0
     }
 
-    /// Removes a user from an organization with explicit provisioning; what the user pushed stays. False when the user
-    /// was unknown.
+    /// Removes a user, or the one that it was joined into, from an organization with explicit provisioning; what the user
+    /// pushed stays. False when the user was unknown.
     package func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
-        let parameters = Parameters(of: LaneKey(organization: organization, user: user))
+        let whole = try await whole(user, in: organization)
+        let parameters = Parameters(of: LaneKey(organization: organization, user: whole))
         let rows = try await run(Self.deleteUserStatement, parameters, "delete a user")
         catalog.invalidate(organization)
         return rows.affected > 0
+    }
+
+    /// The user that one was joined into, or itself: a token of the one is let in as the other.
+    private func whole(_ user: UUID, in organization: UUID) async throws(Problem) -> UUID {
+        let parameters = Parameters(of: LaneKey(organization: organization, user: user))
+        return try await rows(Self.wholeStatement, parameters, "look up a user") { try $0.uuid("into_id") }.first
+            ?? user
     }
 
     func run(_ statement: Statement, _ parameters: Parameters, _ what: StaticString) async throws(Problem) -> Rows {
@@ -171,6 +180,14 @@ package struct Administration: Sendable {
         "INSERT INTO feeds AS f (organization_id, epoch) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING"
     )
 
+    static let wholeStatement = Statement(
+        "users_whole",
+        """
+        SELECT j.into_id FROM user_joins j
+        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.closed_until IS NULL
+        """
+    )
+
     static let putUserStatement = Statement(
         "users_put",
         """
@@ -187,7 +204,7 @@ package struct Administration: Sendable {
 
     static let statements = [
         namedStatement, listStatement, getStatement, makeStatement, changeStatement, feedStatement,
-        putUserStatement, deleteUserStatement,
+        wholeStatement, putUserStatement, deleteUserStatement,
     ]
 }
 

@@ -64,7 +64,7 @@ extension Administration {
     static let extentStatements: [(table: String, Statement)] = [
         "mutations", "entities", "id_mappings", "local_ids", "rejections", "devices", "users", "user_subjects",
         "entity_types", "readers", "ingested_events", "parked_events", "sent_requests", "service_tokens",
-        "webhook_deliveries",
+        "webhook_deliveries", "sources",
     ].map { table in
         let statement = Statement(
             "purge_extent_\(table)",
@@ -112,6 +112,7 @@ extension Administration {
         Statement("purge_erasure_salts", "DELETE FROM erasure_salts WHERE organization_id = $1"),
         Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
         Statement("purge_webhook_endpoints", "DELETE FROM webhook_endpoints WHERE organization_id = $1"),
+        Statement("purge_sources", "DELETE FROM sources WHERE organization_id = $1"),
         Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),
         // without these keys no copy of the sealed values can be opened any more
         Statement("purge_organization_keys", "DELETE FROM organization_keys WHERE organization_id = $1"),

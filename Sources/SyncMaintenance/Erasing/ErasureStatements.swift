@@ -10,13 +10,8 @@ enum ErasureStatements {
     static let facts = Statement(
         "erase_facts",
         """
-        SELECT (EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2)
-                OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2)
-                OR EXISTS (SELECT 1 FROM user_subjects s WHERE s.organization_id = $1 AND s.user_id = $2)) AS is_known,
-            EXISTS (
-                SELECT 1 FROM gateways g
-                WHERE coalesce(g.newest_migration, '') < $3
-                    AND g.seen_at > clock_timestamp() - $4::int8 * interval '1 second') AS has_old_gateway
+        SELECT \(UserFacts.isKnown("$2")) AS is_known,
+            \(UserFacts.hasOldGateway("$3", within: "$4")) AS has_old_gateway
         """
     )
 
@@ -129,46 +124,6 @@ enum ErasureStatements {
     static let last = ["mutation_quotas", "users", "lanes"].map { table in
         Statement("erase_\(table)", "DELETE FROM \(table) WHERE organization_id = $1 AND user_id = $2")
     }
-
-    /// What stands elsewhere than under the users' ids ($2), and names them: events from elsewhere that wait and say whose a
-    /// document is, and messages to endpoints. $3: rows at most; each tells how many it was.
-    static let elsewhere = [
-        Statement(
-            "erase_parked_events",
-            """
-            WITH gone AS (
-                DELETE FROM parked_events AS x
-                USING (
-                    SELECT y.organization_id, y.source, y.event_id FROM parked_events y
-                    WHERE y.organization_id = $1 AND y.owner_id = ANY ($2::uuid[])
-                    LIMIT $3
-                ) k
-                WHERE x.organization_id = k.organization_id AND x.source = k.source AND x.event_id = k.event_id
-                RETURNING 1
-            )
-            SELECT count(*) AS count FROM gone
-            """
-        ),
-        Statement(
-            "erase_webhook_deliveries",
-            """
-            WITH held AS MATERIALIZED (
-                SELECT p.id FROM webhook_endpoints p WHERE p.organization_id = $1 ORDER BY p.id FOR UPDATE
-            ), gone AS (
-                DELETE FROM webhook_deliveries AS x
-                USING (
-                    SELECT y.organization_id, y.endpoint_id, y.id FROM webhook_deliveries y
-                    WHERE y.organization_id = $1 AND y.data ->> 'user_id' = ANY ($2::uuid[]::text[])
-                        AND (SELECT count(*) FROM held) >= 0
-                    LIMIT $3
-                ) k
-                WHERE x.organization_id = k.organization_id AND x.endpoint_id = k.endpoint_id AND x.id = k.id
-                RETURNING 1
-            )
-            SELECT count(*) AS count FROM gone
-            """
-        ),
-    ]
 
     /// Retention notes how far it is by a user's id: it looks at some rows again.
     static let places = Statement(
@@ -322,5 +277,5 @@ enum ErasureStatements {
         [
             facts, find, salt, close, places, lockEntities, writeEntities, move, fail, lock, finish, followers, joins,
             claim, backlog, endpoint,
-        ] + rows + last + elsewhere
+        ] + rows + last + ErasureWalk.all.flatMap { [$0.look, $0.delete] }
 }

@@ -18,8 +18,6 @@ package struct UserErasing: Sendable {
     package static let settlingSeconds = UserJoining.settlingSeconds
     /// Seconds after which a gateway goes on with what nobody goes on with.
     static let claimSeconds: Double = 60
-    /// Seconds for which a gateway counts as running that says nothing.
-    private static let gatewayMemory: Int64 = 60
     /// Rows of a table that one transaction deletes.
     static let batch: Int64 = 1_000
     /// Entities that one transaction writes: it holds the feed.
@@ -67,7 +65,13 @@ package struct UserErasing: Sendable {
     ///   an older gateway is running.
     package func erase(_ user: UUID, in organization: UUID) async throws(Problem) -> UserErasureRow? {
         do {
-            guard let erasure = try await close(LaneKey(organization: organization, user: user)) else { return nil }
+            let lane = LaneKey(organization: organization, user: user)
+            if let erasure = try await close(lane) { return try await goOn(erasure) }
+            // events from elsewhere may have said whose a document is before that user ever came
+            let walk = EntityWalk(pool: pool, organization: organization, user: user)
+            guard try await walk.findsAny(EntityWalk.named), let erasure = try await close(lane, isNamed: true) else {
+                return nil
+            }
             return try await goOn(erasure)
         } catch {
             throw failure.problem(error, doing: "erase a user")
@@ -146,10 +150,11 @@ package struct UserErasing: Sendable {
 
     // MARK: - 1: the user is not served
 
-    private func close(_ user: LaneKey) async throws -> UserErasureRow? {
+    /// - Parameter isNamed: whether documents name the user, of whom nothing else is known perhaps.
+    private func close(_ user: LaneKey, isNamed: Bool = false) async throws -> UserErasureRow? {
         let moment = now()
         let hash = UserHash(of: user)
-        let facts = Parameters(of: user, "0020_erased_users", Self.gatewayMemory)
+        let facts = Parameters(of: user, "0020_erased_users", UserFacts.gatewayMemory)
         let names = Parameters(of: user.organization, [user.user])
         let key = Parameters(of: user.organization, BytesParameter.bytea(hash.bytes))
         let salt = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
@@ -164,7 +169,7 @@ package struct UserErasing: Sendable {
             if let known = try results[2].read(UserErasureRow.init).first { return known }
             let joins = try results[4].read(UserJoinRow.init)
             try Self.check(user.user, joins, at: moment)
-            guard var row = results[3].first, try row.bool("is_known") else { return nil }
+            guard var row = results[3].first, try row.bool("is_known") || isNamed else { return nil }
             guard try !row.bool("has_old_gateway") else {
                 throw Problem.overloaded(
                     "a gateway of an older version is running, which knows of no erasures: update all of them first"
@@ -205,12 +210,16 @@ package struct UserErasing: Sendable {
     /// Nil while a worker has the lane.
     private func eraseRows(_ erasure: UserErasureRow) async throws -> UserErasureRow? {
         guard let lane = erasure.lane else { return erasure }
-        let rows = Parameters(of: lane, BytesParameter.bytea(erasure.hash.bytes), Self.batch)
+        // of who was joined into the user little is left under its own id, its subjects among it
+        let all = erasure.users.map { user in
+            let owner = LaneKey(organization: lane.organization, user: user)
+            return Parameters(of: owner, BytesParameter.bytea(erasure.hash.bytes), Self.batch)
+        }
         // what began before the user was closed may add rows while the first pass runs: pass until nothing is left
         var isClean = false
         while !isClean {
             isClean = true
-            for statement in ErasureStatements.rows {
+            for (statement, rows) in ErasureStatements.rows.flatMap({ one in all.map { (one, $0) } }) {
                 var count: Int64 = Self.batch
                 while count >= Self.batch {
                     let deleted = try await underLock(lane) { connection in
@@ -225,7 +234,10 @@ package struct UserErasing: Sendable {
             }
         }
         return try await underLock(lane) { connection in
-            _ = try await connection.run(ErasureStatements.last.map { Query($0, Parameters(of: lane)) })
+            let last = ErasureStatements.last.flatMap { statement in
+                erasure.users.map { Query(statement, Parameters(of: lane.organization, $0)) }
+            }
+            _ = try await connection.run(last)
             return try await move(erasure, to: .entities, on: connection)
         }
     }
@@ -267,13 +279,17 @@ package struct UserErasing: Sendable {
     }
 
     private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
-        let names = Parameters(of: erasure.organization, erasure.users, Self.batch)
-        for statement in ErasureStatements.elsewhere {
-            var count = Self.batch
-            while count >= Self.batch {
-                count = try await pool.transaction { connection in
-                    let queries = [Query(SettleStatements.planShape), Query(statement, names)]
-                    return try await connection.run(queries, timeout: Self.statementTimeout)[1].int64(0, 0)
+        for walk in ErasureWalk.all {
+            // what a worker had in hand may come behind the walk: once more, until none is found
+            var count = 1
+            while count > 0 {
+                count = try await walk.run(
+                    pool,
+                    of: erasure.organization,
+                    naming: erasure.users,
+                    timeout: Self.statementTimeout
+                ) {
+                    _ = try await move(erasure, to: .entities)
                 }
             }
         }

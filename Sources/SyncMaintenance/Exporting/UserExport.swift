@@ -39,7 +39,14 @@ package struct UserExport: Sendable {
         if let target {
             throw Problem(.notFound, "The user is part of \(target.lowercased): everything is that user's.")
         }
-        return isKnown
+        if isKnown { return true }
+        do {
+            // events from elsewhere may have said whose a document is before that user ever came
+            return try await EntityWalk(pool: pool, organization: user.organization, user: user.user)
+                .findsAny(EntityWalk.named)
+        } catch {
+            throw failure.problem(error, doing: "look for a user's documents")
+        }
     }
 
     /// Calls `write` with some lines at a time, each with its end.
@@ -197,7 +204,7 @@ struct ExportLines: Sendable {
         writer.beginObject()
         writer.member("kind", kind)
         writer.raw(plain.dropFirst().dropLast())
-        for (name, value) in members { writer.member(name, raw: value.map(Self.inOneLine)) }
+        for (name, value) in members { writer.member(name, raw: value?.inOneLine) }
         if !unreadable.isEmpty {
             writer.name("unreadable")
             writer.beginArray()
@@ -207,12 +214,6 @@ struct ExportLines: Sendable {
         writer.endObject()
         bytes += writer.bytes
         endLine()
-    }
-
-    /// JSON text without line ends, which stand between tokens only: within strings they are escaped.
-    private static func inOneLine(_ text: [UInt8]) -> [UInt8] {
-        guard text.contains(where: { $0 == 0x0a || $0 == 0x0d }) else { return text }
-        return text.map { $0 == 0x0a || $0 == 0x0d ? 0x20 : $0 }
     }
 
     private mutating func endLine() {

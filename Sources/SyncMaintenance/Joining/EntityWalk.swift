@@ -30,16 +30,34 @@ struct EntityWalk {
         _ found: ([EntityKey]) async throws -> Void
     ) async throws {
         var position = start
-        while position < end {
-            let parameters = Parameters(of: organization, user, position, end, Self.page)
-            let rows = try await pool.run([Query(SettleStatements.planShape), Query(statement, parameters)])[1]
-            guard var row = rows.first, let last = try row.optionalInt64("last") else { return }
-            let types = try row.optionalStrings("entity_types") ?? []
-            let ids = try row.optionalStrings("ids") ?? []
-            if !types.isEmpty { try await found(zip(types, ids).map { EntityKey(type: $0, id: $1) }.inLockingOrder) }
-            position = last
-            try await passed(last)
+        while position < end, let page = try await page(statement, after: position, upTo: end) {
+            if !page.found.isEmpty { try await found(page.found.inLockingOrder) }
+            position = page.last
+            try await passed(position)
         }
+    }
+
+    /// Whether there is one at all.
+    func findsAny(_ statement: Statement) async throws -> Bool {
+        var position: Int64 = 0
+        while let page = try await page(statement, after: position, upTo: .max) {
+            if !page.found.isEmpty { return true }
+            position = page.last
+        }
+        return false
+    }
+
+    private func page(
+        _ statement: Statement,
+        after start: Int64,
+        upTo end: Int64
+    ) async throws -> (found: [EntityKey], last: Int64)? {
+        let parameters = Parameters(of: organization, user, start, end, Self.page)
+        let rows = try await pool.run([Query(SettleStatements.planShape), Query(statement, parameters)])[1]
+        guard var row = rows.first, let last = try row.optionalInt64("last") else { return nil }
+        let types = try row.optionalStrings("entity_types") ?? []
+        let ids = try row.optionalStrings("ids") ?? []
+        return (zip(types, ids).map { EntityKey(type: $0, id: $1) }, last)
     }
 
     /// Entities that the user owns, or wrote last.

@@ -75,6 +75,7 @@ struct JoinMove {
         )
         guard var count = results[0].first, var found = results[1].first else { return }
         guard try count.int64("rows") + Int64(entities) <= JoinSituation.rowLimit else { throw UserJoining.tooLarge }
+        if try found.bool("is_one_shut_out") { throw JoinSituation.oneIsShutOut }
         if try found.bool("devices") {
             throw JoinSituation.refusal("join_devices_collide", "both users have a device of the same id")
         }

@@ -21,20 +21,20 @@ enum JoinStatements {
         SELECT \(isKnown("$2")) AS is_user_known, \(isKnown("$3")) AS is_target_known,
             (SELECT count(*) FROM (
                 SELECT 1 FROM user_joins j WHERE j.organization_id = $1 LIMIT \(JoinSituation.limit)) x) AS joins,
-            EXISTS (
-                SELECT 1 FROM gateways g
-                WHERE coalesce(g.newest_migration, '') < $4
-                    AND g.seen_at > clock_timestamp() - $5::int8 * interval '1 second') AS has_old_gateway
+            \(UserFacts.hasOldGateway("$4", within: "$5")) AS has_old_gateway,
+            \(isOneShutOut) AS is_one_shut_out
         """
     )
 
-    /// Whoever has pushed, registered a device, or was added by an operator, and is not being erased.
+    /// Whether an operator lets users in, and let in one of the two alone.
+    private static let isOneShutOut = """
+        coalesce((SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = $1), '') = 'explicit'
+                AND (SELECT count(*) FROM users u WHERE u.organization_id = $1 AND u.user_id IN ($2, $3)) = 1
+        """
+
+    /// Whoever the organization knows, and is not being erased.
     private static func isKnown(_ user: String) -> String {
-        """
-        (EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = \(user))
-                OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = \(user)))
-                AND NOT (\(ErasedUsers.isErased("$1", user)))
-        """
+        "\(UserFacts.isKnown(user)) AND NOT (\(ErasedUsers.isErased("$1", user)))"
     }
 
     /// The joins that name either of the two.
@@ -103,7 +103,8 @@ enum JoinStatements {
     static let collisions = Statement(
         "join_collisions",
         """
-        SELECT (\(meets("devices", "devices", "b.device_id = a.device_id"))) AS devices,
+        SELECT \(isOneShutOut) AS is_one_shut_out,
+            (\(meets("devices", "devices", "b.device_id = a.device_id"))) AS devices,
             (\(meets("mutations", "mutations", "b.id = a.id"))) AS mutations,
             (\(meets("mutations", "mutations", "b.idempotency_key = a.idempotency_key")))
                 OR (\(meets("rejections", "mutations", "b.idempotency_key = a.idempotency_key")))
@@ -172,11 +173,14 @@ enum JoinStatements {
         """
     )
 
+    /// A join lets nobody in: where an operator does that, who is shut out meanwhile stays so.
     static let users = Statement(
         "join_users",
         """
         INSERT INTO users AS u (organization_id, user_id, created_at)
-        SELECT x.organization_id, $3::uuid, x.created_at FROM users x WHERE x.organization_id = $1 AND x.user_id = $2
+        SELECT x.organization_id, $3::uuid, x.created_at FROM users x
+        WHERE x.organization_id = $1 AND x.user_id = $2
+            AND (SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = $1) IS DISTINCT FROM 'explicit'
         ON CONFLICT (organization_id, user_id) DO NOTHING
         """
     )

@@ -20,8 +20,6 @@ package struct UserJoining: Sendable {
     /// Seconds after which every gateway knows that the users are closed: the catalog's, those after which a request that
     /// waits has looked and ended, and one for clocks that differ. By then nothing reads as one of them any more.
     package static let settlingSeconds = Catalog.lifetimeSeconds + waitSeconds + 1
-    /// Seconds for which a gateway counts as running that says nothing.
-    private static let gatewayMemory: Int64 = 60
     /// Entities that one transaction shows to more devices: it holds the feed.
     private static let shown = 500
     private static let statementTimeout: Duration = .seconds(60)
@@ -63,11 +61,12 @@ package struct UserJoining: Sendable {
         in organization: UUID
     ) async throws(Problem) -> UserJoinRow? {
         do {
-            guard let join = try await close(user, target, organization) else { return nil }
-            guard join.state == .closing else { return try await finish(join, organization) }
-            guard join.startedAt.adding(seconds: settling) <= now() else { return join }
             do {
-                guard let moved = try await move(user, target, organization) else { return join }
+                guard let join = try await close(user, target, organization) else { return nil }
+                guard join.state == .closing else { return try await finish(join, organization) }
+                guard join.startedAt.adding(seconds: settling) <= now(),
+                    let moved = try await move(user, target, organization)
+                else { return join }
                 return try await finish(moved, organization)
             } catch let problem as Problem where problem.code == .validationFailed {
                 _ = try await pool.run([Query(JoinStatements.open, Parameters(of: organization, user, target))])
@@ -98,7 +97,7 @@ package struct UserJoining: Sendable {
 
     private func close(_ user: UUID, _ target: UUID, _ organization: UUID) async throws -> UserJoinRow? {
         let moment = now()
-        let parties = Parameters(of: organization, user, target, "0017_joined_users", Self.gatewayMemory)
+        let parties = Parameters(of: organization, user, target, "0017_joined_users", UserFacts.gatewayMemory)
         let names = Parameters(of: organization, [user, target])
         let closing = Parameters(
             of: organization,
@@ -129,7 +128,8 @@ package struct UserJoining: Sendable {
                     JoinSituation.Join(user: $0.user, target: $0.target, closedUntil: $0.closedUntil)
                 },
                 count: try facts.int64("joins"),
-                hasOldGateway: try facts.bool("has_old_gateway")
+                hasOldGateway: try facts.bool("has_old_gateway"),
+                isOneShutOut: try facts.bool("is_one_shut_out")
             )
             switch try situation.decide(at: moment) {
             case .hasMoved: return own

@@ -89,8 +89,18 @@ enum SealStatements {
         "UPDATE webhook_endpoints SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND id = $2"
     )
 
+    static let sources = Statement(
+        "seal_sources",
+        "SELECT name, secret, previous_secret FROM sources WHERE organization_id = $1 AND secret IS NOT NULL ORDER BY name"
+    )
+
+    static let writeSource = Statement(
+        "seal_write_source",
+        "UPDATE sources SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND name = $2"
+    )
+
     static let all = [
         nextLane, clearMappings, entities, writeEntity, parkedEvents, lockParkedEvents, writeParkedEvent, upstream,
-        writeUpstream, webhooks, writeWebhook,
+        writeUpstream, webhooks, writeWebhook, sources, writeSource,
     ]
 }

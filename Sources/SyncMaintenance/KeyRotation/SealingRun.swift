@@ -20,6 +20,7 @@ struct SealingRun {
     mutating func sealAll() async throws {
         try await sealUpstream()
         try await sealWebhooks()
+        try await sealSources()
         // clients choose ids: the least UUID is one, too
         var next: UUID? = UUID.least
         while let start = next, let user = try await user(from: start) {
@@ -110,6 +111,30 @@ struct SealingRun {
                     try renewal.text(row.optionalString("previous_secret"), as: .webhook(.previousSecret, id))
                 )
                 return Query(SealStatements.writeWebhook, parameters)
+            }
+            if !queries.isEmpty { _ = try await connection.run(queries) }
+            return (queries.count, renewal.closed)
+        }
+        rows.sealed += count
+        rows.leave(closed, seal)
+    }
+
+    /// As webhooks' secrets are.
+    private mutating func sealSources() async throws {
+        let (key, seal) = (Parameters(of: organization), seal)
+        let (count, closed) = try await pool.transaction { [key] connection in
+            let found = try await connection.run([
+                Query(Administration.lockUpstreamStatement, key), Query(SealStatements.sources, key),
+            ])[1]
+            var renewal = Renewal(seal: seal)
+            let queries = try found.read { row in
+                let name = try row.string("name")
+                var parameters = Parameters(of: organization, name)
+                parameters.add(try renewal.text(row.optionalString("secret"), as: .source(.secret, name)))
+                parameters.add(
+                    try renewal.text(row.optionalString("previous_secret"), as: .source(.previousSecret, name))
+                )
+                return Query(SealStatements.writeSource, parameters)
             }
             if !queries.isEmpty { _ = try await connection.run(queries) }
             return (queries.count, renewal.closed)

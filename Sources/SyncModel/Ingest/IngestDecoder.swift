@@ -4,7 +4,9 @@ import JSONText
 /// Reads one event of a batch and checks everything that needs nothing but the event itself. Reports all errors, not
 /// just the first.
 struct IngestDecoder {
-    private let index: Int
+    /// The JSON Pointer to the event.
+    private let place: String
+    private let form: Form
     private let limits: IntakeLimits
     private var problems: [ProblemDetail] = []
     private var seen: Set<String> = []
@@ -17,17 +19,50 @@ struct IngestDecoder {
     private var document: JSONValue?
     private var owner: UUID?
     private var causingKey: UUID?
+    private var isDeleted: Bool?
+    private var isPrivate = false
 
-    private static let names =
-        "event_id, entity_type, id, version, occurred_at, operation, document, owner, causing_key"
+    /// What an event is written as.
+    enum Form {
+        /// As sources send it.
+        case event
+        /// As a line of a file of entities, which says less: ``EntityLine``.
+        case line
 
-    private init(index: Int, limits: IntakeLimits) {
-        self.index = index
+        var names: String {
+            let common = "entity_type, id, version, occurred_at, operation, document, owner, causing_key"
+            return switch self {
+            case .event: "event_id, \(common)"
+            case .line: "\(common), deleted, private, event_id"
+            }
+        }
+
+        var required: [String] {
+            switch self {
+            case .event: ["event_id", "entity_type", "id", "operation"]
+            case .line: ["entity_type", "id"]
+            }
+        }
+    }
+
+    private init(place: String, form: Form, limits: IntakeLimits) {
+        self.place = place
+        self.form = form
         self.limits = limits
     }
 
     static func decode(_ value: JSONValue, index: Int, limits: IntakeLimits, hasDefects: Bool) -> IngestRequest.Entry {
-        var decoder = IngestDecoder(index: index, limits: limits)
+        decode(value, place: "/events/\(index)", form: .event, limits: limits, hasDefects: hasDefects)
+    }
+
+    static func decode(
+        _ value: JSONValue,
+        place: String,
+        form: Form,
+        limits: IntakeLimits,
+        hasDefects: Bool
+    ) -> IngestRequest.Entry {
+        var decoder = IngestDecoder(place: place, form: form, limits: limits)
         decoder.read(value)
         if hasDefects { decoder.reportDefects(in: value) }
         return IngestRequest.Entry(eventID: decoder.eventID, event: decoder.finish())
@@ -41,14 +76,16 @@ struct IngestDecoder {
             let member = name.string
             seen.insert(member)
             if !read(member, value) {
-                let detail = "'\(member)' is not a member of an event: \(Self.names)"
+                let what = form == .event ? "an event" : "a line"
+                let detail = "'\(member)' is not a member of \(what): \(form.names)"
                 report(JSONPointer.member(member), Rule.unknownMember, detail)
             }
         }
-        for member in ["event_id", "entity_type", "id", "operation"] where !seen.contains(member) {
+        for member in form.required where !seen.contains(member) {
             report("/" + member, Rule.required, "\(member) is required")
         }
-        if !seen.contains("version"), !seen.contains("occurred_at") {
+        if form == .line { readDeletion() }
+        if form == .event, !seen.contains("version"), !seen.contains("occurred_at") {
             report("/version", Rule.required, "version or occurred_at is required: how new is it?")
         }
         switch operation {
@@ -68,8 +105,30 @@ struct IngestDecoder {
         }
     }
 
+    /// Of a line that does not say what was done: it shows the entity as it is.
+    private mutating func readDeletion() {
+        if seen.contains("operation") {
+            if let isDeleted, let operation, isDeleted != (operation == .delete) {
+                report("/deleted", Rule.operation, "deleted and operation contradict each other")
+            }
+        } else {
+            operation = isDeleted == true ? .delete : .upsert
+        }
+    }
+
     private mutating func read(_ member: String, _ value: JSONValue) -> Bool {
         switch member {
+        case "deleted" where form == .line:
+            isDeleted = value.bool
+            if isDeleted == nil { report("/deleted", Rule.memberType, "deleted must be true or false") }
+        case "private" where form == .line:
+            if let told = value.bool {
+                isPrivate = told
+            } else {
+                report("/private", Rule.memberType, "private must be true or false")
+            }
+        // where an export is in the feed is nothing to an import
+        case "cursor" where form == .line: break
         case "event_id":
             eventID = value.string.flatMap { Self.isText($0, IngestEvent.maximumIDBytes) ? $0 : nil }
             if eventID == nil {
@@ -101,7 +160,7 @@ struct IngestDecoder {
             if operation == nil { report("/operation", Rule.operation, "operation must be upsert, patch or delete") }
         case "document": readDocument(value)
         case "owner":
-            owner = value.uuid
+            owner = value.uuid.flatMap { Writer.isReserved($0) ? nil : $0 }
             if owner == nil { report("/owner", Rule.uuid, "owner must be the UUID of a user") }
         case "causing_key":
             let isText = value.string.map { Self.isText($0, IngestEvent.maximumKeyBytes) } ?? false
@@ -142,25 +201,35 @@ struct IngestDecoder {
     }
 
     private mutating func report(_ pointer: String, _ rule: String, _ detail: String) {
-        problems.append(ProblemDetail(pointer: "/events/\(index)" + pointer, rule: rule, detail: detail))
+        problems.append(ProblemDetail(pointer: place + pointer, rule: rule, detail: detail))
     }
 
     private func finish() -> Result<IngestEvent, Problem> {
-        guard problems.isEmpty, let eventID, let entityType, let entityID, let operation else {
+        guard problems.isEmpty, let entityType, let entityID, let operation, eventID != nil || form == .line else {
             let first = problems.first?.detail ?? "the event is incomplete"
             let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
             return .failure(Problem(.validationFailed, first + more, errors: problems))
         }
+        let document = document.map { Array($0.raw) }
         return .success(
             IngestEvent(
-                id: eventID,
+                id: eventID
+                    ?? EntityLine.eventID(
+                        EntityKey(type: entityType, id: entityID.text),
+                        isInteger: entityID.isInteger,
+                        mark,
+                        operation,
+                        document,
+                        owner
+                    ),
                 entityType: entityType,
                 entityID: entityID,
                 mark: mark,
                 operation: operation,
-                document: document.map { Array($0.raw) },
+                document: document,
                 owner: owner,
-                causingKey: causingKey
+                causingKey: causingKey,
+                isPrivate: isPrivate
             )
         )
     }

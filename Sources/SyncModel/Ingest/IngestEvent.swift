@@ -21,6 +21,10 @@ public struct IngestEvent: Sendable, Hashable {
     public let owner: UUID?
     /// The `Idempotency-Key` of the request that caused the edit; nil for one that cannot be the gateway's.
     public let causingKey: UUID?
+    /// Of a patch: its members replace the entity's as a whole, and null is a value, where RFC 7396 would go into them.
+    public var isShallow = false
+    /// Whether it says that nobody but the owner sees the entity: then it is of no type that shows it to others.
+    public let isPrivate: Bool
 
     public init(
         id: String,
@@ -30,7 +34,8 @@ public struct IngestEvent: Sendable, Hashable {
         operation: IngestOperation,
         document: [UInt8]?,
         owner: UUID? = nil,
-        causingKey: UUID? = nil
+        causingKey: UUID? = nil,
+        isPrivate: Bool = false
     ) {
         self.id = id
         self.entityType = entityType
@@ -40,6 +45,7 @@ public struct IngestEvent: Sendable, Hashable {
         self.document = document
         self.owner = owner
         self.causingKey = causingKey
+        self.isPrivate = isPrivate
     }
 
     public var key: EntityKey { EntityKey(type: entityType, id: entityID.text) }

@@ -25,10 +25,18 @@ struct IngestJudgement {
             let detail = "a shared global id is a UUID or a 64-bit integer"
             throw Problem(.validationFailed, pointer: pointer + "/id", rule: Rule.serverID, detail)
         }
+        if event.isPrivate, type.visibility != .user {
+            let detail = "'\(type.name)' shows its entities to the whole organization: give it visibility user first"
+            throw Problem(.validationFailed, pointer: pointer + "/private", rule: Rule.entityType, detail)
+        }
         self.type = type
         switch event.owner.map(context.owner) {
         case .user(let owner)?: (self.owner, isOwnerJoining) = (owner, false)
         case .joining?: (owner, isOwnerJoining) = (nil, true)
+        case .erased?:
+            let isBlanked = type.visibility == .organization && type.onErase == .blankOwner
+            guard isBlanked || event.operation == .delete else { throw Self.ownerErased(at: pointer + "/owner") }
+            (owner, isOwnerJoining) = (nil, false)
         case nil: (owner, isOwnerJoining) = (nil, false)
         }
     }
@@ -113,7 +121,8 @@ struct IngestJudgement {
                 let detail = "what is stored of the entity cannot be opened: send the whole document as an upsert"
                 throw refused("/operation", Rule.entityReference, detail)
             }
-            guard let patch = event.document, let merged = BuiltInStore.merge(patch, into: stored.document) else {
+            let merge = event.isShallow ? BuiltInStore.overlay : BuiltInStore.merge
+            guard let patch = event.document, let merged = merge(patch, stored.document) else {
                 let detail = "the document would grow past \(BuiltInStore.maximumDocumentBytes) bytes"
                 throw refused("/document", Rule.payload, detail)
             }
@@ -123,7 +132,7 @@ struct IngestJudgement {
 
     private func checkOwner(_ stored: EntityState?) throws(Problem) {
         guard type.visibility == .user else { return }
-        guard let stored else {
+        guard let stored, !stored.isNobodysTombstone else {
             // a deletion of what nobody sees is shown to nobody
             guard owner != nil || event.operation == .delete else {
                 let detail = "owner is required: an entity of '\(type.name)' is shown to the user it belongs to alone"
@@ -132,9 +141,15 @@ struct IngestJudgement {
             return
         }
         if let owner, owner != stored.owner {
-            let detail = "the entity belongs to another user: delete it, and make a new one for this user"
+            let detail =
+                "the entity belongs to another user, and did so if it is deleted: this user's has to have another id"
             throw refused("/owner", Rule.entityReference, detail)
         }
+    }
+
+    private static func ownerErased(at pointer: String) -> Problem {
+        let detail = "the owner was erased here, for good: nobody could see what belongs to this user, nor erase it"
+        return Problem(.userErased, pointer: pointer, rule: Rule.owner, detail)
     }
 
     private func refused(_ member: String, _ rule: String, _ detail: String) -> Problem {
@@ -142,7 +157,11 @@ struct IngestJudgement {
     }
 
     private func written(_ document: [UInt8]?, over stored: EntityState?) -> EntityState {
-        if let stored { return stored.written(document, isDeleted: document == nil, by: .elsewhere) }
+        if let stored {
+            var next = stored.written(document, isDeleted: document == nil, by: .elsewhere)
+            if let owner, stored.isNobodysTombstone { next.owner = owner }
+            return next
+        }
         return EntityState(
             isIntegerID: event.entityID.isInteger,
             version: 1,
@@ -170,6 +189,14 @@ struct IngestJudgement {
 
     private func answer(_ result: IngestResult, _ entity: EntityState? = nil) -> IngestVerdict {
         IngestVerdict(eventID: event.id, result, version: entity?.version)
+    }
+}
+
+extension EntityState {
+    /// Whether it was deleted before anybody was told of it, or with its owner: nobody sees it, so it is as one that is
+    /// new.
+    fileprivate var isNobodysTombstone: Bool {
+        isDeleted && (owner == Writer.elsewhere.user || owner == Writer.erased)
     }
 }
 

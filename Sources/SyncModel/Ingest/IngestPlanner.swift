@@ -16,6 +16,8 @@ public struct IngestPlanner: Sendable {
         case user(UUID)
         /// Nobody knows yet: the user is being joined with another.
         case joining
+        /// The user was erased: nobody could see the entity, and nobody erase it.
+        case erased
     }
 
     public struct Context: Sendable {

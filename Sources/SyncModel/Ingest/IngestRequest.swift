@@ -46,6 +46,26 @@ public struct IngestRequest: Sendable {
         bodyBytes = body.count
     }
 
+    /// The same with a deletion in the place of each patch, which needs no entity to be valid.
+    public var withoutPatches: IngestRequest {
+        let entries = entries.map { entry in
+            guard case .success(let event) = entry.event, event.operation == .patch else { return entry }
+            let deletion = IngestEvent(
+                id: event.id,
+                entityType: event.entityType,
+                entityID: event.entityID,
+                mark: event.mark,
+                operation: .delete,
+                document: nil,
+                owner: event.owner,
+                causingKey: event.causingKey,
+                isPrivate: event.isPrivate
+            )
+            return Entry(eventID: entry.eventID, event: .success(deletion))
+        }
+        return IngestRequest(entries: entries, bodyBytes: bodyBytes)
+    }
+
     private static func events(in root: JSONValue) throws(Problem) -> [JSONValue] {
         guard let members = root.members else {
             throw Problem(.invalidRequest, pointer: "", rule: Rule.memberType, "the body must be a JSON object")

@@ -35,6 +35,8 @@ public struct JoinSituation: Sendable {
     public var count: Int64
     /// Whether a gateway runs that does not know of joins.
     public var hasOldGateway: Bool
+    /// Whether an operator lets users in, and let in one of the two alone.
+    public var isOneShutOut: Bool
 
     public init(
         user: UUID,
@@ -43,7 +45,8 @@ public struct JoinSituation: Sendable {
         isTargetKnown: Bool,
         joins: [Join],
         count: Int64,
-        hasOldGateway: Bool
+        hasOldGateway: Bool,
+        isOneShutOut: Bool = false
     ) {
         self.user = user
         self.target = target
@@ -52,6 +55,7 @@ public struct JoinSituation: Sendable {
         self.joins = joins
         self.count = count
         self.hasOldGateway = hasOldGateway
+        self.isOneShutOut = isOneShutOut
     }
 
     public enum Decision: Sendable, Hashable {
@@ -82,11 +86,12 @@ public struct JoinSituation: Sendable {
             throw Self.refusal("join_chain", detail)
         }
         guard isTargetKnown else {
-            throw Self.refusal("join_unknown_user", "the organization has no such user to join into")
+            throw Self.unknownTarget
         }
         guard isOrganizationActive else {
             throw Self.refusal("join_organization_suspended", "the organization is suspended: activate it first")
         }
+        if isOneShutOut { throw Self.oneIsShutOut }
         guard own != nil || count < Self.limit else {
             throw Self.refusal(
                 "join_too_many",
@@ -98,6 +103,19 @@ public struct JoinSituation: Sendable {
             throw Self.refusal("join_old_gateway", detail)
         }
         return .close
+    }
+
+    public static var unknownTarget: Problem {
+        refusal("join_unknown_user", "the organization has no such user to join into")
+    }
+
+    /// The one would come in as the other: that is for an operator to say, and not for a join.
+    public static var oneIsShutOut: Problem {
+        refusal(
+            "join_shut_out",
+            "one of the two is let in and the other is not, and users are let in by an operator: let both in, or shut "
+                + "both out, first"
+        )
     }
 
     public static func refusal(_ rule: String, _ detail: String) -> Problem {

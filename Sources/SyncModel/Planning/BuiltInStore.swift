@@ -123,4 +123,23 @@ enum BuiltInStore {
         else { return nil }
         return merged
     }
+
+    /// The document with members in place of its own of the same names; nil when the result would be too large.
+    static func overlay(_ members: [UInt8], over document: [UInt8]?) -> [UInt8]? {
+        guard let members = (try? JSONTree(parsing: members, limits: .widest))?.root.members,
+            let stored = (try? JSONTree(parsing: document ?? Array("{}".utf8), limits: .widest))?.root.members
+        else { return nil }
+        let names = Set(members.map { $0.name.string })
+        let result = JSONWriter.object(capacity: (document?.count ?? 0) + 256) { writer in
+            for (name, value) in stored where !names.contains(name.string) {
+                writer.name(name.string)
+                writer.value(value)
+            }
+            for (name, value) in members {
+                writer.name(name.string)
+                writer.value(value)
+            }
+        }
+        return result.count <= maximumDocumentBytes ? result : nil
+    }
 }

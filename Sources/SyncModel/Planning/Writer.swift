@@ -17,12 +17,18 @@ public struct Writer: Sendable, Hashable {
     /// Whether one of a user's devices wrote, so that the state was not adopted.
     func isOwn(of user: UUID) -> Bool { self.user == user && device != Self.noDevice }
 
-    private static let noDevice = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 0))
+    fileprivate static let noDevice = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 0))
 }
 
 extension Writer {
     /// The writer of what was made elsewhere, and the owner of what nobody owns: no user has this id, and no device.
     public static let elsewhere = Writer(user: elsewhereID, device: elsewhereID)
+
+    /// Stands where the id of a user stood who was erased.
+    public static let erased = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+
+    /// Whether an id stands for something else than a user: nobody comes under it, and nothing is given to it.
+    public static func isReserved(_ id: UUID) -> Bool { id == erased || id == elsewhereID || id == noDevice }
 
     private static let elsewhereID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 1))
 }

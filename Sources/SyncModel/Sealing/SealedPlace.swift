@@ -13,6 +13,8 @@ public enum SealedPlace: Sendable, Hashable {
     case parked(source: String, event: String)
     /// A secret of a webhook's endpoint.
     case webhook(WebhookColumn, UUID)
+    /// A secret of a source of events.
+    case source(SourceColumn, String)
 
     /// The sealed columns of a mutation. The numbers are part of the stored form.
     public enum Column: UInt8, Sendable, Hashable {
@@ -36,12 +38,18 @@ public enum SealedPlace: Sendable, Hashable {
         case previousSecret = 12
     }
 
+    /// The sealed columns of a source. The numbers are part of the stored form.
+    public enum SourceColumn: UInt8, Sendable, Hashable {
+        case secret = 14
+        case previousSecret = 15
+    }
+
     /// The same value's place once its row is another user's.
     public func moved(to user: UUID) -> SealedPlace {
         switch self {
         case .mutation(let column, _, let id): .mutation(column, user: user, id: id)
         case .rejection(_, let key): .rejection(user: user, key: key)
-        case .document, .upstream, .parked, .webhook: self
+        case .document, .upstream, .parked, .webhook, .source: self
         }
     }
 
@@ -53,6 +61,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .upstream(let column): column.rawValue
         case .parked: 13
         case .webhook(let column, _): column.rawValue
+        case .source(let column, _): column.rawValue
         }
     }
 
@@ -65,6 +74,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .upstream(let column): "\(column) of an upstream"
         case .parked: "document of a parked event"
         case .webhook(let column, _): "\(column) of a webhook"
+        case .source(let column, _): "\(column) of a source"
         }
     }
 
@@ -79,8 +89,8 @@ public enum SealedPlace: Sendable, Hashable {
         case .mutation(.lastError, _, _): "last_error"
         case .document, .parked: "document"
         case .upstream(.credential): "credential"
-        case .webhook(.secret, _): "secret"
-        case .webhook(.previousSecret, _): "previous_secret"
+        case .webhook(.secret, _), .source(.secret, _): "secret"
+        case .webhook(.previousSecret, _), .source(.previousSecret, _): "previous_secret"
         }
     }
 
@@ -93,6 +103,7 @@ public enum SealedPlace: Sendable, Hashable {
         case .upstream: "upstream"
         case .parked(let source, let event): "event \(event) of source \(source)"
         case .webhook(_, let id): "webhook \(id.lowercased)"
+        case .source(_, let name): "source \(name)"
         }
     }
 
@@ -121,13 +132,8 @@ public enum SealedPlace: Sendable, Hashable {
             bytes.append(0)
             bytes += event.utf8
         case .webhook(_, let id): bytes.append(id)
+        case .source(_, let name): bytes += name.utf8
         }
         return bytes
-    }
-}
-
-extension [UInt8] {
-    mutating func append(_ id: UUID) {
-        Swift.withUnsafeBytes(of: id.uuid) { append(contentsOf: $0) }
     }
 }

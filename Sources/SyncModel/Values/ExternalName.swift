@@ -16,7 +16,8 @@ public enum ExternalName {
         text.utf8.count <= maximumIssuerBytes && !hasControls(text)
     }
 
-    private static func hasControls(_ text: String) -> Bool {
+    /// Whether a text has control characters.
+    public static func hasControls(_ text: String) -> Bool {
         text.unicodeScalars.contains { $0.value < 0x20 || (0x7f...0x9f).contains($0.value) }
     }
 }

@@ -79,7 +79,7 @@ extension WebhookRecord {
             case .number(let number, _): writer.member("local_id", number)
             case nil: writer.member(null: "local_id")
             }
-            writer.member("server_id", mutation.entity.serverID?.text)
+            writer.member("server_id", mutation.entity.serverID)
             writer.member("attempt_count", Int64(attempts))
             writer.member("response_status", responseStatus.map(Int64.init))
             writer.member("code", error.flatMap(Self.code))

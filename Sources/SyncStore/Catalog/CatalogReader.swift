@@ -160,7 +160,8 @@ final class CatalogReader: Sendable {
                 SELECT n FROM (SELECT count(*)::int FROM pg_inherits WHERE inhparent = 'lanes'::regclass) p (count),
                     LATERAL generate_series(0, p.count - 1) n
                 WHERE satisfies_hash_partition('lanes'::regclass, p.count, n, o.id)) END AS partition,
-            EXISTS (SELECT FROM service_tokens t WHERE t.organization_id = o.id AND t.revoked_at IS NULL) AS has_sources,
+            EXISTS (SELECT FROM service_tokens t WHERE t.organization_id = o.id AND t.revoked_at IS NULL)
+                OR EXISTS (SELECT FROM sources s WHERE s.organization_id = o.id AND s.status = 'enabled') AS has_sources,
             o.created_at, o.name, o.status, o.settings
         FROM unnest($1::uuid[], $2::bool[]) AS k (id, is_new)
         CROSS JOIN LATERAL (SELECT * FROM organizations x WHERE x.id = k.id OFFSET 0) o

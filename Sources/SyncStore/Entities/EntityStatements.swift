@@ -93,7 +93,8 @@ enum EntityStatements {
         ON CONFLICT (organization_id, entity_type, id) DO UPDATE
         SET version = excluded.version, is_deleted = excluded.is_deleted, document = excluded.document,
             feed_position = excluded.feed_position, updated_by = excluded.updated_by, updated_on = excluded.updated_on,
-            run_base = excluded.run_base, updated_at = excluded.updated_at, etag = excluded.etag
+            run_base = excluded.run_base, updated_at = excluded.updated_at, etag = excluded.etag,
+            owner_id = excluded.owner_id
         """
     )
 

@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import GroupCommit
 import Logging
 import Postgres
@@ -11,6 +11,8 @@ package final class IngestCommit: Service {
     static let lookLimit: Int64 = 500
     /// Events of one organization that are judged together.
     static let releaseLimit = 100
+    /// Organizations whose events are judged at the same time.
+    static let releaseWidth = 8
 
     private let committers: Committers<IngestWork>
     private let catalog: Catalog
@@ -50,6 +52,57 @@ package final class IngestCommit: Service {
         }
     }
 
+    /// What became of events of a source that were taken before, by their ids; others are not among them.
+    package func known(
+        _ events: [String],
+        from source: String,
+        of organization: UUID
+    ) async throws(Problem) -> [String: IngestResult] {
+        let names = events.map { EventName(organization: organization, source: source, eventID: $0) }
+        do {
+            let rows = try await pool.run([
+                Query(SettleStatements.planShape), EventName.columns.query(IngestStatements.seen, names),
+            ])[1]
+            var known: [String: IngestResult] = [:]
+            for var row in rows {
+                row.skip("organization_id")
+                row.skip("source")
+                let id = try row.string("event_id")
+                known[id] = try row.choice("result")
+            }
+            return known
+        } catch {
+            throw failure.problem(error, doing: "look for events")
+        }
+    }
+
+    /// What would become of a batch in an organization that has no entities; nothing is written. Of a patch, whether it is
+    /// valid.
+    package func examine(_ request: IngestRequest, of organization: UUID) async throws(Problem) -> [IngestVerdict] {
+        let entry = try await catalog.entry(organization)
+        guard let known = entry.organization else {
+            throw Problem(.organizationUnknown, "the organization takes no events")
+        }
+        let events = request.entries.compactMap { try? $0.event.get() }
+        let owners = Set(events.compactMap(\.owner).map { LaneKey(organization: organization, user: $0) })
+        var erased: Set<LaneKey> = []
+        if !owners.isEmpty {
+            do {
+                let rows = try await pool.run([Query(SettleStatements.planShape), OwnerRow.query(owners)])[1]
+                erased = try Set(rows.read(OwnerRow.read))
+            } catch {
+                throw failure.problem(error, doing: "look up users")
+            }
+        }
+        let planner = IngestPlanner(entry.context(of: known, at: now(), erased: erased))
+        var state = IngestState()
+        return planner.plan(request.withoutPatches, seen: [:], &state).verdicts
+    }
+
+    /// Takes batches until the task is cancelled, and does nothing else that a gateway does: for a process that only
+    /// brings events.
+    package func runCommitters() async throws { try await committers.run() }
+
     /// Batches that wait for a committer, for metrics.
     package var waiting: Int { committers.waiting }
 
@@ -86,25 +139,43 @@ package final class IngestCommit: Service {
     /// Judges the events that are due, and those of organizations that requests have come back to.
     package func release() async {
         do {
-            var found = try await parked(Query(Self.dueStatement, Parameters(now(), Self.lookLimit)))
+            var found: [ParkedKey] = []
             for organization in bell.take() {
-                let parameters = Parameters(organization, Self.lookLimit)
+                let parameters = Parameters(organization, Int64(IngestPlanner.parkedLimit))
                 found += try await parked(Query(Self.ofOrganizationStatement, parameters))
             }
-            for (organization, events) in Dictionary(grouping: Set(found), by: \.organization) {
-                let events = Array(events)
-                for start in stride(from: 0, to: events.count, by: Self.releaseLimit) {
-                    let part = Array(events[start..<min(events.count, start + Self.releaseLimit)])
-                    try await release(part, of: organization)
+            found += try await parked(Query(Self.dueStatement, Parameters(now(), Self.lookLimit)))
+            // the oldest first: each sees what those before it did
+            var seen: Set<ParkedKey> = []
+            found.removeAll { !seen.insert($0).inserted }
+            // one that is slow holds up no other
+            await withTaskGroup(of: Void.self) { group in
+                let organizations = Dictionary(grouping: found, by: \.organization)
+                for (number, (organization, events)) in organizations.enumerated() {
+                    if number >= Self.releaseWidth { await group.next() }
+                    group.addTask { await self.release(events, of: organization) }
                 }
             }
         } catch {
-            // the next look finds them again; who cannot be reached is in the log
-            _ = failure.problem(error, doing: "look for events that wait")
+            note(error)
         }
     }
 
-    private func release(_ events: [ParkedKey], of organization: UUID) async throws {
+    private func release(_ events: [ParkedKey], of organization: UUID) async {
+        do {
+            for start in stride(from: 0, to: events.count, by: Self.releaseLimit) {
+                let part = Array(events[start..<min(events.count, start + Self.releaseLimit)])
+                try await release(part: part, of: organization)
+            }
+        } catch {
+            note(error)
+        }
+    }
+
+    /// The next look finds them again; who cannot be reached is in the log.
+    private func note(_ error: any Error) { _ = failure.problem(error, doing: "look for events that wait") }
+
+    private func release(part events: [ParkedKey], of organization: UUID) async throws {
         do throws(Problem) {
             let partition = try await catalog.entry(organization).partition
             _ = try await committers.submit(ofPartition: partition) { (reply: OnceReply<IngestAnswer>) in
@@ -112,9 +183,8 @@ package final class IngestCommit: Service {
             }
         } catch {
             // suspended, purged or sealed with keys that are not here: others' turn comes first
-            let names = events.map { EventName(organization: $0.organization, source: $0.source, eventID: $0.eventID) }
             let until = now().adding(seconds: 30)
-            _ = try await pool.run([EventName.columns.query(IngestStatements.postpone, names, at: until)])
+            _ = try await pool.run([EventName.columns.query(IngestStatements.postpone, events.map(\.name), at: until)])
         }
     }
 
@@ -131,15 +201,16 @@ package final class IngestCommit: Service {
     }
 
     private static let list = "p.organization_id, p.source, p.event_id, p.entity_type, p.id, p.causing_key"
+    private static let age = "p.received_at, p.version, p.occurred_at"
 
     static let dueStatement = Statement(
         "ingest_due",
-        "SELECT \(list) FROM parked_events p WHERE p.look_at <= $1 ORDER BY p.look_at LIMIT $2"
+        "SELECT \(list) FROM parked_events p WHERE p.look_at <= $1 ORDER BY p.look_at, \(age) LIMIT $2"
     )
 
     static let ofOrganizationStatement = Statement(
         "ingest_due_of_organization",
-        "SELECT \(list) FROM parked_events p WHERE p.organization_id = $1 LIMIT $2"
+        "SELECT \(list) FROM parked_events p WHERE p.organization_id = $1 ORDER BY \(age) LIMIT $2"
     )
 
     /// Which entities of organizations have events that wait: a thousand of each at most.
@@ -155,4 +226,27 @@ package final class IngestCommit: Service {
     )
 
     static let statements = [dueStatement, ofOrganizationStatement, waitingStatement]
+}
+
+extension Catalog.Entry {
+    /// What events of the organization are judged by.
+    ///
+    /// - Parameter erased: users whose data were erased, of those that the events name.
+    func context(of organization: Organization, at now: Timestamp, erased: Set<LaneKey>) -> IngestPlanner.Context {
+        let (joins, id, recent) = (joins, organization.id, self.erased)
+        return IngestPlanner.Context(organization: organization, types: types, now: now) { user in
+            let owner: UUID
+            switch joins.standing(of: user, at: now) {
+            case .itself: owner = user
+            case .part(let target): owner = target
+            case .closed: return .joining
+            }
+            let isErased = [user, owner].contains { user in
+                let user = LaneKey(organization: id, user: user)
+                // of events that have waited, only those are known that the catalog knows of
+                return erased.contains(user) || recent.contains(user)
+            }
+            return isErased ? .erased : .user(owner)
+        }
+    }
 }

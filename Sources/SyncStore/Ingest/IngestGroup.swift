@@ -18,6 +18,8 @@ struct IngestGroup {
     /// What became of events that were taken before, by source.
     private var seen: [Origin: [String: IngestResult]] = [:]
     private var states: [UUID: IngestState] = [:]
+    /// Of the users that events name as owners, those whose data were erased.
+    private var erased: Set<LaneKey> = []
     /// Events that wait, of jobs that release them; nil where one cannot be opened.
     private var parked: [(name: EventName, event: ReceivedEvent?)] = []
 
@@ -52,6 +54,7 @@ struct IngestGroup {
             group.held = try Set(rows.read { try $0.uuid("id") })
         }
         addNames()
+        addOwners()
         addEntities()
         add(Query(IngestStatements.parkedCounts, Parameters(organizations))) { group, rows in
             for var row in rows {
@@ -71,9 +74,7 @@ struct IngestGroup {
                     EventName(organization: job.organization, source: source, eventID: $0.id)
                 }
             case .release(let events):
-                waiting += events.map {
-                    EventName(organization: $0.organization, source: $0.source, eventID: $0.eventID)
-                }
+                waiting += events.map(\.name)
             }
         }
         if !taken.isEmpty {
@@ -89,6 +90,24 @@ struct IngestGroup {
             add(EventName.columns.query(IngestStatements.parked, waiting)) { group, rows in
                 for var row in rows { group.parked.append(try ParkedEventRow.read(&row, group.seals)) }
             }
+        }
+    }
+
+    /// Events that wait go with their owner, so only those that come are looked at.
+    private mutating func addOwners() {
+        var owners: Set<LaneKey> = []
+        for job in group {
+            let standing = entries[job.organization]?.joins
+            for case let owner? in job.events.map(\.owner) {
+                owners.insert(LaneKey(organization: job.organization, user: owner))
+                if case .part(let target)? = standing?.standing(of: owner, at: now) {
+                    owners.insert(LaneKey(organization: job.organization, user: target))
+                }
+            }
+        }
+        guard !owners.isEmpty else { return }
+        add(OwnerRow.query(owners)) { group, rows in
+            for user in try rows.read(OwnerRow.read) { group.erased.insert(user) }
         }
     }
 
@@ -162,15 +181,7 @@ struct IngestGroup {
                 plans.append(nil)
                 continue
             }
-            let (joins, now) = (entry.joins, now)
-            let context = IngestPlanner.Context(organization: organization, types: entry.types, now: now) { user in
-                switch joins.standing(of: user, at: now) {
-                case .itself: .user(user)
-                case .part(let owner): .user(owner)
-                case .closed: .joining
-                }
-            }
-            plans.append(plan(job, IngestPlanner(context)))
+            plans.append(plan(job, IngestPlanner(entry.context(of: organization, at: now, erased: erased))))
         }
     }
 
@@ -189,13 +200,16 @@ struct IngestGroup {
             if bearer.isUseNews { writer.use(bearer) }
             return plan
         case .release(let keys):
-            let named = Set(keys.map(\.eventID))
-            let mine = parked.filter { $0.name.organization == organization && named.contains($0.name.eventID) }
-                .sorted { Self.isOlder($0.event, $1.event) }
+            let named = Set(keys.map(\.name))
+            let mine = parked.filter { named.contains($0.name) }.sorted { Self.isOlder($0.event, $1.event) }
             // what cannot be opened waits for who can
             for waiting in mine where waiting.event == nil { writer.postpone(waiting.name, seconds: 30) }
             let open = mine.compactMap { one in one.event.map { (one.name, $0) } }
+            // what was taken is not refused for want of room
+            let count = states[organization]?.parkedCount ?? 0
+            states[organization]?.parkedCount = 0
             let plan = planner.plan(released: open.map(\.1), &states[organization, default: IngestState()])
+            states[organization]?.parkedCount = count
             for ((name, event), verdict) in zip(open, plan.verdicts) { writer.release(name, event, verdict) }
             writer.register(plan.typesToRegister, in: organization)
             return plan

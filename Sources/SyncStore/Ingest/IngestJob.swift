@@ -76,4 +76,6 @@ struct ParkedKey: Sendable, Hashable {
     let eventID: String
     let entity: EntityKey
     let causingKey: UUID?
+
+    var name: EventName { EventName(organization: organization, source: source, eventID: eventID) }
 }

@@ -35,14 +35,14 @@ struct IngestPruning: Sendable {
         while !Task.isCancelled {
             let page = try await pool.run([
                 Query(Self.organizationsStatement, Parameters(last, Self.organizationsAtATime))
-            ])[0].read { try $0.uuid("organization_id") }
-            for organization in page {
+            ])[0].read { (id: try $0.uuid("organization_id"), hasAny: try $0.bool("has_any")) }
+            for (organization, hasAny) in page where hasAny {
                 let events = Query(Self.eventsStatement, Parameters(organization, cutoffs.everything, Self.batch))
                 try await drain(events)
                 let requests = Query(Self.requestsStatement, Parameters(organization, cutoffs.payloads, Self.batch))
                 try await drain(requests)
             }
-            guard let end = page.last else { return }
+            guard let end = page.last?.id else { return }
             last = end
         }
     }
@@ -53,14 +53,16 @@ struct IngestPruning: Sendable {
         }
     }
 
+    /// Also those that have neither tokens nor sources any more.
     static let organizationsStatement = Statement(
         "ingest_organizations",
         """
-        SELECT DISTINCT t.organization_id
-        FROM service_tokens t
-        WHERE t.organization_id > $1
-        ORDER BY t.organization_id
-        LIMIT $2
+        SELECT o.id AS organization_id,
+            coalesce(
+                (SELECT true FROM ingested_events e WHERE e.organization_id = o.id LIMIT 1),
+                (SELECT true FROM sent_requests s WHERE s.organization_id = o.id LIMIT 1), false) AS has_any
+        FROM (SELECT x.id FROM organizations x WHERE x.id > $1 ORDER BY x.id LIMIT $2) o
+        ORDER BY o.id
         """
     )
 

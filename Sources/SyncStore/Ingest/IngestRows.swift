@@ -3,7 +3,7 @@ import Postgres
 import SyncModel
 
 /// An event's name.
-struct EventName {
+struct EventName: Hashable {
     let organization: UUID
     let source: String
     let eventID: String
@@ -43,7 +43,7 @@ struct ParkedEventRow {
         self.name = name
         self.event = event.event
         document = try seals[name.organization].seal(
-            json: event.event.document,
+            json: event.event.isShallow ? event.event.document.map(Self.wrapped) : event.event.document,
             as: .parked(source: name.source, event: name.eventID)
         )
         receivedAt = event.receivedAt
@@ -87,18 +87,29 @@ struct ParkedEventRow {
             as: .parked(source: name.source, event: name.eventID),
             &unreadable
         )
-        let event = IngestEvent(
+        let shallow = document.flatMap(unwrapped)
+        var event = IngestEvent(
             id: name.eventID,
             entityType: type,
             entityID: id,
             mark: mark,
             operation: operation,
-            document: document,
+            document: shallow ?? document,
             owner: try row.optionalUUID("owner_id"),
             causingKey: try row.optionalUUID("causing_key")
         )
+        event.isShallow = shallow != nil
         let receivedAt = try row.moment("received_at")
         return (name, unreadable.isEmpty ? ReceivedEvent(event, at: receivedAt) : nil)
+    }
+
+    /// A shallow patch is kept as an array of it, which no other document is.
+    private static func wrapped(_ document: [UInt8]) -> [UInt8] {
+        [UInt8(ascii: "[")] + document + [UInt8(ascii: "]")]
+    }
+
+    private static func unwrapped(_ document: [UInt8]) -> [UInt8]? {
+        document.first == UInt8(ascii: "[") ? Array(document.dropFirst().dropLast()) : nil
     }
 }
 
@@ -137,4 +148,21 @@ struct TypeNameRow: Hashable {
         .uuid("organization_id", \.organization),
         .text("entity_type", \.name)
     )
+}
+
+/// A user that events name as an owner.
+enum OwnerRow {
+    static let columns = Columns<LaneKey>(.uuid("organization_id", \.organization), .uuid("user_id", \.user))
+
+    /// Which of the users were erased, or are being erased just now.
+    static func query(_ users: Set<LaneKey>) -> Query {
+        columns.query(
+            IngestStatements.erased,
+            users.sorted { ($0.organization, $0.user) < ($1.organization, $1.user) }
+        )
+    }
+
+    static func read(_ row: inout RowReader) throws -> LaneKey {
+        LaneKey(organization: try row.uuid("organization_id"), user: try row.uuid("user_id"))
+    }
 }

@@ -32,6 +32,16 @@ enum IngestStatements {
         """
     )
 
+    /// Users whose data were erased, or are just now.
+    static let erased = Statement(
+        "ingest_erased",
+        """
+        SELECT k.organization_id, k.user_id
+        FROM \(OwnerRow.columns.unnested(as: "k"))
+        WHERE \(ErasedUsers.isErased("k.organization_id", "k.user_id"))
+        """
+    )
+
     /// Locks events that wait; those that somebody else judges at the moment are left to them.
     static let parked = Statement(
         "ingest_parked",
@@ -130,7 +140,7 @@ enum IngestStatements {
         """
     )
 
-    static let reading = [hold, seen, parked, lockEntities, requests, causes, creates, parkedCounts]
+    static let reading = [hold, seen, erased, parked, lockEntities, requests, causes, creates, parkedCounts]
 
     // MARK: - Writing
 

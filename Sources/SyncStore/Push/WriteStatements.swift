@@ -22,6 +22,9 @@ extension GroupStatements {
         INSERT INTO users AS u (organization_id, user_id, created_at)
         SELECT k.organization_id, k.user_id, \(Columns.lanes.parameter(1))
         FROM \(Columns.lanes.unnested(as: "k"))
+        -- where an operator lets users in, a push does not: this one may have been shut out a moment ago
+        WHERE (SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = k.organization_id)
+            IS DISTINCT FROM 'explicit'
         ON CONFLICT (organization_id, user_id) DO NOTHING
         """
     )

@@ -35,7 +35,7 @@ extension EventReader {
             let rows = try await pool.run([Query(Self.endStatement, parameters)])[0]
             guard var row = rows.first else { throw Problem(.organizationUnknown, "the organization has no feed") }
             return EventCursor(
-                epoch: try row.int64("epoch"),
+                epoch: LaneEpoch.mixed(try row.int64("epoch"), lane.user),
                 feed: try row.int64("last_position"),
                 place: LanePlace(change: try row.int64("head"))
             )
@@ -57,7 +57,8 @@ extension EventReader {
             guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
             let found = try rows.read { row in
                 (
-                    epoch: try row.int64("epoch"), feed: try row.int64("last_position"), head: try row.int64("head"),
+                    epoch: LaneEpoch.mixed(try row.int64("epoch"), lane.user), feed: try row.int64("last_position"),
+                    head: try row.int64("head"),
                     key: try Self.key(&row)
                 )
             }

@@ -54,7 +54,9 @@ package struct EventReader: Sendable {
             }
         }
         let end = try await self.end(of: lane)
-        guard let cursor else { return end }
+        guard var cursor else { return end }
+        // a cursor of an earlier version does not say whose it is
+        if cursor.epoch == LaneEpoch.mixed(end.epoch, lane.user) { cursor.epoch = end.epoch }
         try check(cursor, end.epoch, head: end.place.change, feed: end.feed)
         return cursor
     }

@@ -1,3 +1,4 @@
+import Foundation
 import Postgres
 package import SyncModel
 
@@ -30,11 +31,23 @@ package struct MappingPage: Sendable {
     /// Whether this is the end of the list at this moment.
     package let isUpToDate: Bool
 
-    init(_ rows: Rows, limit: Int, cursor: MappingCursor?, filter: UInt64, statuses: [IDMapping.Status]) throws {
+    /// - Parameter user: whose mappings they are.
+    init(
+        _ rows: Rows,
+        of user: UUID,
+        limit: Int,
+        cursor: MappingCursor?,
+        filter: UInt64,
+        statuses: [IDMapping.Status]
+    ) throws {
         guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
         let found = try rows.read(Row.init)
-        let (epoch, head) = (found[0].epoch, found[0].head)
-        if let cursor, cursor.epoch != epoch || cursor.place.change > head { throw Self.expired(statuses) }
+        let (epoch, head) = (LaneEpoch.mixed(found[0].epoch, user), found[0].head)
+        if let cursor {
+            // a cursor of an earlier version does not say whose it is
+            let isOfNow = [epoch, found[0].epoch].contains(cursor.epoch)
+            guard isOfNow, cursor.place.change <= head else { throw Self.expired(statuses) }
+        }
         let changed = found.compactMap(\.mapping)
         mappings = changed.prefix(limit).map(\.mapping)
         // where the scan ended: at the last mapping shown if the page is full, else where it stopped looking, else at

@@ -42,7 +42,7 @@ extension MappingReader {
         )
         do {
             let rows = try await pool.run([Query(Self.listStatement, parameters)])[0]
-            return try MappingPage(rows, limit: limit, cursor: cursor, filter: filter, statuses: statuses)
+            return try MappingPage(rows, of: user, limit: limit, cursor: cursor, filter: filter, statuses: statuses)
         } catch {
             throw failure.problem(error, doing: "list id mappings")
         }

@@ -42,6 +42,7 @@ package enum Schema {
             name: "0020_erased_users",
             sql: String(decoding: PackageResources._020_erased_users_sql, as: UTF8.self)
         ),
+        Migration(name: "0021_sources", sql: String(decoding: PackageResources._021_sources_sql, as: UTF8.self)),
     ]
 
     /// The name of the newest migration.

@@ -64,8 +64,28 @@ enum WebhookStatements {
         SET lease_token = e.lease_token + 1, leased_until = $4
         WHERE e.organization_id = $1 AND e.id = $2 AND e.status = 'enabled' AND coalesce(e.leased_until <= $3, true)
             AND coalesce(e.paused_until <= $3, true)
-        RETURNING e.lease_token, e.url, e.secret,
+        RETURNING e.lease_token, e.updated_at, e.url, e.secret,
             CASE WHEN e.previous_until > $3 THEN e.previous_secret END AS previous_secret
+        """
+    )
+
+    /// Which deliveries of a worker ($5) still are to be sent: none where an operator has changed the endpoint ($4: as
+    /// of when it was claimed), another worker has it, or the organization is not active.
+    static let look = Statement(
+        "webhooks_look",
+        """
+        SELECT d.id
+        FROM webhook_endpoints e
+        CROSS JOIN LATERAL (
+            SELECT 1 FROM organizations o WHERE o.id = e.organization_id AND o.status = 'active' OFFSET 0
+        ) o
+        CROSS JOIN unnest($5::uuid[]) AS k (id)
+        CROSS JOIN LATERAL (
+            SELECT x.id FROM webhook_deliveries x
+            WHERE x.organization_id = $1 AND x.endpoint_id = $2 AND x.id = k.id AND x.status = 'waiting'
+            OFFSET 0
+        ) d
+        WHERE e.organization_id = $1 AND e.id = $2 AND e.lease_token = $3 AND e.updated_at = $4 AND e.status = 'enabled'
         """
     )
 
@@ -73,8 +93,10 @@ enum WebhookStatements {
     static let lock = Statement(
         "webhooks_lock",
         """
-        SELECT e.status, e.next_sequence, e.feed_epoch, e.feed_position, e.failure_count, e.failing_since,
-            e.paused_until, e.last_error
+        SELECT e.next_sequence, e.feed_epoch, e.feed_position, e.failure_count, e.failing_since,
+            e.paused_until, e.last_error,
+            e.status = 'enabled' AND e.updated_at = $4 AND EXISTS (
+                SELECT 1 FROM organizations o WHERE o.id = e.organization_id AND o.status = 'active') AS is_served
         FROM webhook_endpoints e
         WHERE e.organization_id = $1 AND e.id = $2 AND e.lease_token = $3 AND e.leased_until IS NOT NULL
         FOR NO KEY UPDATE
@@ -137,8 +159,8 @@ enum WebhookStatements {
     static let entities = Statement(
         "webhooks_entities",
         """
-        SELECT f.epoch, f.last_position, n.feed_position, n.entity_type, n.id AS server_id, n.client_id, n.version,
-            n.is_deleted, n.updated_by, n.updated_at
+        SELECT f.epoch, f.last_position, n.feed_position, n.entity_type, n.id AS server_id,
+            n.id_is_integer AS server_id_is_integer, n.client_id, n.version, n.is_deleted, n.updated_by, n.updated_at
         FROM feeds f
         LEFT JOIN LATERAL (
             SELECT x.* FROM entities x
@@ -213,7 +235,7 @@ enum WebhookStatements {
     )
 
     static let all = [
-        due, behind, claim, lock, settle, take, number, entities, add, write, dispose, census,
+        due, behind, claim, look, lock, settle, take, number, entities, add, write, dispose, census,
     ]
 }
 

@@ -108,6 +108,8 @@ package struct WebhookStore: Sendable {
     package struct Lease: Sendable {
         package let endpoint: WebhookKey
         package let token: Int64
+        /// When an operator changed the endpoint last: what is sent is what was wished by then.
+        let updatedAt: Timestamp
         package let url: String
         /// The newest first; two while they change.
         package let secrets: [String]
@@ -131,6 +133,7 @@ package struct WebhookStore: Sendable {
                 let rows = try await pool.run([Query(WebhookStatements.claim, parameters)])[0]
                 return try rows.read { row in
                     let token = try row.int64("lease_token")
+                    let updatedAt = try row.moment("updated_at")
                     let url = try row.string("url")
                     let secret = try seal.open(text: row.string("secret"), as: .webhook(.secret, endpoint.id))
                     let previous = try seal.open(
@@ -140,6 +143,7 @@ package struct WebhookStore: Sendable {
                     return Lease(
                         endpoint: endpoint,
                         token: token,
+                        updatedAt: updatedAt,
                         url: url,
                         secrets: [secret, previous].compactMap(\.self)
                     )
@@ -169,6 +173,21 @@ package struct WebhookStore: Sendable {
         /// How the endpoint does; where it fails, only the first delivery is to be sent.
         package let health: WebhookHealth
         package let leasedUntil: Timestamp?
+    }
+
+    /// Which of the deliveries that a step handed out are still to be sent: an operator may have changed or deleted the
+    /// endpoint meanwhile, suspended or purged the organization, or erased the user that they name.
+    package func stillWaiting(_ deliveries: [UUID], _ lease: Lease) async throws(Problem) -> Set<UUID> {
+        let endpoint = lease.endpoint
+        let parameters = Parameters(of: endpoint.organization, endpoint.id, lease.token, lease.updatedAt, deliveries)
+        do {
+            let results = try await pool.transaction { connection in
+                try await connection.run([Query(SettleStatements.planShape), Query(WebhookStatements.look, parameters)])
+            }
+            return Set(try results[1].read { try $0.uuid("id") })
+        } catch {
+            throw failure.problem(error, doing: "look at deliveries")
+        }
     }
 
     /// Writes what came of attempts, and hands out what is due next.
@@ -201,13 +220,13 @@ package struct WebhookStore: Sendable {
         on connection: Connection
     ) async throws -> Step? {
         let (endpoint, moment) = (lease.endpoint, now())
-        let key = Parameters(of: endpoint.organization, endpoint.id, lease.token)
+        let key = Parameters(of: endpoint.organization, endpoint.id, lease.token, lease.updatedAt)
         let locked = try await connection.run([
             Query(SettleStatements.planShape), Query(WebhookStatements.lock, key),
         ])[1]
         guard var state = try locked.read(EndpointState.init).first else { return nil }
         for answer in answers { state.health.note(answer, now: moment, jitter: .random(in: 0...1)) }
-        let rests = releases || !state.isEnabled || state.health.rests(at: moment)
+        let rests = releases || !state.isServed || state.health.rests(at: moment)
         let limit = state.health.isOpen ? Self.failingBatch : Self.batch
         var queries: [Query] = []
         if !outcomes.isEmpty {
@@ -241,7 +260,8 @@ package struct WebhookStore: Sendable {
             // while much is due, the feed can wait: it keeps what changed
             if deliveries.count < limit, state.feed != nil {
                 let more = try await readFeed(endpoint, &state, moment, on: connection)
-                deliveries += more.deliveries
+                // the rest is due with the next step: no more is in a worker's hands than it sends soon
+                deliveries += more.deliveries.prefix(limit - deliveries.count)
                 if !more.rows.isEmpty {
                     queries.append(WebhookStatements.additions.query(WebhookStatements.add, more.rows, at: moment))
                 }
@@ -301,7 +321,7 @@ package struct WebhookStore: Sendable {
     }
 
     private static func data(of row: inout RowReader, position: Int64) throws -> [UInt8] {
-        let (type, id) = (try row.string("entity_type"), try row.string("server_id"))
+        let (type, id) = (try row.string("entity_type"), try row.serverID())
         let clientID = try row.optionalUUID("client_id")
         let version = try row.int64("version")
         let isDeleted = try row.bool("is_deleted")
@@ -350,13 +370,13 @@ package struct WebhookStore: Sendable {
 
 /// What a step changes of an endpoint, as its locked row says.
 private struct EndpointState {
-    let isEnabled: Bool
+    /// Whether anything is sent, as the worker that holds it would.
+    let isServed: Bool
     var nextSequence: Int64
     var feed: (epoch: Int64, position: Int64)?
     var health: WebhookHealth
 
     init(_ row: inout RowReader) throws {
-        isEnabled = try row.string("status") == "enabled"
         nextSequence = try row.int64("next_sequence")
         let (epoch, position) = (try row.optionalInt64("feed_epoch"), try row.optionalInt64("feed_position"))
         if let epoch, let position { feed = (epoch, position) }
@@ -366,6 +386,7 @@ private struct EndpointState {
             pausedUntil: try row.optionalMoment("paused_until"),
             lastError: try row.optionalString("last_error")
         )
+        isServed = try row.bool("is_served")
     }
 
     mutating func takeNumber() -> Int64 {

@@ -4,7 +4,7 @@ import SyncModel
 /// keys are tried then, so no issuer's key verifies a token that names another issuer.
 struct IssuerTable: Sendable {
     private(set) var entries: [IssuerEntry]
-    private let byName: [String: Int]
+    private let byName: [ExactText: Int]
     /// The issuer for tokens that name none of the others.
     private let fallback: Int?
 
@@ -14,7 +14,7 @@ struct IssuerTable: Sendable {
             throw TokenConfigurationError("No JWT key is configured: set a secret or a file of public keys.")
         }
         self.entries = entries
-        var byName: [String: Int] = [:]
+        var byName: [ExactText: Int] = [:]
         var fallback: Int?
         for (index, entry) in entries.enumerated() {
             if let name = entry.rules.issuer {
@@ -38,8 +38,13 @@ struct IssuerTable: Sendable {
         if entries.count == 1 { return (entries[0], nil) }
         let payload = try TokenPayload(text.payload)
         let name = try payload.text("iss")
-        if let index = name.flatMap({ byName[$0] }) ?? fallback { return (entries[index], payload) }
+        if let index = name.flatMap({ byName[ExactText($0)] }) ?? fallback { return (entries[index], payload) }
         throw name == nil ? .missingClaim("iss") : .wrongIssuer
+    }
+
+    /// The issuer of a name; with nil, the one without.
+    func issuer(named name: ExactText?) -> IssuerEntry? {
+        (name.map { byName[$0] } ?? fallback).map { entries[$0] }
     }
 
     mutating func takeKeys(of remote: RemoteKeys) {
@@ -60,7 +65,7 @@ struct IssuerTable: Sendable {
         for issuer in configuration.issuers {
             let given = try await TokenKeySet.keys(secret: issuer.secret, sources: issuer.keys)
             guard !given.isEmpty || issuer.jwksURL != nil else {
-                throw TokenConfigurationError("The JWT issuer \(issuer.issuer ?? "without a name") has no key.")
+                throw TokenConfigurationError("The JWT issuer \(issuer.issuer?.string ?? "without a name") has no key.")
             }
             var remote: RemoteKeys?
             if let url = issuer.jwksURL {

@@ -1,4 +1,5 @@
 package import FoundationEssentials
+package import SyncModel
 
 /// An issuer whose tokens are accepted, with the keys that sign them and the organizations that they may name.
 package struct TrustedIssuer: Sendable, Equatable {
@@ -18,16 +19,16 @@ package struct TrustedIssuer: Sendable, Equatable {
     }
 
     /// The `iss` of its tokens. With nil, it issues the tokens without one and those whose `iss` is no other issuer's.
-    package var issuer: String?
+    package var issuer: ExactText?
     /// What `aud` must be, or contain; nil accepts any, or none.
-    package var audience: String?
+    package var audience: ExactText?
     /// The claim that must be, or contain, the audience.
     package var audienceClaim: ClaimPlace
     /// Where user and organization stand.
     package var places: IdentityPlaces
     /// Under which name the gateway remembers its users, and the names that it has for organizations. Nil, as a rule:
     /// its own name. Two issuers with the same namespace speak of the same users, as a provider's two domains do.
-    package var namespace: String?
+    package var namespace: ExactText?
     package var organizations: Organizations
     /// The secret of its HS256 tokens, at least 16 bytes; nil: it has none.
     package var secret: [UInt8]?
@@ -37,7 +38,7 @@ package struct TrustedIssuer: Sendable, Equatable {
     package var jwksURL: String?
 
     /// What is remembered of it is remembered under this name; empty for the issuer without a name.
-    package var rememberedAs: String { namespace ?? issuer ?? "" }
+    package var rememberedAs: ExactText { namespace ?? issuer ?? "" }
 
     /// Whether any key could verify its tokens.
     var hasKey: Bool { secret != nil || !keys.isEmpty || jwksURL != nil }
@@ -54,11 +55,11 @@ package struct TrustedIssuer: Sendable, Equatable {
         keys: [TokenKeySource] = [],
         jwksURL: String? = nil
     ) {
-        self.issuer = issuer
-        self.audience = audience
+        self.issuer = issuer.map { ExactText($0) }
+        self.audience = audience.map { ExactText($0) }
         self.audienceClaim = audienceClaim
         self.places = places
-        self.namespace = namespace
+        self.namespace = namespace.map { ExactText($0) }
         self.organizations = organizations
         self.secret = secret
         self.keys = keys
@@ -68,5 +69,5 @@ package struct TrustedIssuer: Sendable, Equatable {
 
 extension TrustedIssuer: CustomStringConvertible {
     /// Its name alone: the members hold a secret.
-    package var description: String { "TrustedIssuer(\(issuer ?? "without a name"))" }
+    package var description: String { "TrustedIssuer(\(issuer?.string ?? "without a name"))" }
 }

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .evidence import Effect, Evidence, LaneView, Request
+from .colleague import STOCK
+from .evidence import Effect, Evidence, LaneView, Message, Request
 from .mutations import BROKEN, BUILT_IN, COLLECTIONS, METHODS, Mutation, merged, path_segments
 
 # A connection that the gateway has given up is noticed a little later, when this process or the upstream is slow.
@@ -67,7 +68,8 @@ class Checker:
     def violations(self) -> list[Violation]:
         found = [Violation("as it ran", complaint) for complaint in self._evidence.complaints]
         for rule in (self._nothing_lost, self._once, self._in_order, self._requests_as_meant, self._ids,
-                     self._built_in, self._feeds, self._attempts, self._one_at_a_time, self._lanes_at_rest):
+                     self._built_in, self._feeds, self._attempts, self._one_at_a_time, self._lanes_at_rest,
+                     self._from_elsewhere, self._told):
             found += rule()
         return found
 
@@ -261,6 +263,59 @@ class Checker:
                     what = (f"lane {number}'s feed says of {entity} that deleted is {shown.get(entity)}, "
                             f"not {expected.get(entity)}")
                     yield Violation("feeds", what)
+
+    def _from_elsewhere(self) -> Iterator[Violation]:
+        """Every event was taken, and everybody in its organization sees the last of each article."""
+        for organization, known in sorted(self._evidence.untaken):
+            yield Violation("from elsewhere", f"the event {known} of {organization} was never taken")
+        last: dict[str, dict[int, tuple]] = defaultdict(dict)
+        for (organization, article), event in self._evidence.events.items():
+            last[organization][article] = event["operation"] == "delete", event.get("document")
+        for number, view in self._evidence.views.items():
+            shown = {change["id"]: (change["deleted"], change["document"])
+                     for change in view.changes if change["entity_type"] == STOCK}
+            # of who has pushed nothing, nothing is shown
+            expected = last[self._evidence.lanes[number][0]] if view.changes else {}
+            for article in sorted(expected.keys() | shown.keys()):
+                if expected.get(article) != shown.get(article):
+                    what = f"lane {number} sees {shown.get(article)} of article {article}, not {expected.get(article)}"
+                    yield Violation("from elsewhere", what)
+
+    def _told(self) -> Iterator[Violation]:
+        """Receivers hear of all that fails and of all entities as they are in the end, in numbers without gaps."""
+        heard: dict[str, list[Message]] = defaultdict(list)
+        for message in self._evidence.messages:
+            heard[message.organization].append(message)
+            if message.of != message.organization:
+                yield Violation("told", f"{message.organization} was told of another organization", [message])
+        for organization in sorted(self._evidence.colleagues):
+            pairs = {(message.sequence, message.id) for message in heard[organization]}
+            numbers = {number for number, _ in pairs}
+            if not len(pairs) == len(numbers) == len({known for _, known in pairs}):
+                yield Violation("told", f"{organization}: two messages have one number, or one has two")
+            if self._evidence.is_told and numbers != set(range(1, len(numbers) + 1)):
+                missing = set(range(1, max(numbers) + 1)) - numbers
+                yield Violation("told", f"{organization}: numbers are missing", sorted(missing)[:20])
+        if self._evidence.is_told:
+            for number, view in self._evidence.views.items():
+                organization = self._evidence.lanes[number][0]
+                if organization in self._evidence.colleagues:
+                    yield from self._told_of(view, organization, heard[organization])
+
+    def _told_of(self, view: LaneView, organization: str, heard: list[Message]) -> Iterator[Violation]:
+        failed = {message.data["mutation_id"] for message in heard if message.type == "mutation.failed"}
+        for row in view.mutations:
+            if (row["status"] == "failed") != (row["id"] in failed):
+                yield Violation("told", f"{row['id']} is {row['status']}; told that it failed: {row['id'] in failed}")
+        versions: dict[tuple, int] = {}
+        for message in heard:
+            if message.type == "entity.changed":
+                entity = message.data["entity_type"], message.data["server_id"]
+                versions[entity] = max(message.data["version"], versions.get(entity, 0))
+        for change in view.changes:
+            version = versions.get((change["entity_type"], change["id"]))
+            if version != change["version"]:
+                yield Violation("told", f"{organization} was told of version {version} of an entity", [change])
 
     def _lanes_at_rest(self) -> Iterator[Violation]:
         """Nothing is leased, in flight or queued; what is open is what failed, and what waits for it."""

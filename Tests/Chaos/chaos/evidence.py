@@ -73,6 +73,20 @@ class LaneView:
 
 
 @dataclass
+class Message:
+    """What a receiver was told."""
+
+    organization: str
+    """Whose receiver it was."""
+    id: str
+    type: str
+    sequence: int
+    of: str
+    """The organization that the message names."""
+    data: dict
+
+
+@dataclass
 class Evidence:
     lanes: dict[int, tuple[str, str]]
     """Organization and user of each."""
@@ -93,6 +107,16 @@ class Evidence:
     """Of the gateways to pushes."""
     thrown_away: int = 0
     """Outcomes that came when another gateway had taken the lane."""
+    colleagues: set[str] = field(default_factory=set)
+    """Organizations with colleagues and a receiver."""
+    events: dict[tuple[str, int], dict] = field(default_factory=dict)
+    """The last that colleagues told of an article, by organization and id."""
+    event_count: int = 0
+    untaken: set[tuple[str, str]] = field(default_factory=set)
+    """Organizations and ids of events that no gateway said it has."""
+    messages: list[Message] = field(default_factory=list)
+    is_told: bool = False
+    """Whether receivers were given the time to hear of everything."""
     complaints: list[str] = field(default_factory=list)
     """What was seen to be wrong while it ran."""
 
@@ -133,6 +157,28 @@ def read_trouble(log: Path, evidence: Evidence) -> None:
             case "continue" | "start" if entry["gateway"] in stopped:
                 evidence.troubles.append((stopped.pop(entry["gateway"]), entry["at"]))
             case "complaint": evidence.complaints.append(entry["what"])
+
+
+def read_colleague(log: Path, evidence: Evidence) -> None:
+    if not log.exists():
+        return
+    for entry in _lines(log):
+        entry.pop("at")
+        match entry.pop("is"):
+            case "begin": evidence.colleagues.update(entry["organizations"])
+            case "event":
+                for event in entry["events"]:
+                    evidence.event_count += 1
+                    evidence.untaken.add((entry["organization"], event["event_id"]))
+                    # each is the last of its article when it is made
+                    key = entry["organization"], event["id"]
+                    if event["version"] > evidence.events.get(key, {"version": 0})["version"]:
+                        evidence.events[key] = event
+            case "taken": evidence.untaken -= {(entry["organization"], known) for known in entry["ids"]}
+            case "told": evidence.messages.append(Message(**entry))
+            case "complaint": evidence.complaints.append(
+                f"{entry['organization']}: {entry['what']}: {json.dumps(entry['answer'])[:2000]}"
+            )
 
 
 def read_gateway(log: Path, evidence: Evidence) -> None:

@@ -25,6 +25,8 @@ def summary(evidence: Evidence, checker: Checker, faults: dict[str, int]) -> str
         f"{len(evidence.requests):,} requests reached the upstream, {attempts:.2f} a mutation; {effects:,} effects",
         f"the upstream misbehaved: {_listed({name: ends[name] for name in FAULTS})}",
         f"faults: {_listed(faults)}",
+        f"{evidence.event_count:,} events were brought from elsewhere; webhooks told {len(evidence.messages):,} times of "
+        f"{len({one.id for one in evidence.messages}):,} things",
         f"{evidence.thrown_away:,} outcomes came when another gateway had taken the lane, and were thrown away",
         f"requests of one lane at the same time: {checker.overlaps.excused} while a stopped gateway had lost the lane, "
         f"{checker.overlaps.unexcused} otherwise",

@@ -4,7 +4,8 @@ import copy
 from collections.abc import Callable
 
 from .checker import Checker
-from .evidence import Effect, Evidence, LaneView, Request
+from .colleague import STOCK
+from .evidence import Effect, Evidence, LaneView, Message, Request
 from .mutations import BROKEN, BUILT_IN, METHODS, REFUSED, Lane, Mutation, make_lanes, merged
 
 LANES = 6
@@ -33,7 +34,37 @@ class _Ideal:
                 self._take(lane, mutation)
         for lane in lanes:
             self._show(lane)
+        self._edit_elsewhere(lanes[0].organization)
+        self._tell(lanes[0].organization)
         return self.evidence
+
+    def _edit_elsewhere(self, organization: str) -> None:
+        event = {"event_id": "1-1", "entity_type": STOCK, "id": 1, "version": 1, "operation": "upsert",
+                 "document": {"count": 1}}
+        self.evidence.colleagues.add(organization)
+        self.evidence.events[organization, 1] = event
+        for number, (of, _) in self.evidence.lanes.items():
+            if of == organization:
+                self.evidence.views[number].changes.append({
+                    "entity_type": STOCK, "id": 1, "client_id": None, "version": 1, "deleted": False,
+                    "document": event["document"],
+                })
+
+    def _tell(self, organization: str) -> None:
+        """Of all that failed, and of each entity that somebody sees."""
+        told: list[tuple[str, dict]] = []
+        for number, (of, _) in self.evidence.lanes.items():
+            if of != organization:
+                continue
+            view = self.evidence.views[number]
+            told += [("mutation.failed", {"mutation_id": row["id"]}) for row in view.mutations if row["status"] == "failed"]
+            told += [
+                ("entity.changed", {"entity_type": one["entity_type"], "server_id": one["id"], "version": one["version"]})
+                for one in view.changes
+            ]
+        self.evidence.is_told = True
+        for number, (kind, data) in enumerate(told, 1):
+            self.evidence.messages.append(Message(organization, f"message {number}", kind, number, organization, data))
 
     def _take(self, lane: Lane, mutation: Mutation) -> None:
         self.evidence.mutations[mutation.marker] = mutation
@@ -219,6 +250,30 @@ def _wrong_count(evidence: Evidence) -> None:
     evidence.rows[evidence.lanes[0]]["open_count"] += 1
 
 
+def _untaken_event(evidence: Evidence) -> None:
+    evidence.untaken.add((evidence.lanes[0][0], "1-1"))
+
+
+def _older_article(evidence: Evidence) -> None:
+    next(one for one in _changes(evidence) if one["entity_type"] == STOCK)["document"] = {"count": 0}
+
+
+def _unheard(evidence: Evidence) -> None:
+    evidence.messages.pop(0)
+
+
+def _told_of_the_version_before(evidence: Evidence) -> None:
+    next(one for one in evidence.messages if one.type == "entity.changed").data["version"] -= 1
+
+
+def _unnumbered(evidence: Evidence) -> None:
+    evidence.messages[0].sequence = 1_000
+
+
+def _told_of_another(evidence: Evidence) -> None:
+    evidence.messages[0].of = "another"
+
+
 def _complaint(evidence: Evidence) -> None:
     evidence.complaints.append("a push was answered 418")
 
@@ -231,7 +286,8 @@ CRIMES: list[tuple[Callable[[Evidence], None], str]] = [
     (_wrong_id_told, "ids"), (_wrong_mapping, "ids"), (_lost_update, "built-in"), (_wrong_document, "built-in"),
     (_seen_by_others, "feeds"), (_missing_in_feed, "feeds"), (_uncounted_attempt, "attempts"),
     (_two_at_a_time, "one at a time"), (_lease_left, "lanes at rest"), (_wrong_count, "lanes at rest"),
-    (_complaint, "as it ran"),
+    (_untaken_event, "from elsewhere"), (_older_article, "from elsewhere"), (_unheard, "told"),
+    (_told_of_the_version_before, "told"), (_unnumbered, "told"), (_told_of_another, "told"), (_complaint, "as it ran"),
 ]
 
 

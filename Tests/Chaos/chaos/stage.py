@@ -1,6 +1,7 @@
 """Gateways on one database, an upstream and phones: what runs of any kind have in common."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from harness.gateway import Gateway, Secrets
 from harness.names import organization
 
 from . import evidence
+from .colleague import STOCK
 from .mutations import BUILT_IN, make_lanes, organization_count
 
 FOLDERS = [str(Path(__file__).resolve().parents[2] / name) for name in ("Benchmarks", "Chaos")]
@@ -24,10 +26,15 @@ TIMEOUT = 1
 SETTINGS = {
     "SLUICE_LEASE_SECONDS": f"{LEASE:g}", "SLUICE_RETRY_BASE_SECONDS": "0.05", "SLUICE_RETRY_CAP_SECONDS": "1",
 }
+# For receivers on this machine.
+LOCAL_WEBHOOKS = {"SLUICE_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8"}
 # Mutations that may wait at the gateways before the phones pause, for each lane.
 BACKLOG = 4
 # How long everything may take to become final after the faults.
 DRAIN = 300.0
+# Organizations with colleagues and a receiver, and what that is told of.
+COLLEAGUES = 10
+TOLD = ["mutation.failed", "mutation.conflict", "lane.halted", "entity.changed"]
 
 
 class Stage:
@@ -50,7 +57,8 @@ class Stage:
             path = f"/organizations/{organization(number)}"
             gateway.administer([
                 ("PUT", f"{path}/upstream", upstream),
-                ("PUT", f"{path}/entity-types/{BUILT_IN}", {"upstream": False, "visibility": "organization"}),
+                *(("PUT", f"{path}/entity-types/{name}", {"upstream": False, "visibility": "organization"})
+                  for name in (BUILT_IN, STOCK)),
             ])
 
     def start_upstream(self) -> tuple[subprocess.Popen, int]:
@@ -61,11 +69,30 @@ class Stage:
         return process, int(process.stdout.readline())
 
     def start_load(self) -> subprocess.Popen:
-        ports = ",".join(str(gateway.port) for gateway in self.gateways)
         return self.start_python(
-            "load", ["--log", str(self.logs / "load.jsonl"), "--lanes", str(self.lanes), "--ports", ports],
+            "load", ["--log", str(self.logs / "load.jsonl"), "--lanes", str(self.lanes), "--ports", self.ports],
             stdin=subprocess.PIPE, text=True,
         )
+
+    def start_colleague(self, gateway: Gateway) -> subprocess.Popen:
+        """Who edits elsewhere, in some organizations, and who is told of what happens there."""
+        process = self.start_python(
+            "colleague", ["--log", str(self.logs / "colleague.jsonl"), "--ports", self.ports],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        port, sources, secrets = int(process.stdout.readline()), {}, {}
+        for number in range(1, min(COLLEAGUES, organization_count(self.lanes)) + 1):
+            name, path = organization(number), f"/organizations/{organization(number)}"
+            made = gateway.administer([("POST", f"{path}/service-tokens", {"source": "colleague"})])
+            sources[name] = made["token"]
+            webhook = {"url": f"http://127.0.0.1:{port}/{name}", "events": TOLD}
+            secrets[name] = gateway.administer([("POST", f"{path}/webhooks", webhook)])["secret"]
+        self.tell(process, json.dumps({"sources": sources, "secrets": secrets}))
+        return process
+
+    @property
+    def ports(self) -> str:
+        return ",".join(str(gateway.port) for gateway in self.gateways)
 
     def start_python(self, module: str, arguments: list[str], **how) -> subprocess.Popen:
         environment = os.environ | {
@@ -98,6 +125,24 @@ class Stage:
             time.sleep(0.1)
         return False
 
+    def finish(self, colleague: subprocess.Popen, *, waits: bool) -> bool:
+        """Lets the colleagues bring what they have; if it `waits`, until receivers were told of everything, too."""
+        self.tell(colleague, "finish")
+        log, deadline = self.logs / "colleague.jsonl", time.monotonic() + DRAIN
+        while time.monotonic() < deadline:
+            self.check(colleague, "colleague")
+            if '"is": "finished"' in log.read_text() and (not waits or self.untold() == 0):
+                return True
+            time.sleep(0.5)
+        return False
+
+    def untold(self) -> int:
+        """Messages that wait, and endpoints that have not heard of all entities."""
+        return int(self.cluster.query(DATABASE, """
+            select (select count(*) from webhook_deliveries where status = 'waiting')
+                + (select count(*) from webhook_endpoints e join feeds f using (organization_id)
+                    where e.feed_position < f.last_position or e.feed_epoch <> f.epoch)"""))
+
     def gather(self, upstream: subprocess.Popen) -> evidence.Evidence:
         lanes = make_lanes(self.seed, self.lanes)
         found = evidence.Evidence({lane.number: (lane.organization, lane.user) for lane in lanes})
@@ -109,11 +154,12 @@ class Stage:
         for log in self.logs.glob("gateway-*.log"):
             evidence.read_gateway(log, found)
         evidence.read_trouble(self.logs / "trouble.jsonl", found)
+        evidence.read_colleague(self.logs / "colleague.jsonl", found)
         return found
 
-    def check(self, load: subprocess.Popen) -> None:
-        if load.poll() is not None:
-            raise Failure(f"the load ended ({load.returncode}):\n{children.tail(self.logs / 'load.log', 40)}")
+    def check(self, process: subprocess.Popen, name: str = "load") -> None:
+        if process.poll() is not None:
+            raise Failure(f"the {name} ended ({process.returncode}):\n{children.tail(self.logs / f'{name}.log', 40)}")
 
     @staticmethod
     def tell(load: subprocess.Popen, command: str) -> None:

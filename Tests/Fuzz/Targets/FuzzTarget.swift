@@ -4,7 +4,7 @@ import Foundation
 ///
 /// A target ends the process when an answer is wrong, not only when the code under test does.
 enum FuzzTarget: String, CaseIterable {
-    case json, merge, rewrite, push, bodies, ingest, endpoint, path, texts, webhooks
+    case json, merge, rewrite, push, bodies, ingest, mapping, replication, endpoint, path, texts, webhooks
 
     static let chosen: FuzzTarget = {
         let name = ProcessInfo.processInfo.environment["FUZZ_TARGET"] ?? ""
@@ -24,6 +24,8 @@ enum FuzzTarget: String, CaseIterable {
         case .push: PushTarget.run(bytes)
         case .bodies: BodiesTarget.run(bytes)
         case .ingest: IngestTarget.run(bytes)
+        case .mapping: MappingTarget.run(bytes)
+        case .replication: ReplicationTarget.run(bytes)
         case .endpoint: EndpointTarget.run(bytes)
         case .path: PathTarget.run(bytes)
         case .texts: TextsTarget.run(bytes)

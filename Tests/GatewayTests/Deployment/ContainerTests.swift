@@ -1,5 +1,6 @@
 import Foundation
 import GatewaySupport
+import SyncModel
 import TestSupport
 import Testing
 import Tokens

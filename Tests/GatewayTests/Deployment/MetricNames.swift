@@ -25,7 +25,7 @@ struct MetricTable: Equatable {
 
     /// What the table of `docs/metrics.md` says: metric with its labels, kind, meaning.
     init(docs: String) {
-        let row = #/\| `((?:sluice|process)_\w+)(?:\{([a-z, ]+)\})?` \| (counter|gauge|histogram) \| .+ \|/#
+        let row = #/\| `((?:sluice|process)_\w+)(?:\{([a-z_, ]+)\})?` \| (counter|gauge|histogram) \| .+ \|/#
         for line in docs.split(separator: "\n") {
             guard let match = line.wholeMatch(of: row) else { continue }
             let labels = (match.2 ?? "").split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }

@@ -174,6 +174,38 @@ import Tokens
         #expect(try await stage.mutations(stage.token(Self.north, "old", tenant)) == [])
     }
 
+    @Test func `a UUID is let in as what tokens of its issuer are taken for`() async throws {
+        let stage = try await TwoProviders(#"{"provisioning":"explicit"}"#) { north, south in
+            north.places.userForm = .uuid
+            south.places.userForm = .mapped
+        }
+        let tenant = stage.tenants.shared
+        let path = Self.path(tenant)
+        let id = UUID()
+        func body(_ issuer: String, _ subject: String) -> String { #"{"issuer":"\#(issuer)","subject":"\#(subject)"}"# }
+        // the issuer's tokens say the user's own id, in either case
+        let own = try await stage.operate(.POST, path, body(Self.north, id.uuidString))
+        #expect(own.status == 201 && own.json?["id"]?.string == id.lowercased, "\(own.text)")
+        #expect(own.json?["subjects"]?.text == "[]")
+        #expect(try await stage.operate(.POST, path, body(Self.north, id.lowercased)).status == 200)
+        let token = try stage.token(Self.north, id.lowercased, tenant)
+        #expect(try await stage.mutations(token) == [])
+        let query = "?issuer=\(Self.encoded(Self.north))&subject=\(id.lowercased)"
+        #expect(try Self.users(await stage.operate(.GET, path + query)).map { $0["id"]?.string } == [id.lowercased])
+        // whose tokens say UUIDs alone: nobody comes under another text
+        let nobody = try await stage.operate(.POST, path, body(Self.north, "auth0|ada"))
+        expectProblem(nobody, .validationFailed, errors: ["/subject uuid_format"])
+        // to another issuer each text is a subject, and so it is to one that no setting names yet
+        for (issuer, count) in [(Self.south, 2), ("https://east.example", 3)] {
+            let mapped = try await stage.operate(.POST, path, body(issuer, id.lowercased))
+            #expect(mapped.status == 201 && mapped.json?["id"]?.string != id.lowercased, "\(mapped.text)")
+            #expect(try Self.users(await stage.operate(.GET, path)).count == count)
+        }
+        #expect(try await stage.mutations(stage.token(Self.south, id.lowercased, tenant)) == [])
+        let elsewhere = try await stage.operate(.POST, Self.path(UUID()), body(Self.north, id.lowercased))
+        expectProblem(elsewhere, .notFound, errors: [])
+    }
+
     @Test func `what is wrong with a subject is told and lets nobody in`() async throws {
         let scene = try await Scene()
         let long = String(repeating: "é", count: 128)
@@ -264,6 +296,75 @@ import Tokens
         )
         #expect(try JSONTree(parsing: Array(one.output.utf8)).root["id"]?.string == id, "\(one)")
         #expect(try await run("list", "--organization", UUID().uuidString).status == 1)
+        let alone = try await run("list", "--organization", organization, "--issuer", "https://acme.example")
+        #expect(alone.status == 64 && alone.complaint.contains("--subject"), "\(alone)")
         #expect(try await run("add", "a", "--issuer", "i", "--organization", UUID().uuidString).status == 1)
+    }
+
+    @Test func `commands take a UUID as tokens of its issuer are taken, and join by subject`() async throws {
+        let scene = try await Scene()
+        let issuer = "https://acme.example"
+        var environment = [
+            "SLUICE_DATABASE_URL": scene.gateway.database.uri, "SLUICE_JWT_ISSUER": issuer,
+            "SLUICE_JWT_SECRET": "a secret of the tests, at least 32 bytes long", "SLUICE_JWT_USER_IDS": "uuid",
+        ]
+        let organization = scene.ada.organization.uuidString
+        let user = UUID().lowercased
+        func run(_ words: String...) async throws -> Program.Result {
+            try await Program.run(["users"] + words + ["--organization", organization], environment: environment)
+        }
+        let own = try await run("add", user)
+        #expect(own.status == 0 && own.output == user + "\n", "\(own)")
+        let nobody = try await run("add", "auth0|ada")
+        #expect(nobody.status == 64 && nobody.complaint.contains("UUIDs alone"), "\(nobody)")
+        environment["SLUICE_JWT_USER_IDS"] = nil
+        for subject in ["auth0|old", "auth0|new"] { #expect(try await run("add", subject).status == 0) }
+        let joined = try await run("join", "--subject", "auth0|old", "--into-subject", "auth0|new")
+        #expect(joined.status == 0 && joined.output.contains(" is part of "), "\(joined)")
+        #expect(try await run("join", "--subject", "auth0|old", "--into-subject", "auth0|new").status == 0)
+        for words in [
+            ["--subject", "auth0|nobody", "--into", user], ["--subject", "auth0|new", "--into-subject", "x"],
+        ] {
+            let result = try await Program.run(
+                ["users", "join"] + words + ["--organization", organization],
+                environment: environment
+            )
+            #expect(result.status == 1, "\(result)")
+        }
+        for words in [
+            [user, "--subject", "x", "--into", user], ["--into", user], [user],
+            [user, "--into", user, "--issuer", "x"],
+            [user, "--into", user, "--into-issuer", "x"],
+        ] {
+            let result = try await Program.run(
+                ["users", "join"] + words + ["--organization", organization],
+                environment: environment
+            )
+            #expect(result.status == 64, "\(words)")
+        }
+    }
+
+    @Test func `nothing in the database commands a terminal`() async throws {
+        let scene = try await Scene()
+        let name = "A\u{1b}[2J\u{9b}31m\u{202e}\nok       fake\u{7f}"
+        try await scene.execute("UPDATE organizations SET name = E'A\\x1b[2J\\u009b31m\\u202e\\nok       fake\\x7f'")
+        #expect(try await scene.lines("SELECT name FROM organizations LIMIT 1") == [name])
+        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
+        for words in [
+            ["list"], ["list", "--json"], ["purge", scene.ada.organization.uuidString],
+            ["purge", scene.ada.organization.uuidString, "--json"],
+        ] {
+            let result = try await Program.run(["organizations"] + words, environment: environment)
+            let shown = (result.output + result.complaint).unicodeScalars
+            #expect(
+                shown.allSatisfy { $0 == "\n" || ![.control, .format].contains($0.properties.generalCategory) },
+                "\(words): \(result)"
+            )
+            #expect(!(result.output + result.complaint).contains("\nok       fake"), "\(words): \(result)")
+            if words.last == "--json" {
+                let first = try #require(result.output.split(separator: "\n").first)
+                #expect(try JSONTree(parsing: Array(first.utf8)).root["name"]?.string == name)
+            }
+        }
     }
 }

@@ -109,7 +109,11 @@ import Testing
         let refused = try await place.explain(stranger)
         #expect(refused.status == 1, "\(refused)")
         #expect(refused.output.contains("failed   user: subject eve: The user of this token is not registered"))
-        #expect(refused.output.contains("sluice users add SUBJECT --organization \(place.closed.lowercased)"))
+        #expect(
+            refused.output.contains(
+                "sluice users add SUBJECT --organization \(place.closed.lowercased) --issuer \(Self.issuer)"
+            )
+        )
         let added = try await Program.run(
             ["users", "add", "eve", "--organization", place.closed.lowercased],
             environment: place.settings
@@ -133,7 +137,7 @@ import Testing
         }
         let cases: [(String, String, String)] = [
             ("x", "token", "three base64url parts"),
-            (String(repeating: "x", count: 9_000), "token", "malformed"),
+            (String(repeating: "x", count: 9_000), "token", "longer than 8192 bytes"),
             (
                 parts[0] + "." + parts[1] + "." + foreign, "key",
                 "the signature is not that of key north-1"
@@ -152,7 +156,14 @@ import Testing
                 try other(#""iss":"https://id.example","aud":"sync""#), "issuer",
                 "iss is https://id.example; the settings have https://id.example/"
             ),
-            (try other(#""aud":"sync""#), "issuer", "iss is missing"),
+            (try other(#""aud":"sync""#), "issuer", "The issuer has to write it"),
+            (
+                try place.key.token(
+                    claims: #"{"iss":"\#(Self.issuer)","exp":\#(expires)}"#,
+                    header: #"{"alg":"RS512"}"#
+                ),
+                "key", "Have the issuer sign by RS256, ES256 or EdDSA"
+            ),
             (try other(#""iss":"\#(Self.issuer)","aud":"other""#), "audience", "Set SLUICE_JWT_AUDIENCE"),
             (try other(#""iss":"\#(Self.issuer)","client_id":"sync""#), "audience", "Set SLUICE_JWT_AUDIENCE_CLAIM"),
             (try place.token(#""org":"name-of-on_first_push""#), "user", "Set SLUICE_JWT_USER_CLAIM"),
@@ -231,6 +242,101 @@ import Testing
             }
             #expect(isPlain && result.output.contains("\\u{"), "\(result.output)")
         }
+    }
+
+    @Test func `what mends it is said for each kind of issuer`() async throws {
+        let place = try await Place()
+        let strict: (inout [String: String]) -> Void = { settings in
+            settings["SLUICE_JWT_USER_IDS"] = "uuid"
+            settings["SLUICE_JWT_ORGANIZATION_IDS"] = "uuid"
+        }
+        let organization = #""org":\#(place.organization.quoted)"#
+        let closed = #""org":\#(place.closed.quoted)"#
+        let (user, made) = (UUID(), UUIDv8Generator().make())
+        let connection = try await place.database.connect()
+        defer { connection.close() }
+        try await connection.execute(
+            script: """
+                INSERT INTO user_subjects (organization_id, issuer, subject, user_id, created_at)
+                VALUES ('\(place.organization)', 'https://other.example', 'x', '\(made)', now());
+                INSERT INTO organizations (id, name, status, settings, created_at, updated_at)
+                VALUES ('\(user)', 'S', 'suspended', '{}', now(), now())
+                """
+        )
+        let cases: [(String, [String], String, (inout [String: String]) -> Void)] = [
+            (#""sub":"ada",\#(organization)"#, [], "Set SLUICE_JWT_USER_IDS to either", strict),
+            (#""sub":\#(user.quoted),"org":"acme""#, [], "Set SLUICE_JWT_ORGANIZATION_IDS to either", strict),
+            (organization, [], "→ Set SLUICE_JWT_USER_CLAIM to the claim that says who the user is.\n", strict),
+            (
+                #""sub":\#(user.quoted),\#(closed)"#, [],
+                "PUT /admin/organizations/\(place.closed.lowercased)/users/\(user.lowercased)", { _ in }
+            ),
+            (#""sub":\#(made.quoted),\#(organization)"#, [], "Let the issuer say another", { _ in }),
+            (#""sub":"ada",\#(organization)"#, ["--organization", user.uuidString], "or be left out", { _ in }),
+            (
+                #""sub":"ada","org":"name-of-explicit""#, ["--organization", "x"], "must be one that the token says",
+                { _ in }
+            ),
+            (#""sub":"ada","org":\#(user.quoted)"#, [], "sluice organizations activate \(user.lowercased)", { _ in }),
+        ]
+        for (members, options, words, change) in cases {
+            let result = try await place.explain(place.token(members), options, change)
+            #expect(result.status == 1 && result.output.contains(words), "\(words): \(result)")
+        }
+        try await connection.execute(
+            script: """
+                INSERT INTO user_erasures (organization_id, user_hash, started_at, state, finished_at)
+                VALUES ('\(place.organization)',
+                    sha256(uuid_send('\(place.organization)') || uuid_send('\(user)')), now(), 'done', now())
+                """
+        )
+        let erased = try await place.explain(place.token(#""sub":\#(user.quoted),\#(organization)"#))
+        #expect(erased.status == 1 && erased.output.contains("another account of the provider"), "\(erased)")
+        // an issuer with a secret alone
+        let secret = "a secret of the tests, at least 32 bytes long"
+        let signed = IdentityKey.token(
+            secret: Array("another secret, at least 32 bytes long as well".utf8),
+            organization: UUID(),
+            user: UUID(),
+            expires: Int64(Date().timeIntervalSince1970) + 600
+        )
+        let own: (inout [String: String]) -> Void = { settings in
+            settings["SLUICE_JWT_KEYS_FILE"] = nil
+            settings["SLUICE_JWT_SECRET"] = secret
+        }
+        let wrong = try await place.explain(signed, [], own)
+        #expect(wrong.output.contains("Is SLUICE_JWT_SECRET the secret that signs?"), "\(wrong)")
+        let published = try await place.explain(place.token(#""sub":"ada""#), [], own)
+        #expect(
+            published.output.contains("ES256 needs a public key of its kind: see to SLUICE_JWT_JWKS_URL"),
+            "\(published)"
+        )
+    }
+
+    /// Copied with line ends, without quotes, without the command, or in a place of something else.
+    @Test func `a token that is not understood is never shown`() async throws {
+        let place = try await Place()
+        let token = try place.token(#""sub":"ada","org":"name-of-on_first_push""#)
+        let parts = token.split(separator: ".").map(String.init)
+        let tail = String(token.suffix(8))
+        for arguments in [
+            ["explain", parts[0], parts[1]], ["explain", token, tail], ["explain", "Authorization:", "Bearer", token],
+            [token], [parts[0] + "."], ["explain", "-" + tail], ["explain", "-" + token], ["explain", "--" + parts[2]],
+            ["explain", token, "--json=" + tail], ["explain", token, "--organisation", tail],
+            ["--organization", token, "--user", UUID().uuidString], ["--ttl", tail],
+        ] {
+            let result = try await Program.run(["token"] + arguments, environment: place.settings)
+            let said = result.output + result.complaint
+            // letters behind a - may ask for help by chance
+            #expect(result.status == 64 || said.hasPrefix("OVERVIEW"), "\(arguments): \(said)")
+            for piece in [token, tail] + parts { #expect(!said.contains(piece), "\(arguments): \(said)") }
+            #expect(said.lowercased().contains("usage: sluice token"), "\(arguments): \(said)")
+        }
+        let elsewhere = try await Program.run(["users", "list", "--organization", token], environment: place.settings)
+        #expect(elsewhere.status == 64 && !elsewhere.complaint.contains(parts[2]), "\(elsewhere)")
+        // what is no token is shown
+        let typo = try await Program.run(["users", "list", "--organization", "acme"], environment: place.settings)
+        #expect(typo.complaint.contains("acme"), "\(typo)")
     }
 
     @Test func `without a database, or settings, it says so`() async throws {

@@ -18,13 +18,16 @@ struct TwoProviders: Sendable {
     let southKey = IdentityKey("s")
     let gateway: LiveGateway
     let tenants = (north: UUID(), south: UUID(), shared: UUID())
+    let tokens: TokenConfiguration
 
     /// - Parameters:
     ///   - settings: of all organizations.
     ///   - configure: changes the issuers.
+    ///   - serving: changes the servers' settings.
     init(
         _ settings: String = "{}",
-        configure: (_ north: inout TrustedIssuer, _ south: inout TrustedIssuer) -> Void = { _, _ in }
+        configure: (_ north: inout TrustedIssuer, _ south: inout TrustedIssuer) -> Void = { _, _ in },
+        serving: (inout HTTPConfiguration) -> Void = { _ in }
     ) async throws {
         var north = TrustedIssuer(
             issuer: Self.north,
@@ -39,7 +42,11 @@ struct TwoProviders: Sendable {
         configure(&north, &south)
         var tokens = TokenConfiguration()
         tokens.otherIssuers = [north, south]
-        gateway = try await .start(tokens: tokens) { $0.joinPatience = .zero }
+        self.tokens = tokens
+        gateway = try await .start(tokens: tokens) { configuration in
+            configuration.joinPatience = .zero
+            serving(&configuration)
+        }
         for id in [tenants.north, tenants.south, tenants.shared] {
             try await gateway.makeOrganization(id, settings: settings)
         }

@@ -33,6 +33,9 @@ struct Belongings {
         let hook = try await scene.operate(.POST, scene.admin + "/webhooks", #"{"url":"https://hooks.example/ada"}"#)
         let webhook = try #require(hook.json?["id"]?.string)
         names[.webhook] = webhook
+        let mapping = #"{"rules":[{"entity_type":"task","operation":"delete","id":"/id","version":"/v"}]}"#
+        let source = #"{"kind":"webhook","settings":{"mapping":\#(mapping)}}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/sources/crm", source).status == 201)
         let (events, start) = try await ada.listen()
         events.stop()
         let local = UUID()
@@ -85,7 +88,7 @@ struct Belongings {
         guard kind.isCursor else { return UUID().lowercased }
         guard kind != .list, stranger.isForeign else { return nil }
         var parts = try name(kind).split(separator: "-").map(String.init)
-        parts[1] += "0"
+        parts[1] = String(parts[1].dropLast()) + (parts[1].hasSuffix("0") ? "1" : "0")
         return parts.joined(separator: "-")
     }
 

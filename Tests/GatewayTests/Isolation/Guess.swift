@@ -2,6 +2,7 @@ import Foundation
 import GatewaySupport
 import JSONText
 import NIOHTTP1
+import StandardWebhooks
 import SyncMaintenance
 import SyncModel
 import Testing
@@ -27,7 +28,8 @@ struct Guess: Sendable {
 
     /// One of `/v1` each, for every place.
     static let all =
-        queries + paths + bodies + pushes("/v1/mutations") + pushes("/v1/mutations/preview") + events + organizations
+        queries + paths + bodies + messages + pushes("/v1/mutations") + pushes("/v1/mutations/preview") + events
+        + organizations
 
     private static let mutations: [Belongings.Kind] = [.mutation, .failed, .blocked, .conflict]
     private static let everything = mutations + [.device, .key, .local, .server]
@@ -105,9 +107,44 @@ struct Guess: Sendable {
         }
     }
 
+    /// Messages for sources, signed with a secret of the sender's own, or of an organization of its own.
+    private static let messages = [
+        Guess("POST /v1/sources/{organization}/{source}#organization", [.organization]) { worker, name in
+            try await message(to: "\(name)/crm", id: "msg_1", through: worker)
+        },
+        Guess("POST /v1/sources/{organization}/{source}#webhook-id", [.key]) { worker, name in
+            let organization = UUID()
+            let store = worker.gateway.store
+            _ = try await store.administration.put(organization, OrganizationUpdate(name: "Spies"))
+            let settings =
+                #"{"mapping":{"rules":[{"entity_type":"task","operation":"delete","id":"/id","version":"/v"}]}}"#
+            if let settings = SourceSettings(.webhook, stored: Array(settings.utf8)) {
+                let key = SourceKey(organization: organization, name: "spy")
+                _ = try await store.sourceAdministration.put(key, SourceUpdate(settings: settings, secret: secret))
+            }
+            let reply = try await message(to: "\(organization.lowercased)/spy", id: name, through: worker)
+            _ = try await store.administration.purge(organization)
+            return reply
+        },
+    ]
+
+    private static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+    private static func message(to path: String, id: String, through worker: SyncWorker) async throws -> Reply {
+        let body = Array(#"{"id":"1","v":1}"#.utf8)
+        let signer = WebhookSigner(secrets: [WebhookSecret(secret)].compactMap(\.self))
+        let headers = try signer.headers(id: id, timestamp: worker.gateway.clock.now.seconds, body: body)
+        return try await GatewayTests.send(
+            .POST,
+            worker.gateway.address + "/v1/sources/\(path)",
+            headers: headers.map { ($0.name, $0.value) },
+            body: body
+        )
+    }
+
     /// Another organization than the token's, on every route.
     private static let organizations = ((try? Contract().routes(ofOperations: false)) ?? []).sorted()
-        .filter { $0.contains(" /v1/") }
+        .filter { $0.contains(" /v1/") && !$0.contains("/sources/") }
         .map { route in
             Guess("\(route)#X-Sluice-Organization", [.organization]) { worker, name in
                 let words = route.split(separator: " ").map(String.init)

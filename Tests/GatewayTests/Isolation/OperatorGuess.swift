@@ -26,7 +26,7 @@ struct OperatorGuess: Sendable {
     }
 
     /// One of each at least.
-    static let all = organizations + names + parts + settling + webhooks
+    static let all = organizations + names + parts + settling + webhooks + sources
 
     private static let root = "/admin/organizations/{id}"
     private static let mutations: [Belongings.Kind] = [.mutation, .failed, .blocked, .conflict]
@@ -120,6 +120,52 @@ struct OperatorGuess: Sendable {
             guesses.append(OperatorGuess(place + "webhook", [.webhook], body: content) { "\($0)/webhooks/\($1)\(end)" })
         }
         return guesses
+    }()
+
+    /// What brings an organization's edits: its name stands for nothing elsewhere.
+    private static let sources: [OperatorGuess] = {
+        let all = "\(root)/sources"
+        let mapping = #"{"rules":[{"entity_type":"task","operation":"delete","id":"/id","version":"/v"}]}"#
+        let put =
+            #"{"kind":"webhook","settings":{"mapping":\#(mapping)},"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}"#
+        let calls: [(method: String, path: String, below: String, body: String?)] = [
+            ("GET", "", "", nil), ("GET", "/{name}", "/crm", nil), ("PUT", "/{name}", "/crm", put),
+            ("POST", "/{name}/secret", "/crm/secret", secret),
+            ("POST", "/{name}/test", "/crm/test", #"{"body":{"id":1,"v":1}}"#),
+            ("POST", "/{name}/run", "/crm/run", "{}"), ("DELETE", "/{name}", "/crm", nil),
+        ]
+        return calls.map { method, path, below, body in
+            let content = body.map { body in { (_: String) in body } as @Sendable (String) -> String }
+            return OperatorGuess("\(method) \(all)\(path)#id", [.user], body: content) { root, _ in
+                "\(root)/sources\(below)"
+            }
+        } + tests
+    }()
+
+    /// What a test is given is looked up nowhere.
+    private static let tests: [OperatorGuess] = {
+        let place = "POST \(root)/sources/{name}/test#"
+        let path: @Sendable (String, String) -> String = { root, _ in root + "/sources/crm/test" }
+        let header = OperatorGuess(
+            place + "/headers/webhook-id",
+            [.key],
+            body: { #"{"body":{},"headers":{"webhook-id":"\#($0)"}}"# },
+            path
+        )
+        return [header]
+            + ["event_id", "id", "owner", "causing_key"].map { member in
+                OperatorGuess(
+                    place + "/mapping/rules/0/\(member)",
+                    [.user],
+                    body: { name in
+                        var pointers = ["id": "/id", "version": "/v"]
+                        pointers[member] = "/\(name)"
+                        let rest = pointers.map { #","\#($0.key)":"\#($0.value)""# }.joined()
+                        return #"{"body":{},"mapping":{"rules":[{"entity_type":"task","operation":"delete"\#(rest)}]}}"#
+                    },
+                    path
+                )
+            }
     }()
 
     private static func join(_ target: String) -> String { #"{"into":"\#(target)"}"# }

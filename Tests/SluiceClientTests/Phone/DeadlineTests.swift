@@ -72,11 +72,18 @@ import Testing
     ])
     func `what is no moment is none`(_ text: String) { #expect(Date(rfc3339: text) == nil) }
 
+    @Test(arguments: [
+        "2026-01-15 12:30", "2026-01-15T12:30:00.123", "2026-01-15 12:30:00+01:", "2026-02-30 12:30:00.123",
+    ])
+    func `what GRDB writes otherwise is left to it`(_ text: String) { #expect(Date(sqlite: text) == nil) }
+
     @Test func `moments and UUIDs are written and read as GRDB and Foundation do it`() {
         for _ in 0..<2_000 {
             let milliseconds = Double(Int.random(in: -12_212_553_600_000..<253_402_300_800_000))
             let date = Date(timeIntervalSince1970: milliseconds / 1_000)
             #expect(date.sqlite.databaseValue == date.databaseValue, "\(milliseconds)")
+            let asGRDB = Date.fromDatabaseValue(date.databaseValue)
+            #expect(Date(sqlite: date.sqlite)?.rfc3339 == asGRDB?.rfc3339, "\(milliseconds)")
             #expect(Date(rfc3339: date.rfc3339)?.rfc3339 == date.rfc3339, "\(milliseconds)")
             let uuid = UUID()
             #expect(UUID(text: uuid.uuidString) == uuid && UUID(text: uuid.wire) == uuid)

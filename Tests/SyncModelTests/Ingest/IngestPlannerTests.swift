@@ -125,6 +125,20 @@ import Testing
         #expect(Samples.planner(visibility: .user) { _ in .joining }.judge(event, in: &other)[0].result == .parked)
     }
 
+    @Test func `what is to belong to an erased user is refused, and deleted all the same`() {
+        let owner = UUID()
+        for visibility in [Visibility.user, .organization] {
+            var state = IngestState()
+            let planner = Samples.planner(visibility: visibility) { _ in .erased }
+            let refused = planner.judge(Samples.event("a", version: 1, owner: owner), in: &state)[0]
+            #expect(refused.result == .refused && refused.problem?.code == .userErased)
+            #expect(refused.problem?.errors.map(\.pointer) == ["/events/0/owner"])
+            #expect(state.entities[Samples.contact] == nil)
+            let gone = planner.judge(Samples.event("b", .delete, version: 2, owner: owner), in: &state)[0]
+            #expect(gone.result == .applied && state.entities[Samples.contact]?.owner == Writer.elsewhere.user)
+        }
+    }
+
     // MARK: - Types
 
     @Test func `an unknown type is made at its first use, or refused`() {

@@ -68,7 +68,7 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
         }
         let data = counts.isEmpty ? "no data" : counts.joined(separator: ", ")
         return Terminal.failure(
-            "this deletes \"\(name)\" (\(id.lowercased)) and all of its data for good: \(data); confirm with --yes"
+            "this deletes \"\(ShownText.of(name))\" (\(id.lowercased)) and all of its data for good: \(data); confirm with --yes"
         )
     }
 }

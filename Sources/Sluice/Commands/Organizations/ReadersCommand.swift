@@ -107,7 +107,7 @@ struct ListReadersCommand: AsyncParsableCommand {
         let found = try await options.run { administration throws(Problem) in try await administration.readers(of: id) }
         guard let readers = found else { throw AdministrationOptions.unknown(id) }
         if options.json { return Terminal.say(String(decoding: Self.json(readers), as: UTF8.self)) }
-        for reader in readers { Terminal.say(reader.role) }
+        for reader in readers { Terminal.say(ShownText.of(reader.role)) }
         if readers.isEmpty { Terminal.complain("nobody reads \(id.lowercased)") }
     }
 

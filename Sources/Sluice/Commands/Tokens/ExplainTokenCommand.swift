@@ -83,7 +83,7 @@ struct ExplainTokenCommand: AsyncParsableCommand {
         let inquiry = CallerInquiry(store: store, verifier: verifier, now: SystemClock.now, logger: logger)
         let (organization, verdict) = await inquiry.verdict(on: claims, chosen: self.organization)
         await store.close()
-        return explanation.standing(of: claims, in: organization, verdict)
+        return explanation.standing(of: claims, in: organization, chosen: self.organization, verdict)
     }
 
     /// The token, without what people copy along with it.

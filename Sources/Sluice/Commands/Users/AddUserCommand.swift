@@ -16,7 +16,8 @@ struct AddUserCommand: AsyncParsableCommand {
                 --organization 0192f0c1-0000-7abc-8def-0123456789ab
 
             For organizations whose `provisioning` is `explicit`; before the user's first
-            token or after it.
+            token or after it. A UUID is the user's own, where the issuer's tokens are
+            taken so.
             """
     )
 
@@ -30,10 +31,20 @@ struct AddUserCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let subject = Subject(issuer: try await issuer.resolve(options.options), text: subject)
+        let called = try await issuer.resolve(subject, options.options)
+        guard !called.isNobody else {
+            throw Terminal.failure(
+                "the issuer's tokens say UUIDs alone (user_ids): nobody comes under this text",
+                ExitCode.validationFailure
+            )
+        }
         let organization = organization
-        let user = try await options.run { administration throws(Problem) in
-            try await administration.putUser(subject, in: organization)?.value
+        let user = try await options.run { administration throws(Problem) -> UserRow? in
+            guard let id = called.id else {
+                return try await administration.putUser(called.subject, in: organization)?.value
+            }
+            guard try await administration.putUser(id, in: organization) != nil else { return nil }
+            return try await administration.user(id, in: organization)
         }
         guard let user else { throw AdministrationOptions.unknown(organization) }
         options.say(user.json(), user.id.lowercased)

@@ -4,15 +4,23 @@ import JSONText
 import SyncHTTP
 import SyncMaintenance
 import SyncModel
+import SyncStore
 
 struct JoinUsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "join",
         abstract: "Make everything of a user part of another's, for good.",
+        usage: """
+            sluice users join <user> --into <user> --organization <organization> [<options>]
+            sluice users join --subject <subject> --into-subject <subject> --organization <organization> [<options>]
+            """,
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice users join 0192f0c1-2345-7abc-8def-0123456789ab \\
                 --into 0192f0c1-2345-7abc-8def-ba9876543210 \\
+                --organization 0192f0c1-0000-7abc-8def-0123456789ab
+              sluice users join --subject 'google-oauth2|1042' \\
+                --into-subject 'auth0|6553da60a54af58e29493993' \\
                 --organization 0192f0c1-0000-7abc-8def-0123456789ab
 
             For one person with two accounts. Neither is served while it is done, for
@@ -23,31 +31,88 @@ struct JoinUsersCommand: AsyncParsableCommand {
     )
 
     @Argument(help: "The UUID of the user that is to be no more.", transform: uuidArgument)
-    var user: UUID
+    var user: UUID?
+
+    @Option(help: "Instead of it: what the issuer calls that user.", transform: externalName)
+    var subject: ExactText?
 
     @Option(help: "The UUID of the user that it becomes part of.", transform: uuidArgument)
-    var into: UUID
+    var into: UUID?
+
+    @Option(help: "Instead of it: what the issuer calls that user.", transform: externalName)
+    var intoSubject: ExactText?
 
     @Option(help: "The UUID of their organization.", transform: uuidArgument)
     var organization: UUID
+
+    @OptionGroup var issuer: IssuerOption
+
+    @Option(help: ArgumentHelp("Whose word --into-subject is, if not that of --issuer.", valueName: "name"))
+    var intoIssuer: String?
 
     @OptionGroup var options: AdministrationOptions
 
     private static let patience: Duration = .seconds(120)
 
+    func validate() throws {
+        guard (user == nil) != (subject == nil) else {
+            throw ValidationError("Say which user: by a UUID, or by --subject.")
+        }
+        guard (into == nil) != (intoSubject == nil) else {
+            throw ValidationError("Say which user it becomes part of: by --into, or by --into-subject.")
+        }
+        guard subject != nil || intoSubject != nil || issuer.issuer == nil else {
+            throw ValidationError("--issuer says whose word --subject is: it needs one.")
+        }
+        guard intoSubject != nil || intoIssuer == nil else {
+            throw ValidationError("--into-issuer says whose word --into-subject is: it needs one.")
+        }
+    }
+
+    /// A user by their id, or by what an issuer calls them.
+    private enum Party: Sendable {
+        case id(UUID)
+        case called(IssuerOption.Called)
+
+        func find(_ administration: Administration, in organization: UUID) async throws(Problem) -> UUID? {
+            switch self {
+            case .id(let id): id
+            case .called(let called): try await called.find(administration, in: organization)?.id
+            }
+        }
+    }
+
+    private func party(_ id: UUID?, _ subject: ExactText?, _ issuer: String?) async throws -> Party? {
+        if let id { return .id(id) }
+        guard let subject else { return nil }
+        var option = self.issuer
+        option.issuer = issuer ?? option.issuer
+        return .called(try await option.resolve(subject, options.options))
+    }
+
     func run() async throws {
-        let join = try await options.withStore { store, _ throws(Problem) -> UserJoinRow? in
-            try await store.joining.join(user, into: into, in: organization, patience: Self.patience)
+        guard let user = try await party(user, subject, nil), let into = try await party(into, intoSubject, intoIssuer)
+        else { return }
+        let organization = organization
+        typealias Joined = (user: UUID, into: UUID, join: UserJoinRow)
+        let joined = try await options.withStore { store, _ throws(Problem) -> Joined? in
+            guard let user = try await user.find(store.administration, in: organization) else { return nil }
+            guard let into = try await into.find(store.administration, in: organization) else {
+                throw JoinSituation.unknownTarget
+            }
+            let join = try await store.joining.join(user, into: into, in: organization, patience: Self.patience)
+            return join.map { (user: user, into: into, join: $0) }
         }
-        guard let join else {
-            throw Terminal.failure("organization \(organization.lowercased) has no user \(user.lowercased)")
+        guard let joined else {
+            let who = self.user?.lowercased ?? subject.map { ShownText.of($0) } ?? "-"
+            throw Terminal.failure("organization \(organization.lowercased) has no user \(who)")
         }
-        guard join.state != .closing else {
+        guard joined.join.state != .closing else {
             throw Terminal.failure(
                 "something of one of them is still being sent: neither is served for two minutes; run it again to go on",
                 Terminal.tryAgain
             )
         }
-        options.say(join.json(), "\(user.lowercased) is part of \(into.lowercased)")
+        options.say(joined.join.json(), "\(joined.user.lowercased) is part of \(joined.into.lowercased)")
     }
 }

@@ -27,14 +27,20 @@ struct ListUsersCommand: AsyncParsableCommand {
     @OptionGroup var issuer: IssuerOption
     @OptionGroup var options: AdministrationOptions
 
+    func validate() throws {
+        guard subject != nil || issuer.issuer == nil else {
+            throw ValidationError("--issuer says whose word --subject is: it needs one.")
+        }
+    }
+
     func run() async throws {
-        var wanted: Subject?
-        if let subject { wanted = Subject(issuer: try await issuer.resolve(options.options), text: subject) }
-        let (organization, json, subject) = (organization, options.json, wanted)
+        var wanted: IssuerOption.Called?
+        if let subject { wanted = try await issuer.resolve(subject, options.options) }
+        let (organization, json, called) = (organization, options.json, wanted)
         let count = try await options.run { administration throws(Problem) -> Int? in
-            if let subject {
+            if let called {
                 guard try await administration.organization(organization) != nil else { return nil }
-                guard let user = try await administration.user(subject, in: organization) else { return 0 }
+                guard let user = try await called.find(administration, in: organization) else { return 0 }
                 Self.say(user, json)
                 return 1
             }

@@ -58,20 +58,7 @@ struct WebhookDesk: Sendable {
     }
 
     /// Without control characters and others that change how a terminal shows what is around them.
-    static func shown(_ text: String) -> String {
-        var shown = ""
-        var count = 0
-        for scalar in text.unicodeScalars {
-            count += 1
-            if count > maximumShown { return shown + "…" }
-            switch scalar.properties.generalCategory {
-            case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned:
-                shown += "\\u{\(String(scalar.value, radix: 16))}"
-            default: shown.unicodeScalars.append(scalar)
-            }
-        }
-        return shown
-    }
+    static func shown(_ text: String) -> String { ShownText.of(text, upTo: maximumShown) }
 }
 
 /// One connection: gathers a request, has it shown, writes the answer.

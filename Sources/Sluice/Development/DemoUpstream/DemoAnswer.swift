@@ -5,6 +5,8 @@ struct DemoAnswer: Sendable {
     var body: [UInt8]?
     var etag: String?
     var location: String?
+    /// `Link`.
+    var link: String?
     /// For the operator's screen; empty when the status says it all.
     var remark = ""
 }

@@ -1,8 +1,10 @@
 import JSONText
+import SyncModel
 
 /// A small REST API over documents in memory, such as a backend team might have: its documents and answers.
 ///
 /// `/contacts` is a collection, `/contacts/1` a document in it; a collection begins to exist with its first document.
+/// A list may be asked for what changed since a moment, comes in pages, and has an `ETag` (``DemoList``).
 /// One thing no backend would have: a document with a text "fail once" is refused with 503 when it is first sent.
 struct DemoCollections: Sendable {
     /// Documents, and idempotency keys, that are kept at most: a demo that never ends must not use up the memory.
@@ -19,6 +21,16 @@ struct DemoCollections: Sendable {
     private struct Collection {
         var lastID = 0
         var documents: [Int: DemoDocument] = [:]
+        /// What was deleted last.
+        var deletions: [DemoList.Deletion] = []
+        /// Raised with each change.
+        var revision = 0
+
+        mutating func note(_ deletion: DemoList.Deletion) {
+            revision += 1
+            if deletions.count >= DemoCollections.capacity { deletions.removeFirst() }
+            deletions.append(deletion)
+        }
     }
 
     private var collections: [String: Collection] = [:]
@@ -26,6 +38,11 @@ struct DemoCollections: Sendable {
     private var documentCount = 0
     /// Changes since they were taken last.
     private var changes: [DemoEvent] = []
+    private let now: TimeSource
+
+    init(now: @escaping TimeSource = SystemClock.now) {
+        self.now = now
+    }
 
     /// Answers a request, once for each idempotency key.
     mutating func answer(_ request: DemoRequest) -> DemoAnswer {
@@ -91,7 +108,7 @@ struct DemoCollections: Sendable {
 
     private mutating func collection(_ path: String, _ request: DemoRequest) -> DemoAnswer {
         switch request.method {
-        case "GET": list(path)
+        case "GET": list(path, request)
         case "POST": create(in: path, request)
         default: refusal(405, "a collection takes GET and POST")
         }
@@ -109,17 +126,24 @@ struct DemoCollections: Sendable {
         }
         if request.method == "DELETE" {
             collections[path]?.documents[id] = nil
+            collections[path]?.note(DemoList.Deletion(id: id, version: found.version + 1, at: now()))
             documentCount -= 1
             note(id, in: path, version: found.version + 1, nil, by: request)
             return DemoAnswer(status: 204)
         }
         guard let object = Self.object(request.body) else { return notAnObject }
         do throws(JSONParseError) {
-            if request.method == "PUT" { found.replace(with: object) } else { try found.merge(object) }
+            let moment = now()
+            if request.method == "PUT" {
+                found.replace(with: object, at: moment)
+            } else {
+                try found.merge(object, at: moment)
+            }
         } catch {
             return refusal(413, "the document would become too large")
         }
         collections[path]?.documents[id] = found
+        collections[path]?.revision += 1
         note(id, in: path, version: found.version, found.json, by: request)
         return DemoAnswer(status: 200, body: found.json, etag: found.etag)
     }
@@ -129,8 +153,9 @@ struct DemoCollections: Sendable {
         guard documentCount < Self.capacity else { return refusal(507, "the demo is full") }
         var collection = collections[path] ?? Collection()
         collection.lastID += 1
-        let document = DemoDocument(id: collection.lastID, object)
+        let document = DemoDocument(id: collection.lastID, object, at: now())
         collection.documents[document.id] = document
+        collection.revision += 1
         collections[path] = collection
         documentCount += 1
         note(document.id, in: path, version: document.version, document.json, by: request)
@@ -143,14 +168,16 @@ struct DemoCollections: Sendable {
         )
     }
 
-    private func list(_ path: String) -> DemoAnswer {
-        var writer = JSONWriter()
-        writer.beginArray()
-        for (_, document) in (collections[path]?.documents ?? [:]).sorted(by: { $0.key < $1.key }) {
-            document.write(to: &writer)
+    private func list(_ path: String, _ request: DemoRequest) -> DemoAnswer {
+        let collection = collections[path] ?? Collection()
+        guard let list = DemoList(request) else {
+            return refusal(400, "updated_since is a moment, limit a number, after what a Link says")
         }
-        writer.endArray()
-        return DemoAnswer(status: 200, body: writer.bytes)
+        let etag = "\"r\(collection.revision)\""
+        if request.ifNoneMatch == etag { return DemoAnswer(status: 304, etag: etag, remark: "nothing is new") }
+        var answer = list.answer(Array(collection.documents.values), collection.deletions, path: path)
+        answer.etag = etag
+        return answer
     }
 
     // MARK: - Refusals

@@ -45,6 +45,7 @@ final class DemoConnection: ChannelInboundHandler {
                 target: head.uri,
                 idempotencyKey: head.headers.first(name: "idempotency-key"),
                 ifMatch: head.headers.first(name: "if-match"),
+                ifNoneMatch: head.headers.first(name: "if-none-match"),
                 body: body
             )
         )
@@ -54,9 +55,12 @@ final class DemoConnection: ChannelInboundHandler {
         let keepAlive = request.isKeepAlive
         var headers = HTTPHeaders()
         if answer.body != nil { headers.add(name: "content-type", value: "application/json") }
-        if answer.status != 204 { headers.add(name: "content-length", value: "\(answer.body?.count ?? 0)") }
+        if answer.status != 204, answer.status != 304 {
+            headers.add(name: "content-length", value: "\(answer.body?.count ?? 0)")
+        }
         if let etag = answer.etag { headers.add(name: "etag", value: etag) }
         if let location = answer.location { headers.add(name: "location", value: location) }
+        if let link = answer.link { headers.add(name: "link", value: link) }
         if !keepAlive { headers.add(name: "connection", value: "close") }
         let head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: answer.status), headers: headers)
         context.write(wrapOutboundOut(.head(head)), promise: nil)

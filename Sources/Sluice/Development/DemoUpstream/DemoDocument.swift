@@ -1,4 +1,5 @@
 import JSONText
+import SyncModel
 
 /// A document in the demo's REST API, as JSON text without its id.
 struct DemoDocument: Sendable {
@@ -8,24 +9,28 @@ struct DemoDocument: Sendable {
     let id: Int
     private(set) var version = 1
     private(set) var text: [UInt8]
+    /// When it was made or changed.
+    private(set) var updatedAt: Timestamp
 
     /// Stores an object; the document's own id replaces a member `id`.
-    init(id: Int, _ object: JSONValue) {
+    init(id: Int, _ object: JSONValue, at moment: Timestamp) {
         self.id = id
         text = Self.withoutID(object)
+        updatedAt = moment
     }
 
     /// Strong validator (RFC 9110, 8.8.3): the version.
     var etag: String { "\"\(version)\"" }
 
-    mutating func replace(with object: JSONValue) {
+    mutating func replace(with object: JSONValue, at moment: Timestamp) {
         text = Self.withoutID(object)
         version += 1
+        updatedAt = moment
     }
 
-    mutating func merge(_ patch: JSONValue) throws(JSONParseError) {
+    mutating func merge(_ patch: JSONValue, at moment: Timestamp) throws(JSONParseError) {
         let merged = try JSONValue.mergePatch(target: text, patch: patch, maximumBytes: Self.maximumBytes)
-        replace(with: try JSONTree(parsing: merged).root)
+        replace(with: try JSONTree(parsing: merged).root, at: moment)
     }
 
     func write(to writer: inout JSONWriter) {

@@ -1,3 +1,5 @@
+import Foundation
+
 struct DemoRequest: Sendable {
     var method: String
     /// As in the request line, with the query if there is one.
@@ -5,10 +7,22 @@ struct DemoRequest: Sendable {
     var idempotencyKey: String?
     /// `If-Match`.
     var ifMatch: String?
+    /// `If-None-Match`.
+    var ifNoneMatch: String?
     var body: [UInt8] = []
 
     /// Without the query.
     var path: Substring { target.prefix { $0 != "?" } }
+
+    /// The value of the query's parameter, decoded; nil where it is not there.
+    func parameter(_ name: String) -> String? {
+        guard let query = target.firstIndex(of: "?") else { return nil }
+        for pair in target[target.index(after: query)...].split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            if parts[0] == name { return (parts.count > 1 ? String(parts[1]) : "").removingPercentEncoding }
+        }
+        return nil
+    }
 
     /// Whether another request asks for the same, whatever its conditions.
     func isRepeated(by other: DemoRequest) -> Bool {

@@ -3,6 +3,7 @@ import NIOHTTP1
 import NIOPosix
 import ServiceLifecycle
 import SyncHTTP
+import SyncModel
 import Synchronization
 
 /// The demo's REST API on a port of this machine. It takes connections from the first moment on; as a service it ends
@@ -28,13 +29,15 @@ final class DemoUpstream: Service {
 
     /// - Parameters:
     ///   - port: on 127.0.0.1; 0 takes any.
+    ///   - now: its clock.
     ///   - report: gets a line on each request.
     static func listen(
         port: Int,
+        now: @escaping TimeSource = SystemClock.now,
         report: @escaping @Sendable (String) -> Void
     ) async throws(DevelopmentError) -> DemoUpstream {
         let webhook = DemoWebhook()
-        let state = Shared(webhook)
+        let state = Shared(webhook, now: now)
         let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
@@ -70,10 +73,11 @@ final class DemoUpstream: Service {
 
     /// The state that all connections share.
     private final class Shared: Sendable {
-        private let collections = Mutex(DemoCollections())
+        private let collections: Mutex<DemoCollections>
         private let webhook: DemoWebhook
 
-        init(_ webhook: DemoWebhook) {
+        init(_ webhook: DemoWebhook, now: @escaping TimeSource) {
+            collections = Mutex(DemoCollections(now: now))
             self.webhook = webhook
         }
 

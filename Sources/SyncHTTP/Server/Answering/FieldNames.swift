@@ -1,4 +1,5 @@
 import HTTPTypes
+import StandardWebhooks
 
 extension HTTPField.Name {
     static let xRequestID = known("X-Request-ID")
@@ -21,6 +22,11 @@ extension HTTPField.Name {
     static let rateLimit = known("RateLimit")
     /// draft-ietf-httpapi-ratelimit-headers
     static let rateLimitPolicy = known("RateLimit-Policy")
+
+    // Standard Webhooks
+    static let webhookID = known(WebhookHeader.id)
+    static let webhookTimestamp = known(WebhookHeader.timestamp)
+    static let webhookSignature = known(WebhookHeader.signature)
 
     private static func known(_ name: String) -> HTTPField.Name {
         guard let name = HTTPField.Name(name) else { preconditionFailure("a field name that is none") }

@@ -1,0 +1,58 @@
+import ArgumentParser
+import Foundation
+import JSONText
+
+/// What is said of arguments that are not understood. A token may be among them, whole or in parts, as where it was copied
+/// with line ends: it would stand in a terminal's scrollback, and in the logs of whatever runs commands.
+enum ShownMessage {
+    /// Shorter ones are words; longer ones may be parts of a token.
+    private static let longestWord = 15
+
+    /// The message without the arguments in it that may be a token or a part of one. Options and UUIDs stay.
+    static func of(_ message: String, about arguments: [String]) -> String {
+        let isAboutToken = arguments.first == "token"
+        let pieces = arguments.flatMap(pieces).filter { mayBeToken($0, isAboutToken) }
+        var shown = message
+        for piece in Set(pieces).sorted(by: { $0.utf8.count > $1.utf8.count }) {
+            if piece.utf8.count > longestWord {
+                shown = shown.replacing(piece, with: "…")
+            } else {
+                for (before, after) in [("'", "'"), ("\"", "\"")] {
+                    shown = shown.replacing(before + piece + after, with: before + "…" + after)
+                }
+            }
+        }
+        return shown
+    }
+
+    /// An argument, what stands behind its `=`, and the parts of it that a parser may name alone.
+    private static func pieces(of argument: String) -> [String] {
+        var pieces = [argument, String(argument.drop { $0 == "-" })]
+        if let equals = argument.firstIndex(of: "=") {
+            pieces += [String(argument[..<equals]), String(argument[argument.index(after: equals)...])]
+        }
+        pieces += argument.split(whereSeparator: { ".= \t\n\r".contains($0) }).map(String.init)
+        // an unknown option in short form is named by its first letter
+        if argument.hasPrefix("-"), !argument.hasPrefix("--") { pieces.append(String(argument.prefix(2))) }
+        return pieces
+    }
+
+    private static func mayBeToken(_ piece: String, _ isAboutToken: Bool) -> Bool {
+        if piece.isEmpty || piece == "-" || isOption(piece) || UUID(parsing: piece) != nil { return false }
+        let isLong = piece.utf8.count > longestWord
+        return isAboutToken ? !["token", "explain", "make"].contains(piece) : isLong && piece.utf8.allSatisfy(isTokens)
+    }
+
+    private static func isOption(_ piece: String) -> Bool {
+        piece.hasPrefix("--") && piece.utf8.allSatisfy { $0 == 0x2d || (0x61...0x7a).contains($0) }
+            && piece.utf8.count < 24
+    }
+
+    /// Letters, digits and `-._~+/=`: what a token consists of (RFC 6750).
+    private static func isTokens(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2b, 0x2d...0x2f, 0x3d, 0x5f, 0x7e: true
+        default: false
+        }
+    }
+}

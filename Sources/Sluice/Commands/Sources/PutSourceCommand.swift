@@ -1,0 +1,51 @@
+import ArgumentParser
+import JSONText
+import StandardWebhooks
+import SyncHTTP
+import SyncMaintenance
+import SyncModel
+import SyncStore
+
+struct PutSourceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "put",
+        abstract: "Make a source, or put other settings in place of its present ones.",
+        discussion: """
+            EXAMPLES
+              sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm crm.json
+              sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm - <<'END'
+              {"kind": "webhook", "settings": {"mapping": {"rules": [
+                {"entity_type": "contact", "operation": "upsert", "id": "/data/id",
+                 "version": "/data/revision", "document": "/data"}]}}}
+              END
+
+            The file is what PUT /admin/organizations/{id}/sources/{name} takes: kind,
+            settings, secret, status. Without a secret a new webhook source is given one,
+            which is shown once; one that is there keeps its own.
+            """
+    )
+
+    @OptionGroup var source: SourceArguments
+
+    @Argument(help: "A file with JSON, or - for standard input.", completion: .file())
+    var file: String
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let body = try SourceArguments.bytes(of: file)
+        let key = source.key
+        let written = try await options.withStore { store, _ throws(Problem) in
+            let update = try SourceUpdate(body: body)
+            let usual = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
+            return try await store.sourceAdministration.put(key, update, usual: usual).map { ($0, usual) }
+        }
+        guard let (written, usual) = written else { throw AdministrationOptions.unknown(key.organization) }
+        let secret = written.isNew ? usual : nil
+        let words = "\(key.name) is \(written.isNew ? "made" : "changed"): \(written.row.line)"
+        options.say(words + (secret.map { "\nsecret: \($0)" } ?? "")) { writer in
+            written.row.writeMembers(to: &writer)
+            writer.member("secret", secret)
+        }
+    }
+}

@@ -1,0 +1,63 @@
+import ArgumentParser
+import JSONText
+import SyncHTTP
+import SyncMaintenance
+import SyncModel
+import SyncStore
+
+struct RunSourceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run",
+        abstract: "Have what a source has fetched at once, or all of it again.",
+        discussion: """
+            EXAMPLES
+              sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm
+              sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from-beginning
+
+            It is for sources of kind poller and postgres. A gateway begins within a
+            second or two, whatever pause the last failure made. What was taken before
+            takes effect no second time.
+            """
+    )
+
+    @OptionGroup var source: SourceArguments
+
+    @Flag(help: "Fetch everything again.")
+    var fromBeginning = false
+
+    @Option(help: ArgumentHelp("Where to begin, as the source's kind has it.", valueName: "json"))
+    var from: String?
+
+    @OptionGroup var options: AdministrationOptions
+
+    func validate() throws {
+        if fromBeginning, from != nil { throw ValidationError("--from goes without --from-beginning.") }
+    }
+
+    func run() async throws {
+        let key = source.key
+        let row = try await options.withStore { store, _ throws(Problem) -> SourceRow? in
+            guard let found = try await store.sourceAdministration.source(key) else { return nil }
+            let beginning = try beginning(of: found.kind)
+            guard let row = try await store.sourceAdministration.run(key, from: beginning) else {
+                throw SourceAdministration.cannotRun(found)
+            }
+            return row
+        }
+        guard let row else { throw source.unknown }
+        options.say(row.line) { row.writeMembers(to: &$0) }
+    }
+
+    private func beginning(of kind: SourceKind) throws(Problem) -> SourceAdministration.Beginning {
+        if fromBeginning { return .anew }
+        guard let from else { return .goingOn }
+        // a text need not be quoted for the shell and for JSON
+        var json = Array(from.utf8)
+        if (try? JSONTree(parsing: json)) == nil {
+            var writer = JSONWriter()
+            writer.string(from)
+            json = writer.bytes
+        }
+        return try SourceAdministration.Beginning(from: json, of: kind)
+    }
+}

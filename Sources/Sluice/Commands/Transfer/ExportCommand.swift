@@ -1,0 +1,146 @@
+import ArgumentParser
+import Foundation
+import JSONText
+import SyncMaintenance
+import SyncModel
+import SyncStore
+
+struct ExportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export",
+        abstract: "Write an organization's entities to a file, one a line (NDJSON).",
+        usage: "sluice export --organization <uuid> [--type <name> ...] [--tombstones] [--resume] [<options>] [<file>]",
+        discussion: """
+            EXAMPLES
+              sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab all.ndjson
+              sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab --resume all.ndjson
+              sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab --type contact | gzip > contacts.gz
+
+            A line is {"entity_type", "id", "owner", "occurred_at", "document", "cursor"}:
+            what sluice import reads. Sealed documents are opened and entities that only
+            their owner sees are there, so the file is as secret as they are.
+
+            What the file says last of an entity is how it was when the export ended. One
+            that was cut off goes on with --resume behind the last whole line, and so does
+            one that was not: then it adds what has changed since.
+            """
+    )
+
+    @Argument(
+        help: "The file, which must not be there but with --resume; without it, or -, standard output.",
+        completion: .file(extensions: ["ndjson"])
+    )
+    var file: String?
+
+    @OptionGroup var transfer: TransferOptions
+
+    @Flag(help: "Also tell of what was deleted before.")
+    var tombstones = false
+
+    @Flag(help: "Go on behind the file's last whole line.")
+    var resume = false
+
+    @OptionGroup var options: AdministrationOptions
+
+    private var isToStandardOutput: Bool { file == nil || file == "-" }
+
+    func validate() throws {
+        if resume, isToStandardOutput { throw ValidationError("--resume needs a file to go on with.") }
+    }
+
+    func run() async throws {
+        let id = transfer.organization
+        var filter = EntityExport.Filter()
+        filter.types = transfer.type
+        filter.updatedSince = transfer.updatedSince
+        filter.hasTombstones = tombstones
+        let progress = TransferProgress(isShown: !options.json)
+        let done = Box(EntityExport.Progress())
+        let ending = try await options.withStore { store, _ throws(Problem) -> Ending in
+            guard let organization = try await store.administration.organization(id) else { return .unknown }
+            guard organization.status != .purging else {
+                throw Problem(.organizationUnknown, "organization \(id.lowercased) is being purged")
+            }
+            do {
+                try await write(store.export(of: id, filter), done, progress)
+            } catch {
+                progress.clear()
+                if let problem = error as? Problem { throw named(problem) }
+                if let code = error as? ExitCode { return .refused(code) }
+                throw Problem(.internalError, "\(error)")
+            }
+            return .whole
+        }
+        progress.clear()
+        switch ending {
+        case .unknown: throw AdministrationOptions.unknown(id)
+        case .refused(let code): throw code
+        case .whole: break
+        }
+        say(done.value, progress.seconds)
+        if done.value.unreadable > 0 {
+            throw Terminal.failure("\(done.value.unreadable) documents cannot be opened, and are not there")
+        }
+    }
+
+    private enum Ending: Sendable {
+        case whole
+        /// There is no such organization.
+        case unknown
+        /// The file cannot be used; why has been said.
+        case refused(ExitCode)
+    }
+
+    /// Problems of a file that is to go on name it.
+    private func named(_ problem: Problem) -> Problem {
+        guard resume, [.invalidRequest, .cursorExpired].contains(problem.code), let file else { return problem }
+        return Problem(problem.code, "\(file) cannot be gone on with: \(problem.detail)")
+    }
+
+    private func write(
+        _ export: EntityExport,
+        _ done: Box<EntityExport.Progress>,
+        _ progress: TransferProgress
+    ) async throws {
+        let output = try OutputFile(file, isContinued: resume)
+        let start = resume ? try output.lastLine().map { line throws(Problem) in try export.cursor(in: line) } : nil
+        let pace = Box(TransferPace(rate: transfer.rate))
+        let unreadable = Box(0)
+        try await export.run(
+            after: start,
+            limit: { pace.value.limit },
+            unreadable: { key in
+                unreadable.value += 1
+                guard unreadable.value <= RefusedLines.shown else { return }
+                progress.clear()
+                Terminal.complain("cannot be opened, and is left out: \(key.type) \(ShownText.of(key.id))")
+            },
+            passed: { state, rows, seconds in
+                done.value = state
+                let share = state.end > 0 ? Double(state.position) / Double(state.end) : 1
+                progress.show(share: share, lines: state.lines)
+                guard state.position < state.end else { return }
+                try await Task.sleep(for: .seconds(pace.value.pause(after: seconds, lines: rows)))
+            },
+            output.write
+        )
+        try output.finish()
+    }
+
+    private func say(_ progress: EntityExport.Progress, _ seconds: Double) {
+        let words = TransferWords.summary(progress, seconds: seconds)
+        guard !isToStandardOutput else {
+            // the lines have it
+            if !options.json { Terminal.complain(words) }
+            return
+        }
+        options.say(words) { writer in
+            writer.member("organization_id", transfer.organization)
+            writer.member("lines", progress.lines)
+            writer.member("tombstones", progress.tombstones)
+            writer.member("unreadable", progress.unreadable)
+            writer.member("milliseconds", Int64(seconds * 1_000))
+            writer.member("lines_a_second", TransferWords.rate(progress.lines, seconds))
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import ArgumentParser
+import Glibc
+
+/// Where lines are written to: a file that only its owner may read, or standard output.
+final class OutputFile {
+    /// The longest last line that is looked for.
+    private static let tailBytes: Int64 = 8_388_608
+
+    private let descriptor: Int32
+    private let name: String
+
+    /// - Parameters:
+    ///   - path: nil or `-` for standard output.
+    ///   - isContinued: whether a file that is there is written on, behind its last whole line; otherwise none may be
+    ///     there.
+    init(_ path: String?, isContinued: Bool) throws {
+        guard let path, path != "-" else {
+            (descriptor, name) = (STDOUT_FILENO, "standard output")
+            return
+        }
+        name = path
+        descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (isContinued ? 0 : O_EXCL), 0o600)
+        guard descriptor >= 0 else {
+            if errno == EEXIST { throw Terminal.failure("\(path) is there already: --resume goes on with it") }
+            throw Terminal.failure("\(path) cannot be written: \(InputFile.lastError)")
+        }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            throw Terminal.failure("\(path) is being written by another process", Terminal.tryAgain)
+        }
+    }
+
+    /// A file for errors: written anew.
+    init(replacing path: String) throws {
+        name = path
+        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw Terminal.failure("\(path) cannot be written: \(InputFile.lastError)") }
+    }
+
+    deinit {
+        if descriptor != STDOUT_FILENO { close(descriptor) }
+    }
+
+    /// Cuts off what stands behind the last whole line, and answers that line; nil of an empty file.
+    func lastLine() throws -> [UInt8]? {
+        let size = Int64(lseek(descriptor, 0, SEEK_END))
+        let start = max(0, size - Self.tailBytes)
+        let tail = try read(from: start, Int(size - start))
+        guard let end = tail.lastIndex(of: 0x0a) else {
+            guard start == 0 else { throw Terminal.failure("\(name) has no whole line near its end") }
+            try cut(at: 0)
+            return nil
+        }
+        try cut(at: start + Int64(end) + 1)
+        let begin = tail[..<end].lastIndex(of: 0x0a).map { $0 + 1 }
+        guard let begin = begin ?? (start == 0 ? 0 : nil) else {
+            throw Terminal.failure("\(name) has no whole line near its end")
+        }
+        return Array(tail[begin..<end])
+    }
+
+    private func read(from start: Int64, _ count: Int) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        while bytes.count < count {
+            let missing = count - bytes.count
+            let place = off_t(start) + off_t(bytes.count)
+            var got = 0
+            bytes += [UInt8](unsafeUninitializedCapacity: missing) { buffer, filled in
+                got = pread(descriptor, buffer.baseAddress, missing, place)
+                filled = max(0, got)
+            }
+            if got == 0 { break }
+            if got < 0, errno != EINTR { throw Terminal.failure("\(name) cannot be read: \(InputFile.lastError)") }
+        }
+        return bytes
+    }
+
+    private func cut(at size: Int64) throws {
+        guard ftruncate(descriptor, off_t(size)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
+            throw Terminal.failure("\(name) cannot be written: \(InputFile.lastError)")
+        }
+    }
+
+    func write(_ bytes: [UInt8]) throws(FileFailure) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let written = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if written > 0 {
+                rest = rest.dropFirst(written)
+            } else if errno != EINTR, errno != EAGAIN {
+                throw FileFailure("\(name) cannot be written: \(InputFile.lastError)")
+            }
+        }
+    }
+
+    /// Waits until a file is on the disk.
+    func finish() throws(FileFailure) {
+        guard descriptor != STDOUT_FILENO else { return }
+        guard fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS else {
+            throw FileFailure("\(name) cannot be written: \(InputFile.lastError)")
+        }
+    }
+}

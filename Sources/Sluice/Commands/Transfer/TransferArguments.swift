@@ -1,0 +1,36 @@
+import ArgumentParser
+import Foundation
+import SyncModel
+
+/// Reads a moment off the command line: an RFC 3339 date-time, or a date, which begins in UTC.
+func momentArgument(_ text: String) throws -> Timestamp {
+    guard let moment = Timestamp(rfc3339: text) ?? Timestamp(rfc3339: text + "T00:00:00Z") else {
+        throw ValidationError("\"\(text)\" is not a date-time such as 2026-11-20T07:00:00Z, nor a date.")
+    }
+    return moment
+}
+
+/// Which entities an import or an export is about, and how fast it goes.
+struct TransferOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("The UUID of the organization.", valueName: "uuid"), transform: uuidArgument)
+    var organization: UUID
+
+    @Option(help: ArgumentHelp("Only entities of this type; repeat it for several.", valueName: "name"))
+    var type: [String] = []
+
+    @Option(
+        help: ArgumentHelp("Only what was changed then or later (RFC 3339).", valueName: "moment"),
+        transform: momentArgument
+    )
+    var updatedSince: Timestamp?
+
+    @Option(help: ArgumentHelp("Lines a second, whatever else the database does.", valueName: "number"))
+    var rate: Int?
+
+    func validate() throws {
+        for name in type where !EntityType.isValidName(name) {
+            throw ValidationError("--type must be the name of an entity type, such as contact.")
+        }
+        guard rate.map({ $0 >= 1 }) ?? true else { throw ValidationError("--rate must be 1 or more.") }
+    }
+}

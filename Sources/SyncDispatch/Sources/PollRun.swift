@@ -1,0 +1,251 @@
+import Logging
+import SyncModel
+import SyncStore
+
+/// One hold on a source: pages are asked for and taken, one after the other, until the pass is at its end, the turn is
+/// over, or something fails. What a page brought is durable before the state says so.
+struct PollRun: Sendable {
+    let claim: ClaimedSource
+    let store: Store
+    let configuration: Poller.Configuration
+    let metrics: SourceMetrics
+    let logger: Logger
+    /// Whether the gateway ends.
+    let isEnding: @Sendable () -> Bool
+    let fetch: @Sendable (UpstreamFetch, UpstreamSettings) async -> FetchAnswer
+
+    /// What came of it.
+    struct Result: Sendable {
+        var outcome: SourceOutcome
+        /// Whether there is more to be read at once.
+        var goesOn = false
+        var refused = 0
+        /// Where the first refused item is, and why.
+        var firstRefusal: String?
+        /// Why what was read could not be taken yet.
+        var postponement: String?
+    }
+
+    /// How long a source rests whose events there is no room for, in seconds.
+    private static let rest: Double = 10
+
+    /// - Returns: nil where the source is another's by now.
+    func result() async -> Result? {
+        guard case .poller(let settings) = claim.settings else { return Result(outcome: released(after: Self.rest)) }
+        let organization: Organization?
+        do throws(Problem) {
+            organization = try await store.catalog.organization(claim.key.organization)
+        } catch {
+            return Result(outcome: released(after: Self.rest), postponement: error.detail)
+        }
+        guard let upstream = organization?.upstream else {
+            return failed(PollFailure("the organization has no upstream"), nil, settings, claim.failureCount)
+        }
+        switch upstream.base {
+        case .success(let base):
+            return await pages(PollPlanner(settings, base: base, limits: configuration.limits), upstream)
+        case .failure(let error):
+            let failure = PollFailure("the upstream's base URL \(error.reason)")
+            return failed(failure, nil, settings, claim.failureCount)
+        }
+    }
+
+    private func pages(_ planner: PollPlanner, _ upstream: UpstreamSettings) async -> Result? {
+        var state = planner.state(stored: claim.state)
+        var failures = claim.failureCount
+        var tally = PollTally()
+        let began = ContinuousClock.now
+        for count in 1... {
+            let timeout = Duration.seconds(upstream.timeoutSeconds)
+            let request = planner.request(state, of: claim.key.organization, timeout: timeout)
+            let askedAt = configuration.now()
+            let reading: PollPlanner.Reading
+            switch await fetch(request, upstream) {
+            case .none(let reason):
+                if isEnding() { return finished(released(after: 0), tally) }
+                reading = .failed(PollFailure(reason))
+            case .response(let response): reading = planner.reading(response, to: request, in: state)
+            }
+            if Task.isCancelled { return nil }
+            let page: PollPage
+            switch reading {
+            case .unchanged: return finished(succeeded(planner, nil, state, tally), tally)
+            case .failed(let failure):
+                return finished(self.failure(failure, planner, state, failures), tally)
+            case .page(let found): page = found
+            }
+            let taken = await take(page)
+            tally.add(taken.tally)
+            if Task.isCancelled { return nil }
+            if let reason = taken.postponement {
+                var result = finished(released(after: isEnding() ? 0 : Self.rest), tally)
+                result.postponement = reason
+                return result
+            }
+            let step = planner.state(
+                after: page,
+                taken.tally,
+                in: state,
+                askedAt: askedAt,
+                now: configuration.now()
+            )
+            switch step {
+            case .done(let next): return finished(succeeded(planner, next, next, tally), tally)
+            case .failed(let failure):
+                return finished(self.failure(failure, planner, state, failures), tally)
+            case .more(let next):
+                state = next
+                let isOver = count >= configuration.pages || .now - began > .seconds(configuration.turn)
+                if isOver || isEnding() {
+                    var result = finished(succeeded(planner, next, next, tally), tally)
+                    result.goesOn = true
+                    return result
+                }
+            }
+            failures = 0
+            guard await isNoted(state, planner, hasEvents: tally.hasEvents) else { return nil }
+        }
+        return nil
+    }
+
+    /// Writes how far it is. Where that fails the pages are read once more.
+    private func isNoted(_ state: PollState, _ planner: PollPlanner, hasEvents: Bool) async -> Bool {
+        do throws(Problem) {
+            return try await store.sources.progress(claim, state: planner.stored(state), hasEvents: hasEvents) != nil
+        } catch {
+            logger.debug("How far a source is was not written", metadata: ["reason": "\(error.detail)"])
+            return true
+        }
+    }
+
+    // MARK: - Outcomes
+
+    private func finished(_ outcome: SourceOutcome, _ tally: PollTally) -> Result {
+        Result(outcome: outcome, refused: tally.refused, firstRefusal: tally.firstRefusal)
+    }
+
+    private func released(after seconds: Double) -> SourceOutcome {
+        .released(nextRunAt: configuration.now().adding(seconds: seconds))
+    }
+
+    /// - Parameters:
+    ///   - state: to be written; nil where it stays.
+    ///   - reached: how far it is.
+    private func succeeded(
+        _ planner: PollPlanner,
+        _ state: PollState?,
+        _ reached: PollState,
+        _ tally: PollTally
+    ) -> SourceOutcome {
+        let now = configuration.now()
+        return .succeeded(
+            state: state.map(planner.stored),
+            hasEvents: tally.hasEvents,
+            // a pass that is not at its end goes on as soon as others had their turn
+            nextRunAt: reached.isInPass ? now : now.adding(seconds: Double(planner.settings.intervalSeconds)),
+            warning: reached.warning(at: now)
+        )
+    }
+
+    private func failure(
+        _ failure: PollFailure,
+        _ planner: PollPlanner,
+        _ state: PollState,
+        _ failures: Int32
+    ) -> SourceOutcome {
+        let next = failure.state ?? state.afterFailures(Int(failures) + 1)
+        return failed(failure, next.map(planner.stored), planner.settings, failures).outcome
+    }
+
+    private func failed(
+        _ failure: PollFailure,
+        _ state: [UInt8]?,
+        _ settings: PollerSettings,
+        _ failures: Int32
+    ) -> Result {
+        let retryAt = PollSchedule.retry(
+            settings,
+            after: Int(failures) + 1,
+            now: configuration.now(),
+            notBefore: failure.retryAt,
+            jitter: .random(in: 0...1)
+        )
+        return Result(outcome: .failed(error: failure.reason, retryAt: retryAt, state: state))
+    }
+
+    // MARK: - Taking
+
+    private struct Taken {
+        var tally = PollTally()
+        /// Why the rest could not be taken yet.
+        var postponement: String?
+    }
+
+    /// Hands a page's events in, as many at a time as a batch may have.
+    private func take(_ page: PollPage) async -> Taken {
+        var taken = Taken()
+        guard let events = page.events else { return taken }
+        metrics.events(.poller, [], ignored: events.ignored)
+        for range in PollBatches.ranges(of: events.entries, limits: configuration.limits) {
+            taken.postponement = await take(range, of: events, &taken.tally)
+            if taken.postponement != nil { break }
+        }
+        return taken
+    }
+
+    /// - Returns: why it could not be taken yet; nil where it was.
+    private func take(_ range: Range<Int>, of events: MappedEvents, _ tally: inout PollTally) async -> String? {
+        let entries = Array(events.entries[range])
+        let batch = IngestRequest(entries: entries, bodyBytes: PollBatches.bytes(of: entries))
+        var reason = ""
+        var hasEvents = false
+        for attempt in 1...configuration.patience {
+            if attempt > 1 {
+                try? await Task.sleep(for: .milliseconds(Int.random(in: 500...1_500)))
+                if Task.isCancelled || isEnding() { return reason }
+            }
+            do throws(Problem) {
+                let verdicts = try await store.ingest.submit(batch, from: claim.bearer).verdicts
+                metrics.events(.poller, verdicts.filter { $0.problem?.code != .overloaded })
+                var part = PollTally()
+                for (index, verdict) in verdicts.enumerated() where verdict.problem?.code != .overloaded {
+                    let problem = verdict.problem.map {
+                        events.placed($0.moved(from: index, to: range.lowerBound + index), of: range.lowerBound + index)
+                    }
+                    part.note(verdict.result, problem)
+                }
+                // what was taken now is a duplicate next time
+                hasEvents = hasEvents || part.hasEvents
+                if let overload = verdicts.first(where: { $0.problem?.code == .overloaded })?.problem {
+                    reason = overload.detail
+                    continue
+                }
+                tally.add(part)
+                if hasEvents { tally.noteEvents() }
+                return nil
+            } catch {
+                reason = error.detail
+                // else it is no matter of time
+                guard [.overloaded, .storeUnavailable, .keysUnavailable].contains(error.code) else { return reason }
+            }
+        }
+        if hasEvents { tally.noteEvents() }
+        return reason
+    }
+}
+
+extension Problem {
+    /// With pointers to an event of another number.
+    fileprivate func moved(from index: Int, to other: Int) -> Problem {
+        guard index != other else { return self }
+        var problem = self
+        let prefix = "/events/\(index)"
+        problem.errors = problem.errors.map { error in
+            guard error.pointer.hasPrefix(prefix) else { return error }
+            var error = error
+            error.pointer = "/events/\(other)" + error.pointer.dropFirst(prefix.count)
+            return error
+        }
+        return problem
+    }
+}

@@ -1,0 +1,271 @@
+import Foundation
+package import Logging
+import ServiceLifecycle
+package import SyncModel
+package import SyncStore
+import Synchronization
+
+/// Asks organizations' APIs for what changed: finds sources that are due, and has each worked on by one worker of all
+/// replicas at a time. Organizations take turns, and none has more than its part of the places.
+///
+/// It has nothing to do with the circuits of requests that are forwarded: neither stops the other.
+package final class Poller: Service {
+    package struct Configuration: Sendable {
+        /// Sources that this replica polls at the same time.
+        package var places = 16
+        /// Of these, for one organization.
+        package var placesOfOrganization = 4
+        /// Pages after which a source gives its place away.
+        package var pages = 20
+        /// Or seconds, between two pages.
+        package var turn: Double = 60
+        /// How often the database is searched, in seconds, before jitter.
+        package var pollInterval: Double = 1
+        /// How often a worker says that it is still there, in seconds.
+        package var renewInterval = SourceStore.renewSeconds
+        /// Tries of a batch that there is no room for, before the source gives its place away.
+        package var patience = 5
+        /// Those of a push; a page is as long as one may be.
+        package var limits = IntakeLimits()
+        /// What the poller's clock says.
+        package var now: TimeSource
+
+        package init(now: @escaping TimeSource) {
+            self.now = now
+        }
+    }
+
+    private let store: Store
+    private let upstream: any UpstreamReader
+    private let configuration: Configuration
+    private let logger: Logger
+    private let metrics = SourceMetrics()
+    private let running = Mutex(Set<SourceKey>())
+    private let bell = Doorbell()
+    /// Whether somebody waits for a place.
+    private let isFull = Atomic(false)
+    private let isDraining = Atomic(false)
+    private let inFlight = Mutex([UUID: Task<FetchAnswer, Never>]())
+
+    package init(store: Store, upstream: any UpstreamReader, configuration: Configuration, logger: Logger) {
+        self.store = store
+        self.upstream = upstream
+        self.configuration = configuration
+        self.logger = logger
+    }
+
+    /// Sources that are worked on.
+    package var current: Int { running.withLock { $0.count } }
+
+    // MARK: - Running
+
+    /// Polls until graceful shutdown; then requests under way are given up, for they change nothing, what has been read
+    /// is taken, and every source is given back.
+    package func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.keepPolling() }
+            group.addTask { await cancelWhenGracefulShutdown { await self.keepRinging() } }
+            group.addTask {
+                try? await gracefulShutdown()
+                self.drain()
+            }
+            await group.waitForAll()
+        }
+    }
+
+    private var ends: Bool { isDraining.load(ordering: .relaxed) || Task.isCancelled }
+
+    private func drain() {
+        isDraining.store(true, ordering: .relaxed)
+        for task in inFlight.withLock({ Array($0.values) }) { task.cancel() }
+        bell.ring()
+    }
+
+    private func keepRinging() async {
+        while !Task.isCancelled {
+            bell.ring()
+            try? await Task.sleep(for: .seconds(configuration.pollInterval * Double.random(in: 0.8...1.2)))
+        }
+    }
+
+    private func keepPolling() async {
+        await withDiscardingTaskGroup { tasks in
+            for await _ in bell.rings {
+                if ends { break }
+                await look(&tasks)
+            }
+        }
+    }
+
+    private func look(_ tasks: inout DiscardingTaskGroup) async {
+        var place: SourceStore.Place?
+        repeat {
+            guard current < configuration.places else { return isFull.store(true, ordering: .relaxed) }
+            do throws(Problem) {
+                let found = try await store.sources.due(.poller, after: place)
+                place = found.next
+                for source in choose(found.due) {
+                    tasks.addTask { await self.work(on: source) }
+                }
+            } catch {
+                return logger.debug("Sources were not looked for", metadata: ["reason": "\(error.detail)"])
+            }
+        } while place != nil && !ends
+    }
+
+    /// Takes places for sources, an organization after the other; of one's sources those first that come first.
+    func choose(_ sources: [SourceKey]) -> [SourceKey] {
+        running.withLock { running in
+            var chosen: [SourceKey] = []
+            var taken = Dictionary(grouping: running, by: \.organization).mapValues(\.count)
+            var waiting = Dictionary(grouping: sources.reversed().filter { !running.contains($0) }, by: \.organization)
+            while running.count < configuration.places, !waiting.isEmpty {
+                for organization in waiting.keys.shuffled() where running.count < configuration.places {
+                    guard taken[organization, default: 0] < configuration.placesOfOrganization,
+                        let source = waiting[organization]?.popLast()
+                    else {
+                        waiting[organization] = nil
+                        continue
+                    }
+                    taken[organization, default: 0] += 1
+                    running.insert(source)
+                    chosen.append(source)
+                }
+            }
+            return chosen
+        }
+    }
+
+    private func work(on source: SourceKey) async {
+        var goesOn = false
+        do throws(Problem) {
+            if let claim = try await store.sources.claim(source, .poller) { goesOn = await hold(claim) }
+        } catch {
+            logger.debug("A source was not claimed", metadata: Self.metadata(source, ["reason": "\(error.detail)"]))
+        }
+        running.withLock { _ = $0.remove(source) }
+        // who waits for the place has it at once, and so has a list that goes on
+        if goesOn || isFull.exchange(false, ordering: .relaxed) { bell.ring() }
+    }
+
+    // MARK: - A source
+
+    /// Works on a source for as long as this worker has it.
+    ///
+    /// - Returns: whether there is more to be read at once.
+    private func hold(_ claim: ClaimedSource) async -> Bool {
+        await withTaskGroup(of: Bool?.self) { group in
+            group.addTask { await self.poll(claim) }
+            group.addTask {
+                await self.keepRenewing(claim)
+                return nil
+            }
+            let first = await group.next() ?? nil
+            group.cancelAll()
+            let second = await group.next() ?? nil
+            return first ?? second ?? false
+        }
+    }
+
+    /// Ends when the source is another's, or the task is cancelled.
+    private func keepRenewing(_ claim: ClaimedSource) async {
+        var until = claim.leasedUntil
+        while !Task.isCancelled {
+            try? await Task.sleep(for: .seconds(configuration.renewInterval))
+            if Task.isCancelled { return }
+            do throws(Problem) {
+                guard let renewed = try await store.sources.renew(claim) else { return }
+                until = renewed
+            } catch {
+                // as long as nobody else may have it
+                if configuration.now() >= until { return }
+            }
+        }
+    }
+
+    /// - Returns: whether there is more to be read at once; nil where it is the next worker's.
+    private func poll(_ claim: ClaimedSource) async -> Bool? {
+        let run = PollRun(
+            claim: claim,
+            store: store,
+            configuration: configuration,
+            metrics: metrics,
+            logger: logger,
+            isEnding: { self.isDraining.load(ordering: .relaxed) },
+            fetch: fetch
+        )
+        let result = await run.result()
+        guard let result, await written(result.outcome, claim) else {
+            // ended by force: another goes on when the lease is over
+            if isDraining.load(ordering: .relaxed) { return nil }
+            metrics.run(.poller, .lost)
+            logger.warning("A source's lease was lost", metadata: Self.metadata(claim.key))
+            return nil
+        }
+        note(result, claim)
+        return result.goesOn
+    }
+
+    /// Writes what became of a source, with patience while the database is away.
+    private func written(_ outcome: SourceOutcome, _ claim: ClaimedSource) async -> Bool {
+        for attempt in 1... {
+            do throws(Problem) {
+                return try await store.sources.finish(claim, outcome)
+            } catch {
+                if attempt >= 20 || ends && attempt >= 5 { break }
+                try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
+            }
+        }
+        return false
+    }
+
+    /// Sends a request; given up when the gateway ends.
+    private func fetch(_ request: UpstreamFetch, from settings: UpstreamSettings) async -> FetchAnswer {
+        let task = Task { await upstream.fetch(request, from: settings) }
+        let id = UUID()
+        inFlight.withLock { $0[id] = task }
+        defer { inFlight.withLock { $0[id] = nil } }
+        if isDraining.load(ordering: .relaxed) { task.cancel() }
+        return await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
+    }
+
+    // MARK: - Metrics and logs
+
+    private func note(_ result: PollRun.Result, _ claim: ClaimedSource) {
+        switch result.outcome {
+        case .succeeded:
+            metrics.run(.poller, .succeeded)
+            if claim.failureCount > 0 {
+                let count: Logger.Metadata = ["failures": "\(claim.failureCount)"]
+                logger.notice("A source can be polled again", metadata: Self.metadata(claim.key, count))
+            }
+        case .failed(let error, let retryAt, _):
+            metrics.run(.poller, .failed)
+            logger.warning(
+                "A source could not be polled",
+                metadata: Self.metadata(claim.key, ["reason": "\(error)", "retry_at": "\(retryAt.rfc3339)"])
+            )
+        case .released: break
+        }
+        if let refusal = result.firstRefusal {
+            logger.warning(
+                "Items of a source were refused",
+                metadata: Self.metadata(claim.key, ["count": "\(result.refused)", "reason": "\(refusal)"])
+            )
+        }
+        if let reason = result.postponement {
+            logger.warning("A source waits", metadata: Self.metadata(claim.key, ["reason": "\(reason)"]))
+        }
+    }
+
+    private static func metadata(_ source: SourceKey, _ more: Logger.Metadata = [:]) -> Logger.Metadata {
+        var metadata = more
+        metadata["organization"] = "\(source.organization.lowercasedText)"
+        metadata["source"] = "\(source.name)"
+        return metadata
+    }
+}

@@ -1,0 +1,42 @@
+package import Postgres
+package import SyncModel
+
+/// Where an organization's database is reached: its host is looked up, and none is connected to that the operator has not
+/// allowed.
+package struct ReplicationDoor: Sendable {
+    /// - Throws: why nothing is sent there.
+    package let configuration: @Sendable (DatabaseURI) async throws(SourceTrouble) -> ConnectionConfiguration
+
+    /// - Parameter configuration: tells how to connect to a database, or why not.
+    package init(
+        configuration: @escaping @Sendable (DatabaseURI) async throws(SourceTrouble) -> ConnectionConfiguration
+    ) {
+        self.configuration = configuration
+    }
+
+    /// - Parameters:
+    ///   - policy: which addresses may be connected to.
+    ///   - authorities: the file with the certificate authorities that are trusted.
+    ///   - resolve: the addresses of a host's name.
+    package init(
+        policy: AddressPolicy,
+        authorities: String,
+        resolve: @escaping @Sendable (String) async -> [IPAddress]
+    ) {
+        self.init { uri async throws(SourceTrouble) in
+            let addresses = await resolve(uri.host)
+            guard let first = addresses.first else {
+                throw SourceTrouble("The database's host '\(uri.host)' has no address.", isFatal: false)
+            }
+            // the one that was looked at is the one that is connected to, whatever the name leads to by then
+            guard let address = addresses.first(where: { uri.problem($0, policy) == nil }) else {
+                throw SourceTrouble("Host '\(uri.host)' is not connected to: \(uri.problem(first, policy) ?? "").")
+            }
+            return ConnectionConfiguration(
+                uri: uri.keywords(address: address, authorities: authorities),
+                connectTimeout: .seconds(10),
+                statementTimeout: .seconds(60)
+            )
+        }
+    }
+}

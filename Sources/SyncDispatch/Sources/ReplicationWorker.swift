@@ -1,0 +1,215 @@
+import Foundation
+package import Logging
+import Postgres
+import ServiceLifecycle
+package import SyncModel
+package import SyncStore
+import Synchronization
+
+/// Follows the logs of organizations' own databases: each source is followed by one worker of all replicas at a time.
+/// Organizations take turns for the places, and none has more than its part of them.
+package final class ReplicationWorker: Service {
+    package struct Configuration: Sendable {
+        /// Sources that this replica follows at the same time; each takes two threads and two connections of theirs.
+        package var places = 32
+        /// Of these, for one organization.
+        package var placesOfOrganization = 4
+        /// After so long a source gives its place away where others wait, in seconds.
+        package var turn: Double = 60
+        /// A source that is followed for longer and is due all the same was changed by an operator, in seconds.
+        package var settling: Double = 5
+        /// How often the database is searched, in seconds, before jitter.
+        package var pollInterval: Double = 1
+        /// How often what was done is written and confirmed.
+        package var tick: Duration = .seconds(1)
+        /// How long a stream has to last to count as one that works.
+        package var proof: Duration = .seconds(3)
+        /// How often the slot is looked at.
+        package var watchInterval: Duration = .seconds(20)
+        /// Events that are handed on together.
+        package var batch = 500
+        /// Of documents.
+        package var limits = IntakeLimits()
+        package var now: TimeSource
+
+        package init(now: @escaping TimeSource) {
+            self.now = now
+        }
+    }
+
+    private struct Work {
+        let begun = ContinuousClock.now
+        var yields = false
+    }
+
+    private let store: Store
+    private let door: ReplicationDoor
+    private let configuration: Configuration
+    private let logger: Logger
+    private let metrics = SourceMetrics()
+    private let running = Mutex([SourceKey: Work]())
+    private let slots = Mutex([SourceKey: SlotReport]())
+    private let isDraining = Atomic(false)
+
+    package init(store: Store, door: ReplicationDoor, configuration: Configuration, logger: Logger) {
+        self.store = store
+        self.door = door
+        self.configuration = configuration
+        self.logger = logger
+    }
+
+    /// Sources that are followed.
+    package var current: Int { running.withLock { $0.count } }
+
+    /// How the slots are that this replica looked at in the last minutes.
+    package var reports: [SlotReport] {
+        let since = configuration.now().adding(seconds: -600)
+        return slots.withLock { slots in
+            slots = slots.filter { $0.value.checkedAt >= since }
+            return Array(slots.values)
+        }
+    }
+
+    /// Follows until graceful shutdown; then what is durable is confirmed, and every source given back.
+    package func run() async throws {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.keepFollowing() }
+            group.addTask {
+                try? await gracefulShutdown()
+                self.isDraining.store(true, ordering: .relaxed)
+            }
+            await group.waitForAll()
+        }
+    }
+
+    private var ends: Bool { isDraining.load(ordering: .relaxed) || Task.isCancelled }
+
+    private func keepFollowing() async {
+        await withDiscardingTaskGroup { tasks in
+            var next: SourceStore.Place?
+            while !ends {
+                do throws(Problem) {
+                    let found = try await store.sources.due(.postgres, after: next)
+                    next = found.next
+                    for source in choose(found.due) { tasks.addTask { await self.work(on: source) } }
+                    if next != nil, current < configuration.places { continue }
+                } catch {
+                    logger.debug("Sources were not looked for", metadata: ["reason": "\(error.detail)"])
+                }
+                await cancelWhenGracefulShutdown {
+                    try? await Task.sleep(for: .seconds(self.configuration.pollInterval * Double.random(in: 0.8...1.2)))
+                }
+            }
+        }
+    }
+
+    /// Takes places for sources, an organization after the other; where there is none left, asks those who have had theirs
+    /// for long.
+    func choose(_ sources: [SourceKey]) -> [SourceKey] {
+        running.withLock { running in
+            for source in sources {
+                guard let work = running[source], work.begun.duration(to: .now) > .seconds(configuration.settling)
+                else { continue }
+                running[source]?.yields = true
+            }
+            var chosen: [SourceKey] = []
+            var taken = Dictionary(grouping: running.keys, by: \.organization).mapValues(\.count)
+            let new = sources.filter { running[$0] == nil }.reversed()
+            // the one that has waited longest is taken first
+            var waiting = Dictionary(grouping: new, by: \.organization)
+            while running.count < configuration.places, !waiting.isEmpty {
+                for organization in waiting.keys.shuffled() where running.count < configuration.places {
+                    guard taken[organization, default: 0] < configuration.placesOfOrganization,
+                        let source = waiting[organization]?.popLast()
+                    else {
+                        askForPlaces(of: organization, waiting[organization]?.count ?? 0, &running)
+                        waiting[organization] = nil
+                        continue
+                    }
+                    taken[organization, default: 0] += 1
+                    running[source] = Work()
+                    chosen.append(source)
+                }
+            }
+            let left = waiting.values.reduce(0) { $0 + $1.count }
+            if left > 0 { askForPlaces(of: nil, left, &running) }
+            return chosen
+        }
+    }
+
+    private func askForPlaces(of organization: UUID?, _ count: Int, _ running: inout [SourceKey: Work]) {
+        let old = running.filter { key, work in
+            !work.yields && (organization == nil || key.organization == organization)
+                && work.begun.duration(to: .now) >= .seconds(configuration.turn)
+        }
+        let longest = old.sorted { $0.value.begun < $1.value.begun }.prefix(count)
+        for (key, _) in longest { running[key]?.yields = true }
+    }
+
+    // MARK: - Working
+
+    private func work(on source: SourceKey) async {
+        defer { running.withLock { _ = $0.removeValue(forKey: source) } }
+        do throws(Problem) {
+            guard let claim = try await store.sources.claim(source, .postgres),
+                case .postgres(let settings) = claim.settings
+            else { return }
+            let run = ReplicationRun(
+                claim,
+                settings,
+                ReplicationRun.Parts(
+                    sources: store.sources,
+                    ingest: store.ingest,
+                    door: door,
+                    configuration: configuration,
+                    metrics: metrics,
+                    logger: logger,
+                    watched: { report in self.slots.withLock { $0[source] = report } },
+                    ends: { self.ends || self.running.withLock { $0[source]?.yields ?? true } }
+                )
+            )
+            try await finish(claim, await run.run(), failures: run.isProven ? 0 : Int(claim.failureCount))
+        } catch {
+            let metadata = Self.metadata(source, ["reason": "\(error.detail)"])
+            logger.warning("A source's end was not written", metadata: metadata)
+        }
+    }
+
+    private func finish(
+        _ claim: ClaimedSource,
+        _ end: ReplicationRun.End,
+        failures: Int
+    ) async throws(Problem) {
+        let now = configuration.now()
+        switch end {
+        case .released:
+            metrics.run(.postgres, .succeeded)
+            _ = try await store.sources.finish(claim, .released(nextRunAt: now))
+        case .lost:
+            metrics.run(.postgres, .lost)
+            logger.info("A source was left to another worker", metadata: Self.metadata(claim.key))
+        case .failed(let trouble):
+            metrics.run(.postgres, .failed)
+            let pause = Self.pause(failures: failures, isFatal: trouble.isFatal) * Double.random(in: 0.8...1.2)
+            let retry = now.adding(seconds: pause)
+            logger.warning(
+                "A database's log is not followed",
+                metadata: Self.metadata(claim.key, ["reason": "\(trouble.words)", "retry_at": "\(retry.rfc3339)"])
+            )
+            _ = try await store.sources.finish(claim, .failed(error: trouble.words, retryAt: retry))
+        }
+    }
+
+    /// Seconds until the next attempt: twice as many each time, a minute at most, or five where somebody has to do
+    /// something first.
+    static func pause(failures: Int, isFatal: Bool) -> Double {
+        min(isFatal ? 300 : 60, Double(1 << min(failures, 10)))
+    }
+
+    static func metadata(_ source: SourceKey, _ more: Logger.Metadata = [:]) -> Logger.Metadata {
+        let names: Logger.Metadata = [
+            "organization": "\(source.organization.lowercasedText)", "source": "\(source.name)",
+        ]
+        return names.merging(more) { $1 }
+    }
+}

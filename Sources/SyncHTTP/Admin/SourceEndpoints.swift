@@ -1,0 +1,106 @@
+import HTTPTypes
+import JSONText
+import StandardWebhooks
+import SyncMaintenance
+import SyncModel
+import SyncStore
+
+/// `/admin/organizations/{id}/sources`: what brings an organization's edits without a program between. A secret that the
+/// gateway made up is shown once, in the answer to the request that had it made; no other is shown at all.
+struct SourceEndpoints: Sendable {
+    let administration: SourceAdministration
+    let bodies: BodyReader
+    let limits: IntakeLimits
+
+    func list(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        guard let sources = try await administration.list(in: exchange.uuid(at: 0)) else { throw Refusal.notFound }
+        return Answer(.ok, capacity: sources.reduce(64) { $0 + $1.expectedBytes }) { $0.member("sources", sources) }
+    }
+
+    func read(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        return try .found(await administration.source(key(exchange)))
+    }
+
+    func write(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let key = try key(exchange)
+        return try await bodies.withBody(of: exchange) { body in
+            let update = try SourceUpdate(body: body)
+            let usual = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
+            guard let written = try await administration.put(key, update, usual: usual) else { throw Refusal.notFound }
+            return Self.answer(written.isNew ? .created : .ok, written.row, written.isNew ? usual : nil)
+        }
+    }
+
+    func remove(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        guard try await administration.delete(key(exchange)) else { throw Refusal.notFound }
+        return Answer(.noContent)
+    }
+
+    func rotate(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let key = try key(exchange)
+        return try await bodies.withBody(of: exchange, isOptional: true) { body in
+            let request = try SourceSecretRequest(body: body)
+            guard let found = try await administration.source(key) else { throw Refusal.notFound }
+            guard found.kind == .webhook else {
+                let detail = "only a webhook source has two secrets for a while; put the source with another one"
+                throw Problem(.validationFailed, pointer: "", rule: Rule.range, detail)
+            }
+            let usual = request.secret == nil ? WebhookSecret().text : nil
+            let secret = request.secret ?? usual ?? ""
+            guard let row = try await administration.rotate(key, to: secret, overlap: Double(request.overlap)) else {
+                throw Refusal.notFound
+            }
+            return Self.answer(.ok, row, usual)
+        }
+    }
+
+    /// Tells what a source would make of a body; changes nothing.
+    func test(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let key = try key(exchange)
+        return try await bodies.withBody(of: exchange) { body in
+            let request = try SourceTestRequest(body: body)
+            guard let found = try await administration.source(key) else { throw Refusal.notFound }
+            let trial = try SourceTrial(
+                of: request.body,
+                from: found,
+                messageID: request.messageID,
+                by: request.mapping,
+                limits: limits
+            )
+            return Answer(.ok, trial)
+        }
+    }
+
+    /// Has what a source has fetched at once.
+    func run(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let key = try key(exchange)
+        return try await bodies.withBody(of: exchange, isOptional: true) { body in
+            guard let found = try await administration.source(key) else { throw Refusal.notFound }
+            let request = try SourceRunRequest(body: body, kind: found.kind)
+            guard let row = try await administration.run(key, from: request.beginning) else {
+                throw SourceAdministration.cannotRun(found)
+            }
+            return Answer(.accepted, row)
+        }
+    }
+
+    private static func answer(_ status: HTTPResponse.Status, _ source: SourceRow, _ secret: String?) -> Answer {
+        Answer(status, capacity: source.expectedBytes) { writer in
+            source.writeMembers(to: &writer)
+            writer.member("secret", secret)
+        }
+    }
+
+    private func key(_ exchange: Exchange) throws(Refusal) -> SourceKey {
+        let name = String(exchange.parameters[1])
+        guard IngestSource.isValid(name) else { throw .notFound }
+        return SourceKey(organization: try exchange.uuid(at: 0), name: name)
+    }
+}

@@ -1,0 +1,193 @@
+import Foundation
+import HTTPTypes
+import JSONText
+import Logging
+import SyncModel
+import SyncStore
+import Telemetry
+
+/// `POST /v1/sources/{organization}/{source}`: takes webhooks as an organization's API sends them, signed as Standard
+/// Webhooks has it. The signature is the authentication; nothing of a body is read before it holds.
+struct ReceiverEndpoint: Sendable {
+    /// The largest message, in bytes, where pushes may not be smaller: it is read before it is known whose it is.
+    static let maximumBytes = 1_048_576
+
+    let store: Store
+    let bodies: BodyReader
+    let limits: IntakeLimits
+    /// Limits the bodies decoded at a time, pushes' included.
+    let gate: FairGate
+    /// Of users: the organizations that are served, and their quotas.
+    let authenticator: Authenticator
+    let now: @Sendable () -> Timestamp
+    let logger: Logger
+
+    private let verifier = SourceVerifier()
+    private let metrics = SourceMetrics()
+    /// Whoever calls without a signature is heard of once a second.
+    private let warned = Throttle(.seconds(1), isDueFirst: true)
+
+    init(
+        store: Store,
+        bodies: BodyReader,
+        limits: IntakeLimits,
+        gate: FairGate,
+        authenticator: Authenticator,
+        now: @escaping @Sendable () -> Timestamp,
+        logger: Logger
+    ) {
+        self.store = store
+        self.bodies = bodies
+        self.limits = limits
+        self.gate = gate
+        self.authenticator = authenticator
+        self.now = now
+        self.logger = logger
+    }
+
+    func receive(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        guard let head = SourceVerifier.Head(exchange.headers, now: now()) else { throw refuse(exchange) }
+        let receiver = try await receiver(exchange)
+        var exchange = exchange
+        // until it is known whose it is, a body takes nothing of an organization's share
+        if let receiver {
+            let stand = IngestSource.stand(in: receiver.key.organization, for: receiver.key.name)
+            exchange.user = LaneKey(organization: stand, user: stand)
+        }
+        return try await bodies.withBody(of: exchange) { [exchange] body in
+            let isGood = try await OffEventLoop.read(body) { [verifier, now] body throws(Problem) in
+                verifier.isGood(head, body, of: receiver, now: now())
+            }
+            guard isGood, let receiver else { throw refuse(exchange) }
+            return try await take(body, head.id, from: receiver, exchange)
+        }
+    }
+
+    private func receiver(_ exchange: Exchange) async throws(Problem) -> SourceReceivers.Receiver? {
+        let name = String(exchange.parameters[1])
+        guard let organization = UUID(parsing: String(exchange.parameters[0])), IngestSource.isValid(name) else {
+            return nil
+        }
+        return try await store.receivers.receiver(SourceKey(organization: organization, name: name))
+    }
+
+    /// The same for each reason: who has no secret learns nothing of which sources there are.
+    private func refuse(_ exchange: Exchange) -> Refusal {
+        metrics.run(.webhook, .unauthorized)
+        logger.log(
+            level: warned.isDue() ? .notice : .debug,
+            "A message for a source was refused: there is none, it is disabled, or the signature does not hold",
+            metadata: [
+                LogKeys.requestID: .string(exchange.requestID),
+                "source": .string("\(exchange.parameters[0].prefix(36))/\(exchange.parameters[1].prefix(64))"),
+            ]
+        )
+        return Refusal(
+            Problem(.unauthorized, "No source of this name takes a message with this signature and time."),
+            headers: [.wwwAuthenticate: "Webhook-Signature"]
+        )
+    }
+
+    // MARK: - What is signed well
+
+    /// Takes a message of a source, within its organization's quota of requests.
+    private func take(
+        _ body: [UInt8],
+        _ messageID: String,
+        from receiver: SourceReceivers.Receiver,
+        _ exchange: Exchange
+    ) async throws -> Answer {
+        do {
+            let organization = try await authenticator.activeOrganization(receiver.key.organization)
+            let stand = IngestSource.stand(in: organization.id, for: receiver.key.name)
+            var exchange = exchange
+            exchange.user = LaneKey(organization: organization.id, user: stand)
+            try exchange.hold.belongs(to: exchange.user)
+            guard organization.settings.hasQuota else {
+                return try await submit(body, messageID, from: receiver, exchange)
+            }
+            let caller = Caller(organization: organization, user: stand, expiresAt: .max)
+            return try await authenticator.quotas.answer(exchange, caller) { exchange, _ in
+                try await submit(body, messageID, from: receiver, exchange)
+            }
+        } catch {
+            metrics.run(.webhook, .failed)
+            throw error
+        }
+    }
+
+    private func submit(
+        _ body: [UInt8],
+        _ messageID: String,
+        from receiver: SourceReceivers.Receiver,
+        _ exchange: Exchange
+    ) async throws -> Answer {
+        let (events, answer) = try await gate.admit(body.count, for: exchange.user) {
+            let events: MappedEvents
+            do throws(Problem) {
+                events = try await OffEventLoop.read(body) { [limits] body throws(Problem) in
+                    try Self.events(of: body, messageID, by: receiver.settings.mapping, limits)
+                }
+            } catch {
+                await note(error, receiver, exchange)
+                throw error
+            }
+            let request = IngestRequest(entries: events.entries, bodyBytes: body.count)
+            return (events, try await store.ingest.submit(request, from: receiver.bearer))
+        }
+        metrics.events(.webhook, answer.verdicts, ignored: events.ignored)
+        if let problem = Self.problem(of: answer.verdicts, events) {
+            await note(problem, receiver, exchange)
+            throw problem
+        }
+        metrics.run(.webhook, .succeeded)
+        await store.receivers.succeeded(receiver)
+        return Answer(.ok, capacity: answer.expectedBytes) { writer in
+            answer.writeMembers(to: &writer)
+            writer.member("ignored", Int64(events.ignored))
+        }
+    }
+
+    private static func events(
+        of body: [UInt8],
+        _ messageID: String,
+        by mapping: SourceMapping,
+        _ limits: IntakeLimits
+    ) throws(Problem) -> MappedEvents {
+        let tree: JSONTree
+        do throws(JSONParseError) {
+            tree = try JSONTree(parsing: body, limits: JSONLimits(maximumBytes: limits.bodyBytes))
+        } catch {
+            throw Problem(jsonError: error, limit: limits.bodyBytes)
+        }
+        return try mapping.map(tree.root, id: .message(messageID), limits: limits)
+    }
+
+    /// Why a message is to be sent again, although what could be taken of it is; nil where all was. Whatever an event was
+    /// refused for, the sender hears a status that has it try again: another, as 410, would end it for good.
+    static func problem(of verdicts: [IngestVerdict], _ events: MappedEvents) -> Problem? {
+        let refused = verdicts.enumerated().compactMap { index, verdict in
+            verdict.problem.map { events.placed($0, of: index) }
+        }
+        guard let first = refused.first else { return nil }
+        if let overloaded = refused.first(where: { $0.code == .overloaded }) { return overloaded }
+        let more = refused.count > 1 ? " (and \(refused.count - 1) more events were refused)" : ""
+        return Problem(.validationFailed, first.detail + more, errors: refused.flatMap(\.errors))
+    }
+
+    private func note(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {
+        // that is ours, and passes
+        guard problem.code != .overloaded else { return }
+        let place = problem.errors.first.map { " (at '\($0.pointer)')" } ?? ""
+        logger.notice(
+            "A source's message was refused",
+            metadata: [
+                LogKeys.requestID: .string(exchange.requestID),
+                LogKeys.organization: .string(receiver.key.organization.lowercased),
+                "source": .string(receiver.key.name), LogKeys.reason: .string(problem.detail + place),
+            ]
+        )
+        await store.receivers.failed(receiver, problem.detail + place)
+    }
+}

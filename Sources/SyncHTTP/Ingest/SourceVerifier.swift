@@ -1,0 +1,69 @@
+import HTTPTypes
+import StandardWebhooks
+import SyncModel
+import SyncStore
+
+/// Says whether a message is of who it seems to be from. Takes as long for every source, and for none: what a source lacks
+/// of two secrets and two public keys is made up.
+struct SourceVerifier: Sendable {
+    /// Secrets that are good at a time.
+    private static let width = 2
+    /// Signatures that are looked at: each of `v1a` takes as long as its body is, and who sends it is not known yet.
+    private static let maximumSignatures = 6
+
+    /// The headers of a message, before its body is read.
+    struct Head: Sendable {
+        let id: String
+        let timestamp: String
+        let signatures: String
+
+        /// Nil where one is missing, or the message would be refused whoever it is from.
+        init?(_ headers: HTTPFields, now: Timestamp) {
+            guard let id = headers[.webhookID], let timestamp = headers[.webhookTimestamp],
+                let signatures = headers[.webhookSignature],
+                !id.isEmpty, id.utf8.count <= WebhookVerifier.maximumIDBytes,
+                // what the name of an event cannot have
+                id.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }),
+                timestamp.utf8.count <= 12, let seconds = Int64(timestamp),
+                abs(now.seconds - seconds) <= WebhookVerifier.usualTolerance,
+                !signatures.isEmpty, signatures.utf8.count <= WebhookVerifier.maximumSignatureBytes,
+                signatures.split(separator: " ").count <= maximumSignatures
+            else { return nil }
+            self.id = id
+            self.timestamp = timestamp
+            self.signatures = signatures
+        }
+    }
+
+    /// Nobody's.
+    private let secrets = (0..<width).map { _ in WebhookSecret() }
+    private let keys = (0..<width).map { _ in WebhookSigningKey().publicKey }
+
+    /// - Parameter receiver: nil where there is no such source: then no message is good, as of one that is disabled.
+    func isGood(
+        _ head: Head,
+        _ body: [UInt8],
+        of receiver: SourceReceivers.Receiver?,
+        now: Timestamp
+    ) -> Bool {
+        let texts = receiver?.secrets ?? []
+        let secrets = texts.compactMap { $0.hasPrefix(WebhookPublicKey.prefix) ? nil : WebhookSecret($0) }
+        let keys = texts.compactMap { $0.hasPrefix(WebhookPublicKey.prefix) ? WebhookPublicKey($0) : nil }
+        let verifier = WebhookVerifier(
+            secrets: secrets + self.secrets.prefix(Self.width - secrets.count),
+            keys: keys + self.keys.prefix(Self.width - keys.count)
+        )
+        do throws(WebhookVerificationError) {
+            try verifier.verify(
+                id: head.id,
+                timestamp: head.timestamp,
+                signatures: head.signatures,
+                body: body,
+                now: now.seconds
+            )
+            return receiver?.isEnabled == true
+        } catch {
+            return false
+        }
+    }
+}

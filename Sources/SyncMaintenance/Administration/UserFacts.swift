@@ -1,0 +1,25 @@
+/// What has to be known of a user before it is joined or erased, as SQL.
+enum UserFacts {
+    /// Seconds for which a gateway counts as running that says nothing.
+    static let gatewayMemory: Int64 = 60
+
+    /// Whether an organization ($1) knows a user: who has pushed, registered a device, come under a subject, or was added by
+    /// an operator.
+    static func isKnown(_ user: String) -> String {
+        """
+        (EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = \(user))
+                OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = \(user))
+                OR EXISTS (SELECT 1 FROM user_subjects s WHERE s.organization_id = $1 AND s.user_id = \(user)))
+        """
+    }
+
+    /// Whether a gateway is running that does not know of a migration, of those that said so within some seconds.
+    static func hasOldGateway(_ migration: String, within seconds: String) -> String {
+        """
+        EXISTS (
+                SELECT 1 FROM gateways g
+                WHERE coalesce(g.newest_migration, '') < \(migration)
+                    AND g.seen_at > clock_timestamp() - \(seconds)::int8 * interval '1 second')
+        """
+    }
+}

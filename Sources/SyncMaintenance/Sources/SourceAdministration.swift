@@ -1,0 +1,200 @@
+package import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// The operators' actions on sources: what brings an organization's edits.
+package struct SourceAdministration: Sendable {
+    /// Sources that an organization may have.
+    package static let maximumSources = 20
+
+    let pool: Pool
+    let catalog: Catalog
+    let receivers: SourceReceivers
+    let now: TimeSource
+    let failure: StoreFailure
+
+    /// An organization's sources, by name; nil when there is no such organization.
+    package func list(in organization: UUID) async throws(Problem) -> [SourceRow]? {
+        do {
+            let key = Parameters(of: organization)
+            let results = try await pool.run([
+                Query(WebhookAdminStatements.isThere, key),
+                Query(SourceAdminStatements.list, Parameters(of: organization, now())),
+            ])
+            return results[0].count == 0 ? nil : try results[1].read(SourceRow.init)
+        } catch {
+            throw failure.problem(error, doing: "list sources")
+        }
+    }
+
+    package func source(_ key: SourceKey) async throws(Problem) -> SourceRow? {
+        try await rows(Query(SourceAdminStatements.get, Self.parameters(key, now())), "read a source")
+    }
+
+    /// Adds a source, or puts other settings in place of its present ones; nil when there is no such organization.
+    ///
+    /// - Parameter usual: the secret of a new source where the update has none.
+    /// - Returns: its row, and whether it is new.
+    /// - Throws: `validation_failed` where the organization has as many as it may, where the kind is another, or where the
+    ///   secret does not fit the kind.
+    package func put(
+        _ key: SourceKey,
+        _ update: SourceUpdate,
+        usual: String? = nil
+    ) async throws(Problem) -> (row: SourceRow, isNew: Bool)? {
+        let moment = now()
+        let kind = update.settings.kind
+        do {
+            let result: (row: SourceRow, isNew: Bool)? = try await catalog.opening(key.organization) { seal in
+                try await pool.transaction { connection in
+                    let found = try await connection.run([
+                        Query(Administration.lockUpstreamStatement, Parameters(of: key.organization)),
+                        Query(SourceAdminStatements.list, Parameters(of: key.organization, moment)),
+                    ])
+                    guard found[0].count > 0 else { return nil }
+                    let known = try found[1].read(SourceRow.init)
+                    let old = known.first { $0.name == key.name }
+                    try Self.check(update, instead: old, usual: usual, beside: known.count)
+                    let secret = update.secret ?? (old == nil ? usual : nil)
+                    let sealed = try seal.seal(text: secret, as: .source(.secret, key.name))
+                    let nextRunAt = update.isEnabled && kind.isWorkedOn ? moment : nil
+                    var parameters = Self.parameters(key, moment)
+                    if old == nil { parameters.add(kind.rawValue) }
+                    parameters.add(update.isEnabled ? "enabled" : "disabled")
+                    parameters.add(json: update.settings.json)
+                    parameters.add(sealed)
+                    parameters.add(timestamp: nextRunAt?.microseconds)
+                    let statement = old == nil ? SourceAdminStatements.add : SourceAdminStatements.change
+                    let row = try await connection.run(Query(statement, parameters)).read(SourceRow.init).first
+                    return row.map { ($0, old == nil) }
+                }
+            }
+            forget(key)
+            return result
+        } catch {
+            throw failure.problem(error, doing: "write a source")
+        }
+    }
+
+    private static func check(
+        _ update: SourceUpdate,
+        instead old: SourceRow?,
+        usual: String?,
+        beside count: Int
+    ) throws(Problem) {
+        let kind = update.settings.kind
+        if let old, old.kind != kind {
+            let detail = "the source is of kind \(old.kind.rawValue), and stays so; delete it to make another"
+            throw Problem(.validationFailed, pointer: "/kind", rule: Rule.range, detail)
+        }
+        if old == nil, count >= maximumSources {
+            let detail = "an organization has at most \(maximumSources) sources; delete one first"
+            throw Problem(.validationFailed, pointer: "", rule: Rule.range, detail)
+        }
+        let mayKeep = update.secret == nil && (old?.hasSecret ?? (usual != nil))
+        if !mayKeep, let detail = SourceSettings.problem(ofSecret: update.secret, for: kind) {
+            let rule = update.secret == nil ? Rule.required : Rule.range
+            throw Problem(.validationFailed, pointer: "/secret", rule: rule, detail)
+        }
+    }
+
+    /// Gives a source another secret; the one before verifies, too, for a while. Nil when there is no such source.
+    ///
+    /// - Parameter overlap: seconds that the one before verifies, too; 0: it ends at once.
+    package func rotate(
+        _ key: SourceKey,
+        to secret: String,
+        overlap: Double
+    ) async throws(Problem) -> SourceRow? {
+        let moment = now()
+        do {
+            let row: SourceRow? = try await catalog.opening(key.organization) { seal in
+                try await pool.transaction { connection in
+                    let locked = try await connection.run([
+                        Query(Administration.lockUpstreamStatement, Parameters(of: key.organization)),
+                        Query(SourceAdminStatements.lockSecret, Parameters(of: key.organization, key.name)),
+                    ])
+                    guard locked[0].count > 0, var row = locked[1].first else { return nil }
+                    let old = try seal.open(text: row.optionalString("secret"), as: .source(.secret, key.name))
+                    let overlaps = overlap > 0 && old != nil
+                    let parameters = Parameters(
+                        of: key.organization,
+                        key.name,
+                        moment,
+                        try seal.seal(text: secret, as: .source(.secret, key.name)),
+                        overlaps ? try seal.seal(text: old, as: .source(.previousSecret, key.name)) : nil,
+                        overlaps ? moment.adding(seconds: overlap) : nil
+                    )
+                    return try await connection.run(Query(SourceAdminStatements.rotate, parameters))
+                        .read(SourceRow.init).first
+                }
+            }
+            forget(key)
+            return row
+        } catch {
+            throw failure.problem(error, doing: "rotate a source's secret")
+        }
+    }
+
+    /// Where a run begins.
+    package enum Beginning: Sendable, Hashable {
+        /// Where the one before ended.
+        case goingOn
+        /// With all there is.
+        case anew
+        /// As the kind's settings made of what was asked for.
+        case at([UInt8])
+    }
+
+    /// Has a worker look at a source at once; who works on it now begins anew. Nil when there is no such source, or it is
+    /// not enabled, or nothing is fetched from its kind.
+    package func run(_ key: SourceKey, from beginning: Beginning) async throws(Problem) -> SourceRow? {
+        var parameters = Self.parameters(key, now())
+        switch beginning {
+        case .goingOn:
+            parameters.add(false)
+            parameters.add(json: nil)
+        case .anew:
+            parameters.add(true)
+            parameters.add(json: nil)
+        case .at(let state):
+            parameters.add(true)
+            parameters.add(json: state)
+        }
+        return try await rows(Query(SourceAdminStatements.run, parameters), "run a source")
+    }
+
+    /// Why a source that is there cannot be run.
+    package static func cannotRun(_ source: SourceRow) -> Problem {
+        let reason =
+            source.kind.isWorkedOn
+            ? "the source is disabled; enable it first" : "a webhook source takes what is sent: nothing is fetched"
+        return Problem(.statusTransitionMustBeValid, reason)
+    }
+
+    /// Deletes a source; false when there is none. What it brought stays, and so do the ids of its events.
+    package func delete(_ key: SourceKey) async throws(Problem) -> Bool {
+        let query = Query(SourceAdminStatements.delete, Parameters(of: key.organization, key.name))
+        let isFound = try await failure.reporting("delete a source") {
+            try await pool.run([query])[0].affected > 0
+        }
+        forget(key)
+        return isFound
+    }
+
+    private func forget(_ key: SourceKey) {
+        receivers.invalidate(key)
+        catalog.invalidate(key.organization)
+    }
+
+    private func rows(_ query: Query, _ what: StaticString) async throws(Problem) -> SourceRow? {
+        try await failure.reporting(what) {
+            try await pool.run([query])[0].read(SourceRow.init).first
+        }
+    }
+
+    private static func parameters(_ key: SourceKey, _ moment: Timestamp) -> Parameters {
+        Parameters(of: key.organization, key.name, moment)
+    }
+}

@@ -1,0 +1,78 @@
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// A source as operators see it: without its secrets.
+package struct SourceRow: Sendable {
+    /// What it does now.
+    package enum Activity: String, Sendable, Hashable, CaseIterable {
+        /// Takes what is sent.
+        case receiving
+        /// A gateway fetches what it has.
+        case running
+        /// A gateway is about to.
+        case waiting
+        /// What was tried last failed: a gateway tries again after a pause.
+        case retrying
+        case disabled
+    }
+
+    package let name: String
+    package let kind: SourceKind
+    package let isEnabled: Bool
+    /// JSON, as it was validated.
+    package let settings: [UInt8]
+    package let hasSecret: Bool
+    /// Until when the secret before the newest verifies, too; nil where there is none.
+    package let previousSecretUntil: Timestamp?
+    /// How far workers are: a JSON object.
+    package let state: [UInt8]?
+    package let nextRunAt: Timestamp?
+    package let isLeased: Bool
+    package let failureCount: Int32
+    package let failingSince: Timestamp?
+    package let lastError: String?
+    package let lastSuccessAt: Timestamp?
+    package let lastEventAt: Timestamp?
+    package let createdAt: Timestamp
+    package let updatedAt: Timestamp
+
+    package var activity: Activity {
+        if !isEnabled { return .disabled }
+        if !kind.isWorkedOn { return .receiving }
+        if isLeased { return .running }
+        return failureCount > 0 ? .retrying : .waiting
+    }
+
+    /// The columns that it is read from, for a table that is called `s`.
+    ///
+    /// - Parameter now: the parameter with the moment.
+    static func list(now: String) -> String {
+        """
+        s.name, s.kind, s.status, s.settings, s.secret IS NOT NULL AS has_secret, s.previous_until, s.state,
+            s.next_run_at, coalesce(s.leased_until > \(now), false) AS is_leased, s.failure_count, s.failing_since,
+            s.last_error, s.last_success_at, s.last_event_at, s.created_at, s.updated_at
+        """
+    }
+
+    init(_ row: inout RowReader) throws {
+        name = try row.string("name")
+        kind = try row.choice("kind")
+        isEnabled = try row.string("status") == "enabled"
+        settings = try row.bytes("settings")
+        hasSecret = try row.bool("has_secret")
+        previousSecretUntil = try row.optionalMoment("previous_until")
+        state = try row.optionalBytes("state")
+        let nextRunAt = try row.optionalMoment("next_run_at")
+        isLeased = try row.bool("is_leased")
+        // while it is leased, that is the lease's end
+        self.nextRunAt = isLeased || !isEnabled ? nil : nextRunAt
+        failureCount = try row.int32("failure_count")
+        failingSince = try row.optionalMoment("failing_since")
+        lastError = try row.optionalString("last_error")
+        lastSuccessAt = try row.optionalMoment("last_success_at")
+        lastEventAt = try row.optionalMoment("last_event_at")
+        createdAt = try row.moment("created_at")
+        updatedAt = try row.moment("updated_at")
+    }
+}

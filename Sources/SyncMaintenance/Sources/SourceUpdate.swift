@@ -1,0 +1,15 @@
+package import SyncModel
+
+/// What an operator says of a source, whole.
+package struct SourceUpdate: Sendable, Hashable {
+    package let settings: SourceSettings
+    package let isEnabled: Bool
+    /// Nil: as it was.
+    package let secret: String?
+
+    package init(settings: SourceSettings, isEnabled: Bool = true, secret: String? = nil) {
+        self.settings = settings
+        self.isEnabled = isEnabled
+        self.secret = secret
+    }
+}

@@ -1,0 +1,227 @@
+package import Foundation
+import JSONText
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// An organization's entities as NDJSON, one a line, in the order of the feed.
+///
+/// Each page is a statement of its own, so an export holds no transaction, no lock and no more than a page in memory. The
+/// last page is read together with the feed's end: what the file says of each entity last is how all of them were at that
+/// moment. An entity that is written meanwhile moves up in the feed and is met again, and one that is deleted meanwhile is
+/// told of as deleted, since it may stand in the file already.
+package struct EntityExport: Sendable {
+    /// Which entities are written down.
+    package struct Filter: Sendable, Hashable {
+        /// Empty for all.
+        package var types: [String] = []
+        package var updatedSince: Timestamp?
+        /// Whether what was deleted before the export began is told of, too.
+        package var hasTombstones = false
+
+        package init() {}
+    }
+
+    /// How far an export is.
+    package struct Progress: Sendable, Hashable {
+        /// Lines written, tombstones among them.
+        package var lines = 0
+        package var tombstones = 0
+        /// Documents that could not be opened, and are left out.
+        package var unreadable = 0
+        /// The place in the feed, and its end as of now.
+        package var position: Int64 = 0
+        package var end: Int64 = 0
+
+        package init() {}
+    }
+
+    /// Documents of a page, in bytes; a page holds one at least.
+    static let pageBytes: Int64 = 2_097_152
+
+    let pool: Pool
+    let catalog: Catalog
+    let failure: StoreFailure
+    package let organization: UUID
+    package let filter: Filter
+
+    /// The place that a line of an earlier part says.
+    ///
+    /// - Throws: `invalid_request` for what is no line of such an export.
+    package func cursor(in line: [UInt8]) throws(Problem) -> FeedCursor {
+        let text = (try? JSONTree(parsing: line, limits: .widest).root)?["cursor"]?.string
+        guard let text, let cursor = FeedCursor(text) else {
+            throw Problem(.invalidRequest, "its last line is not one of an export")
+        }
+        guard cursor.filter == filterHash else {
+            let detail = "it is of another organization, or of other --type, --updated-since or --tombstones"
+            throw Problem(.invalidRequest, detail)
+        }
+        return cursor
+    }
+
+    /// Calls `write` with some lines at a time, each with its end.
+    ///
+    /// - Parameters:
+    ///   - start: the cursor of the last line that is written down already.
+    ///   - passed: called behind each page; how long it takes is the pace.
+    /// - Throws: what `write` and `passed` throw; `cursor_expired`; `store_unavailable`.
+    package func run(
+        after start: FeedCursor?,
+        limit: () -> Int,
+        unreadable: (EntityKey) -> Void = { _ in },
+        passed: (Progress, _ rows: Int, _ seconds: Double) async throws -> Void,
+        _ write: ([UInt8]) throws -> Void
+    ) async throws {
+        // another gateway may have made a key a moment ago
+        catalog.invalidate(organization)
+        var progress = Progress()
+        var cursor = start
+        while true {
+            let began = ContinuousClock.now
+            let page = try await page(after: cursor, limit: limit())
+            var lines: [UInt8] = []
+            for entity in page.entities {
+                guard !entity.isUnreadable else {
+                    progress.unreadable += 1
+                    unreadable(entity.key)
+                    continue
+                }
+                let place = FeedCursor(
+                    epoch: page.next.epoch,
+                    position: entity.position,
+                    head: max(page.head, entity.position),
+                    filter: filterHash
+                )
+                entity.appendLine(to: &lines, cursor: place)
+                progress.lines += 1
+                if entity.document == nil { progress.tombstones += 1 }
+            }
+            if !lines.isEmpty { try write(lines) }
+            cursor = page.next
+            (progress.position, progress.end) = (page.next.position, page.end)
+            try await passed(progress, page.scanned, (.now - began) / .seconds(1))
+            if page.isLast { return }
+        }
+    }
+
+    /// Tells exports of other entities apart.
+    private var filterHash: UInt64 {
+        var names = filter.types + ["+organization \(organization.lowercased)"]
+        if let since = filter.updatedSince { names.append("+since \(since.microseconds)") }
+        if filter.hasTombstones { names.append("+tombstones") }
+        return FeedCursor.filter(names)
+    }
+
+    // MARK: - Pages
+
+    struct Page {
+        var entities: [ExportedEntity] = []
+        var next: FeedCursor
+        /// Where the feed ended when the export began.
+        let head: Int64
+        let end: Int64
+        /// Entities that were looked at.
+        let scanned: Int
+        let isLast: Bool
+    }
+
+    private func page(after cursor: FeedCursor?, limit: Int) async throws(Problem) -> Page {
+        do {
+            let rows = try await pool.run([
+                Query(SettleStatements.planShape), Query(Self.statement, parameters(after: cursor, limit: limit)),
+            ])[1]
+            return try await catalog.opening(organization) { try Page(rows, after: cursor, limit, filterHash, $0) }
+        } catch {
+            throw failure.problem(error, doing: "export entities")
+        }
+    }
+
+    private func parameters(after cursor: FeedCursor?, limit: Int) -> Parameters {
+        var parameters = Parameters(of: organization, cursor?.position ?? 0, Int64(limit), filter.types)
+        parameters.add(timestamp: filter.updatedSince?.microseconds)
+        // a first page knows the feed's end only when it is read
+        parameters.add(filter.hasTombstones ? 0 : cursor?.head)
+        parameters.add(Self.pageBytes)
+        return parameters
+    }
+
+    /// A page behind a position ($2) of $3 entities, of which those are shown that are of the types in $4 (none: all),
+    /// were written since $5, and are living or were deleted behind $6 (null: the feed's end), up to $7 bytes of documents.
+    /// The first columns describe the feed and how far was looked; a row without an entity says that none is shown.
+    static let statement = Statement(
+        "export_page",
+        """
+        SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, e.feed_position, e.is_cut, e.entity_type,
+            e.id, e.id_is_integer, e.document, e.owner_id, e.updated_at, e.is_private
+        FROM feeds f
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
+            FROM (
+                SELECT y.feed_position FROM entities y
+                WHERE y.organization_id = $1 AND y.feed_position > $2
+                ORDER BY y.feed_position LIMIT $3
+            ) x
+        ) s
+        LEFT JOIN LATERAL (
+            SELECT q.*, q.bytes_to > $7 AS is_cut,
+                (SELECT t.visibility = 'user' FROM entity_types t
+                 WHERE t.organization_id = $1 AND t.name = q.entity_type) IS TRUE AS is_private
+            FROM (
+                SELECT p.*, sum(p.bytes) OVER (ORDER BY p.feed_position) AS bytes_to
+                FROM (
+                    SELECT z.*, coalesce(octet_length(z.document::text), 0) AS bytes
+                    FROM entities z
+                    WHERE z.organization_id = $1 AND z.feed_position > $2 AND z.feed_position <= s.scanned_to
+                        AND (cardinality($4::text[]) = 0 OR z.entity_type = ANY ($4))
+                        AND ($5::timestamptz IS NULL OR z.updated_at >= $5)
+                        AND (NOT z.is_deleted OR z.feed_position > coalesce($6::int8, f.last_position))
+                    ORDER BY z.feed_position
+                    LIMIT $3
+                ) p
+            ) q
+            WHERE q.bytes_to - q.bytes <= $7
+        ) e ON true
+        WHERE f.organization_id = $1
+        ORDER BY e.feed_position
+        """
+    )
+
+    static let statements = [statement]
+}
+
+extension EntityExport.Page {
+    /// Every row has the same.
+    private static let feedColumns: [StaticString] = ["epoch", "horizon", "last_position", "scanned", "scanned_to"]
+
+    /// Reads the rows of ``EntityExport/statement``.
+    init(_ rows: Rows, after cursor: FeedCursor?, _ limit: Int, _ filter: UInt64, _ seal: Seal) throws {
+        guard let first = rows.first else {
+            throw Problem(.organizationUnknown, "the organization is not there any more")
+        }
+        var feed = first
+        let epoch = try feed.int64("epoch")
+        let horizon = try feed.int64("horizon")
+        end = try feed.int64("last_position")
+        scanned = Int(try feed.int64("scanned"))
+        let scannedTo = try feed.optionalInt64("scanned_to")
+        if let cursor {
+            // the same as for phones, see FeedPage
+            guard cursor.epoch == epoch, cursor.position <= end, horizon <= cursor.reach else {
+                let detail = "deletions since then are no longer known, or it was purged or restored meanwhile"
+                throw Problem(.cursorExpired, detail + ": export it from the beginning")
+            }
+        }
+        head = cursor?.head ?? end
+        var cut: Int64?
+        for var row in rows {
+            for name in Self.feedColumns { row.skip(name) }
+            guard let position = try row.optionalInt64("feed_position") else { continue }
+            cut = try row.bool("is_cut") ? position : nil
+            entities.append(try ExportedEntity(&row, at: position, seal))
+        }
+        let position = cut ?? (scanned >= limit ? scannedTo ?? end : end)
+        next = FeedCursor(epoch: epoch, position: position, head: max(head, position), filter: filter)
+        isLast = position >= end
+    }
+}

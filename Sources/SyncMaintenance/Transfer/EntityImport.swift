@@ -1,0 +1,270 @@
+package import Foundation
+package import SyncModel
+package import SyncStore
+
+/// Brings the lines of a file of entities in, as a source brings events: by the same committer and the same rules, in
+/// batches that are small enough for phones to push between them.
+///
+/// What was taken is known by the ids of events, which are made of the lines themselves, and it is committed together
+/// with them: so an import can be cut off anywhere and run again, and nothing is missed or taken twice. What is known
+/// already is looked up a few thousand lines at a time, which is fast, until a part of the file is new.
+package struct EntityImport {
+    package struct Options: Sendable {
+        package let organization: UUID
+        /// Whose ids the events' are.
+        package let source: String
+        /// Empty for all.
+        package var types: Set<String> = []
+        /// Lines that say they are older are left out.
+        package var updatedSince: Timestamp?
+        /// Whether lines are only examined.
+        package var isDryRun = false
+
+        package init(organization: UUID, source: String) {
+            self.organization = organization
+            self.source = source
+        }
+    }
+
+    /// What became of lines.
+    package struct Report: Sendable, Hashable {
+        /// All that were read but blank ones.
+        package var lines = 0
+        package var applied = 0
+        package var stale = 0
+        package var duplicates = 0
+        package var echoes = 0
+        /// They wait for the outcome of requests to the upstream; gateways go on with them.
+        package var parked = 0
+        package var refused = 0
+        /// They passed no filter.
+        package var leftOut = 0
+
+        package init() {}
+    }
+
+    /// A line that was refused.
+    package struct Refusal: Sendable {
+        /// From 1.
+        package let line: Int
+        /// With pointers from the line's object.
+        package let problem: Problem
+    }
+
+    /// Lines that one look-up asks for.
+    static let lookLimit = 2_000
+    /// Documents that are held, in bytes.
+    static let batchBytes = 1_048_576
+    /// How long the database, or room for events that have to wait, is waited for, in seconds.
+    static let patience = Double(IngestPlanner.patienceSeconds) + 30
+
+    private struct Line {
+        let number: Int
+        let event: IngestEvent
+    }
+
+    private let ingest: IngestCommit
+    private let options: Options
+    /// Called behind each batch with the report, and behind each look-up, then without lines; how long it takes is the
+    /// pace.
+    private let passed: (Report, _ lines: Int, _ seconds: Double) async throws -> Void
+    private let limit: () -> Int
+    private let refused: (Refusal) -> Void
+    /// Waits for a moment, in seconds.
+    private let pause: (Double) async throws -> Void
+
+    private var splitter = LineSplitter(limit: EntityLine.maximumBytes)
+    private var report = Report()
+    private var held: [Line] = []
+    private var heldBytes = 0
+    /// Whether lines may be known from a run before: until a part of the file is new throughout. What is known behind
+    /// that is recognized when its batch is taken.
+    private var mayBeKnown: Bool
+    private var isAtBeginning = true
+
+    /// - Parameters:
+    ///   - limit: lines of the next batch.
+    ///   - refused: called with each refused line, not always in their order.
+    ///   - passed: called behind each batch.
+    ///   - pause: waits; a test's clock may not.
+    package init(
+        _ ingest: IngestCommit,
+        _ options: Options,
+        limit: @escaping () -> Int,
+        refused: @escaping (Refusal) -> Void = { _ in },
+        pause: @escaping (Double) async throws -> Void = { try await Task.sleep(for: .seconds($0)) },
+        passed: @escaping (Report, _ lines: Int, _ seconds: Double) async throws -> Void = { _, _, _ in }
+    ) {
+        self.ingest = ingest
+        self.options = options
+        self.limit = limit
+        self.refused = refused
+        self.pause = pause
+        self.passed = passed
+        mayBeKnown = !options.isDryRun
+    }
+
+    /// Takes everything that `next` answers, part by part, until it answers nil.
+    ///
+    /// - Throws: what `next` throws; why nothing more can be taken: `store_unavailable` and `overloaded` once patience is
+    ///   over, `organization_unknown`; `invalid_request` for what is no text.
+    package mutating func run(_ next: () async throws -> [UInt8]?) async throws -> Report {
+        while let part = try await next() {
+            if isAtBeginning, part.starts(with: [0x1f, 0x8b]) {
+                throw Problem(.invalidRequest, "it is compressed: zcat FILE | sluice import … - unpacks it")
+            }
+            isAtBeginning = isAtBeginning && part.isEmpty
+            for line in splitter.take(part) {
+                read(line)
+                if isFull { try await takeHeld() }
+            }
+        }
+        if let line = splitter.finish() { read(line) }
+        while !held.isEmpty { try await takeHeld() }
+        return report
+    }
+
+    // MARK: - Lines
+
+    private mutating func read(_ line: LineSplitter.Line) {
+        report.lines += 1
+        guard let text = line.text else {
+            let detail = "the line is longer than \(splitter.limit) bytes"
+            return refuse(line.number, Problem(.payloadTooLarge, pointer: "", rule: Rule.range, detail))
+        }
+        switch EntityLine.decode(text).event {
+        case .failure(let problem): refuse(line.number, problem)
+        case .success(let event):
+            guard isWanted(event) else {
+                report.leftOut += 1
+                return
+            }
+            held.append(Line(number: line.number, event: event))
+            heldBytes += text.count
+        }
+    }
+
+    private func isWanted(_ event: IngestEvent) -> Bool {
+        if !options.types.isEmpty, !options.types.contains(event.entityType) { return false }
+        guard let since = options.updatedSince, let moment = event.mark.occurredAt else { return true }
+        return moment >= since
+    }
+
+    private mutating func refuse(_ line: Int, _ problem: Problem) {
+        report.refused += 1
+        refused(Refusal(line: line, problem: problem))
+    }
+
+    // MARK: - Batches
+
+    private var isFull: Bool {
+        held.count >= (mayBeKnown ? Self.lookLimit : limit()) || heldBytes >= Self.batchBytes
+    }
+
+    private mutating func takeHeld() async throws {
+        if mayBeKnown { try await look() }
+        while !held.isEmpty { try await takeBatch(limit()) }
+        heldBytes = 0
+    }
+
+    /// Lets go of the lines that were taken before.
+    private mutating func look() async throws {
+        let began = ContinuousClock.now
+        let (ids, options) = (held.map(\.event.id), options)
+        let known = try await patiently { [ingest] () async throws(Problem) in
+            try await ingest.known(ids, from: options.source, of: options.organization)
+        }
+        let count = held.count
+        held.removeAll { known[$0.event.id] != nil }
+        report.duplicates += count - held.count
+        mayBeKnown = held.count < count
+        // lines cost next to nothing here, and tell nothing of what those cost that are taken
+        try await passed(report, 0, (.now - began) / .seconds(1))
+    }
+
+    private mutating func takeBatch(_ count: Int) async throws {
+        var batch = Array(held.prefix(count))
+        held.removeFirst(batch.count)
+        let began = ContinuousClock.now
+        let size = batch.count
+        var waited = 0.0
+        while !batch.isEmpty {
+            // those for which there was no room among the events that wait, once more
+            batch = try await take(batch, isLast: waited >= Self.patience)
+            guard !batch.isEmpty else { break }
+            try await pause(1)
+            waited += 1
+        }
+        try await passed(report, size, (.now - began) / .seconds(1) - waited)
+    }
+
+    /// - Returns: the lines that are to come again.
+    private mutating func take(_ batch: [Line], isLast: Bool) async throws -> [Line] {
+        let request = IngestRequest(
+            entries: batch.map { IngestRequest.Entry(eventID: $0.event.id, event: .success($0.event)) },
+            bodyBytes: batch.reduce(0) { $0 + 200 + ($1.event.document?.count ?? 0) }
+        )
+        var again: [Line] = []
+        for (line, verdict) in zip(batch, try await verdicts(request)) {
+            switch verdict.result {
+            case .applied: report.applied += 1
+            case .stale: report.stale += 1
+            case .duplicate: report.duplicates += 1
+            case .echo: report.echoes += 1
+            case .parked: report.parked += 1
+            case .refused:
+                let problem = verdict.problem ?? Problem(.internalError, "the line was refused")
+                if problem.code == .overloaded, !isLast {
+                    again.append(line)
+                } else {
+                    refuse(line.number, Self.ofLine(problem))
+                }
+            }
+        }
+        return again
+    }
+
+    private func verdicts(_ request: IngestRequest) async throws -> [IngestVerdict] {
+        let (options, ingest) = (options, ingest)
+        return try await patiently { () async throws(Problem) in
+            if options.isDryRun { return try await ingest.examine(request, of: options.organization) }
+            let bearer = ServiceTokens.Bearer(
+                organization: options.organization,
+                // no token's use is noted
+                tokenID: UUID(),
+                source: options.source,
+                isUseNews: false
+            )
+            return try await ingest.submit(request, from: bearer).verdicts
+        }
+    }
+
+    /// Tries again while the database is away or has too much to do: nothing is taken twice.
+    private func patiently<Value>(_ body: () async throws(Problem) -> Value) async throws -> Value {
+        var waited = 0.0
+        while true {
+            do throws(Problem) {
+                return try await body()
+            } catch {
+                guard [.storeUnavailable, .overloaded].contains(error.code), waited < Self.patience else { throw error }
+            }
+            try await pause(2)
+            waited += 2
+        }
+    }
+
+    /// The problem with pointers that begin at the line's object, and not in a batch.
+    private static func ofLine(_ problem: Problem) -> Problem {
+        var problem = problem
+        problem.errors = problem.errors.map { error in
+            let parts = error.pointer.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
+            guard parts.count > 2, parts[1] == "events" else { return error }
+            return ProblemDetail(
+                pointer: parts.count > 3 ? "/" + parts[3] : "",
+                rule: error.rule,
+                detail: error.detail
+            )
+        }
+        return problem
+    }
+}

@@ -1,0 +1,42 @@
+package import SyncModel
+
+/// How fast a transfer goes: as fast as an operator says, or as fast as leaves the database to others, as retention does.
+package struct TransferPace: Sendable {
+    /// Lines that a batch may have.
+    package static let limits = 1...500
+
+    /// Lines a second, where an operator said so.
+    private let rate: Int?
+    /// The shortest time from one batch to the next, in seconds.
+    private let interval: Double
+    private var pace = RetentionPace()
+    /// How far a transfer is behind its rate: seconds that it may go without a pause.
+    private var credit = 0.0
+
+    /// - Parameters:
+    ///   - rate: lines a second; nil: by what the database has to do.
+    ///   - quota: of the organization's requests. A transfer is none of its phones and takes nothing from it, but makes
+    ///     no more batches than half of what it allows.
+    package init(rate: Int? = nil, quota: Quota? = nil) {
+        self.rate = rate
+        interval = quota.map { 2 / Double($0.limit) } ?? 0
+    }
+
+    /// Lines that the next batch may have: a tenth of a second's at a given rate.
+    package var limit: Int {
+        let most = rate.map { max(1, $0 / 10) } ?? pace.limit
+        return min(max(most, Self.limits.lowerBound), Self.limits.upperBound)
+    }
+
+    /// How long to pause behind a batch, in seconds; behind what had no lines, as long as it took.
+    package mutating func pause(after seconds: Double, lines: Int) -> Double {
+        guard lines > 0 else { return rate == nil ? min(seconds, 1) : 0 }
+        let own = pace.pause(after: seconds, rows: lines, waiting: 0)
+        guard let rate else { return max(own, interval - seconds) }
+        // what a batch took too long is made up for within a second
+        credit = min(credit + seconds - Double(lines) / Double(rate), 1)
+        let pause = max(0, -credit, interval - seconds)
+        credit += pause
+        return pause
+    }
+}

@@ -1,0 +1,244 @@
+import Crypto
+import JSONText
+
+extension MappingRule {
+    func matches(_ values: inout MappedValues) -> Bool {
+        for condition in conditions {
+            guard let scalar = MappedScalar(values.value(at: condition.at)), condition.values.contains(scalar) else {
+                return false
+            }
+        }
+        return true
+    }
+}
+
+/// Makes an item's event by its rule: writes it as a program would send it, and has it read as one, so that what holds for
+/// events holds for these.
+struct EventMaker {
+    let rule: MappingRule
+    /// The item's, in the body.
+    let place: String
+    let limits: IntakeLimits
+    private var problems: [ProblemDetail] = []
+
+    init(rule: MappingRule, place: String, limits: IntakeLimits) {
+        self.rule = rule
+        self.place = place
+        self.limits = limits
+    }
+
+    /// More than an id or a time can be: what is longer is refused here, and not copied.
+    private static let maximumScalarBytes = 4_096
+
+    func entry(_ values: inout MappedValues, id: MappedID) -> IngestRequest.Entry {
+        var maker = self
+        let (bytes, name) = maker.write(&values, id: id)
+        guard maker.problems.isEmpty else { return maker.refusal(name) }
+        let tree: JSONTree
+        do throws(JSONParseError) {
+            // an item is as deep as its body at most, and the event one deeper
+            tree = try JSONTree(parsing: bytes, limits: .widest)
+        } catch {
+            maker.report("document", Rule.payload, "the event cannot be read: \(error)")
+            return maker.refusal(name)
+        }
+        let entry = IngestDecoder.decode(tree.root, index: 0, limits: limits, hasDefects: tree.root.hasDefects)
+        switch entry.event {
+        case .success(let event):
+            guard name == nil else { return entry }
+            let id = Self.contentID(of: event)
+            return IngestRequest.Entry(eventID: id, event: .success(event.named(id)))
+        case .failure(var problem):
+            problem.errors = problem.errors.map { error in
+                var error = error
+                let pointer = String(error.pointer.dropFirst("/events/0".count))
+                error.pointer = rule.place(ofMember: pointer, in: place)
+                return error
+            }
+            return IngestRequest.Entry(eventID: name == nil ? nil : entry.eventID, event: .failure(problem))
+        }
+    }
+
+    private func refusal(_ name: String?) -> IngestRequest.Entry {
+        let first = problems.first?.detail ?? "the event is incomplete"
+        let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
+        return IngestRequest.Entry(
+            eventID: name,
+            event: .failure(Problem(.validationFailed, first + more, errors: problems))
+        )
+    }
+
+    private mutating func report(_ member: String, _ rule: String, _ detail: String) {
+        let place = self.rule.pointer(of: member)?.place(in: place) ?? place
+        problems.append(ProblemDetail(pointer: place, rule: rule, detail: detail))
+    }
+
+    // MARK: - Writing
+
+    /// The event as a program would send it.
+    ///
+    /// - Returns: also its id; nil where that is made of its content.
+    private mutating func write(_ values: inout MappedValues, id: MappedID) -> (bytes: [UInt8], name: String?) {
+        let operation = operation(&values)
+        let name = name(&values, id)
+        var writer = JSONWriter(capacity: 512)
+        writer.beginObject()
+        // stands in for one of its content
+        writer.member("event_id", name ?? "-")
+        writer.member("entity_type", rule.entityType)
+        if let operation { writer.member("operation", operation.rawValue) }
+        if let value = needed("id", rule.id, &values) {
+            writer.name("id")
+            writer.value(value)
+        }
+        if let value = scalar("version", rule.version, &values) {
+            writer.name("version")
+            writer.value(value)
+        }
+        writeTime(&writer, &values)
+        if operation != .delete, let pointer = rule.document, let value = needed("document", pointer, &values) {
+            writer.name("document")
+            writer.value(value)
+        }
+        if let value = scalar("owner", rule.owner, &values) {
+            writer.name("owner")
+            writer.value(value)
+        }
+        if let value = scalar("causing_key", rule.causingKey, &values) {
+            writer.name("causing_key")
+            writer.value(value)
+        }
+        writer.endObject()
+        return (writer.bytes, name)
+    }
+
+    /// The value that a member must have; reports that there is none.
+    private mutating func needed(
+        _ member: String,
+        _ pointer: MappedPointer,
+        _ values: inout MappedValues
+    ) -> JSONValue? {
+        guard let value = values.value(at: pointer) else {
+            let place = pointer.place(in: place)
+            report(member, Rule.required, "there is nothing at '\(place)', which is to be the event's \(member)")
+            return nil
+        }
+        return member == "document" ? value : short(member, value)
+    }
+
+    /// The value that a member may have.
+    private mutating func scalar(
+        _ member: String,
+        _ pointer: MappedPointer?,
+        _ values: inout MappedValues
+    ) -> JSONValue? {
+        guard let pointer, let value = values.value(at: pointer) else { return nil }
+        return short(member, value)
+    }
+
+    private mutating func short(_ member: String, _ value: JSONValue) -> JSONValue? {
+        guard value.rawCount <= Self.maximumScalarBytes else {
+            report(member, Rule.range, "this is to be the event's \(member), and is too long for that")
+            return nil
+        }
+        return value
+    }
+
+    private mutating func name(_ values: inout MappedValues, _ id: MappedID) -> String? {
+        if let pointer = rule.eventID {
+            guard let value = needed("event_id", pointer, &values) else { return nil }
+            if let number = value.int64 { return String(number) }
+            guard let text = value.string else {
+                report("event_id", Rule.memberType, "event_id must be a string or a whole number")
+                return nil
+            }
+            return text
+        }
+        guard case .message(let text) = id else { return nil }
+        return text.utf8.count <= IngestEvent.maximumIDBytes ? text : Self.digest(Array(text.utf8))
+    }
+
+    private mutating func operation(_ values: inout MappedValues) -> IngestOperation? {
+        switch rule.operation {
+        case .always(let operation): return operation
+        case .at(let pointer, let operations, let otherwise):
+            let value = values.value(at: pointer)
+            if let name = MappedScalar(value)?.name, let operation = operations[name] { return operation }
+            if let otherwise { return otherwise }
+            let known = operations.keys.sorted().joined(separator: ", ")
+            report("operation", Rule.operation, "this is to say the event's operation, as one of: \(known)")
+            return nil
+        }
+    }
+
+    private mutating func writeTime(_ writer: inout JSONWriter, _ values: inout MappedValues) {
+        guard let value = scalar("occurred_at", rule.occurredAt, &values) else { return }
+        guard value.kind == .number else {
+            writer.name("occurred_at")
+            writer.value(value)
+            return
+        }
+        guard let unit = rule.timeUnit else {
+            let detail = "this is a number; the rule's occurred_at_unit says whether it is seconds or milliseconds"
+            return report("occurred_at", Rule.timestamp, detail)
+        }
+        let (scale, limit): (Int64, Int64) =
+            switch unit {
+            case .seconds: (1_000_000, Self.lastSecond)
+            case .milliseconds: (1_000, Self.lastSecond * 1_000)
+            }
+        guard let number = value.int64, (0...limit).contains(number) else {
+            let detail = "occurred_at must be whole \(unit.rawValue) since 1970, before the year 10000"
+            return report("occurred_at", Rule.timestamp, detail)
+        }
+        writer.member("occurred_at", Timestamp(microseconds: number * scale).rfc3339)
+    }
+
+    /// The last of the year 9999.
+    private static let lastSecond: Int64 = 253_402_300_799
+
+    // MARK: - Names
+
+    /// The same for the same news, and another for others.
+    static func contentID(of event: IngestEvent) -> String {
+        var text: [UInt8] = []
+        for part in [
+            event.entityType, event.entityID.isInteger ? "i" : "s", event.entityID.text, event.operation.rawValue,
+            event.mark.version.map(String.init) ?? "",
+        ] {
+            text += part.utf8
+            text.append(0)
+        }
+        if event.mark.version == nil {
+            // two changes may share a moment
+            text += (event.mark.occurredAt.map { String($0.microseconds) } ?? "").utf8
+            text.append(0)
+            if let document = event.document { text += ContentHash(of: document)?.bytes ?? document }
+        }
+        return digest(text)
+    }
+
+    private static func digest(_ bytes: [UInt8]) -> String {
+        var text = "sha256:"
+        for byte in SHA256.hash(data: bytes) {
+            if byte < 16 { text += "0" }
+            text += String(byte, radix: 16)
+        }
+        return text
+    }
+}
+
+extension IngestEvent {
+    fileprivate func named(_ id: String) -> IngestEvent {
+        IngestEvent(
+            id: id,
+            entityType: entityType,
+            entityID: entityID,
+            mark: mark,
+            operation: operation,
+            document: document,
+            owner: owner,
+            causingKey: causingKey
+        )
+    }
+}

@@ -1,0 +1,83 @@
+import JSONText
+
+/// What a mapping made of a body.
+public struct MappedEvents: Sendable {
+    /// Where an event came from.
+    public struct Origin: Sendable, Hashable {
+        /// Of its item in the body, as a JSON Pointer.
+        public let place: String
+        /// Which rule it was made by, from 0.
+        public let rule: Int
+    }
+
+    /// One for each event, in the order of the items; each is valid or holds its errors, whose pointers lead into the
+    /// body.
+    public private(set) var entries: [IngestRequest.Entry] = []
+    /// Of each entry.
+    public private(set) var origins: [Origin] = []
+    private var rules: [MappingRule] = []
+    /// Items that no rule is for.
+    public internal(set) var ignored = 0
+
+    init() {}
+
+    mutating func add(_ entry: IngestRequest.Entry, _ origin: Origin, _ rule: MappingRule) {
+        entries.append(entry)
+        origins.append(origin)
+        rules.append(rule)
+    }
+
+    /// A verdict's problem with pointers into the body, where the judgement has those into a batch of these entries.
+    ///
+    /// - Parameter index: of the entry in these events and in the batch.
+    public func placed(_ problem: Problem, of index: Int) -> Problem {
+        guard entries.indices.contains(index) else { return problem }
+        var problem = problem
+        let prefix = "/events/\(index)"
+        problem.errors = problem.errors.map { error in
+            guard error.pointer.hasPrefix(prefix) else { return error }
+            var error = error
+            error.pointer = rules[index].place(
+                ofMember: String(error.pointer.dropFirst(prefix.count)),
+                in: origins[index].place
+            )
+            return error
+        }
+        return problem
+    }
+}
+
+/// What events are called whose rule does not say.
+public enum MappedID: Sendable, Hashable {
+    /// As the message that they came in, with their place where it has several.
+    case message(String)
+    /// By what they tell: entity, operation, and version or else time and document.
+    case content
+
+    func ofItem(_ index: Int) -> MappedID {
+        if case .message(let id) = self { .message("\(id)#\(index)") } else { self }
+    }
+}
+
+extension MappingRule {
+    func pointer(of member: some StringProtocol) -> MappedPointer? {
+        switch member {
+        case "event_id": eventID
+        case "id": id
+        case "version": version
+        case "occurred_at": occurredAt
+        case "document": document
+        case "owner": owner
+        case "causing_key": causingKey
+        case "operation": if case .at(let pointer, _, _) = operation { pointer } else { nil }
+        default: nil
+        }
+    }
+
+    /// Where in the body that stands which a pointer into an event names; the item where the rule says it itself.
+    func place(ofMember pointer: String, in place: String) -> String {
+        let steps = pointer.dropFirst().split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let member = steps.first, let found = self.pointer(of: member) else { return place }
+        return found.place(in: place) + (steps.count > 1 ? "/" + steps[1] : "")
+    }
+}

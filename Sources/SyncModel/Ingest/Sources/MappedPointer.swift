@@ -1,0 +1,57 @@
+import JSONText
+
+/// Where a mapping finds a value: a JSON Pointer (RFC 6901) from the item on, or with `^` in front from the whole body on.
+public struct MappedPointer: Sendable, Hashable {
+    /// The longest, in bytes.
+    public static let maximumBytes = 500
+
+    /// As it was written.
+    public let text: String
+
+    /// Nil for a text of another form.
+    public init?(_ text: String) {
+        guard text.utf8.count <= Self.maximumBytes else { return nil }
+        self.text = text
+        guard JSONPointer.isValid(pointer) else { return nil }
+    }
+
+    var isOfBody: Bool { text.utf8.first == UInt8(ascii: "^") }
+    var pointer: String { isOfBody ? String(text.dropFirst()) : text }
+
+    /// Where that is in the body.
+    ///
+    /// - Parameter place: of the item.
+    func place(in place: String) -> String { isOfBody ? pointer : place + pointer }
+}
+
+/// The values that pointers lead to, each looked up once: in a body of any shape a look-up takes as long as the body is.
+struct MappedValues {
+    private let body: JSONValue
+    private var ofBody: [String: JSONValue?] = [:]
+    private var item: JSONValue
+    private var ofItem: [String: JSONValue?] = [:]
+
+    init(body: JSONValue) {
+        self.body = body
+        item = body
+    }
+
+    mutating func look(at item: JSONValue) {
+        self.item = item
+        ofItem.removeAll(keepingCapacity: true)
+    }
+
+    /// Nil where there is nothing, or null.
+    mutating func value(at pointer: MappedPointer) -> JSONValue? {
+        if pointer.isOfBody {
+            if let known = ofBody[pointer.text] { return known }
+            let found = body.value(at: pointer.pointer).flatMap { $0.isNull ? nil : $0 }
+            ofBody[pointer.text] = .some(found)
+            return found
+        }
+        if let known = ofItem[pointer.text] { return known }
+        let found = item.value(at: pointer.pointer).flatMap { $0.isNull ? nil : $0 }
+        ofItem[pointer.text] = .some(found)
+        return found
+    }
+}

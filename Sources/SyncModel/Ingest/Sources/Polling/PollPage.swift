@@ -1,0 +1,94 @@
+/// A page of an upstream's list.
+public struct PollPage: Sendable {
+    /// What follows it.
+    enum End: Sendable, Hashable {
+        case last
+        case next(PollState.Place)
+        /// Nothing can follow it, for this reason.
+        case broken(String)
+    }
+
+    /// To be submitted, in this order; nil for none.
+    public let events: MappedEvents?
+    let items: Int
+    let request: UpstreamFetch
+    let response: FetchedResponse
+    var end: End
+    /// What its items say of when they were changed.
+    var greatest: SinceValue?
+    /// A digest of the items' text; nil without any.
+    var content: String?
+
+    init(events: MappedEvents?, items: Int, request: UpstreamFetch, response: FetchedResponse, end: End) {
+        self.events = events
+        self.items = items
+        self.request = request
+        // what is read need not be kept
+        var response = response
+        response.body = []
+        self.response = response
+        self.end = end
+    }
+}
+
+/// What became of a page's events.
+public struct PollTally: Sendable, Hashable {
+    public private(set) var refused = 0
+    /// Where the first that was refused is, and why.
+    public private(set) var firstRefusal: String?
+    /// Whether there was something new.
+    public private(set) var hasEvents = false
+    /// The longest refusal that is shown, in characters.
+    private static let shownCharacters = 500
+
+    public init() {}
+
+    /// Adds what became of others, that came later.
+    public mutating func add(_ other: PollTally) {
+        refused += other.refused
+        firstRefusal = firstRefusal ?? other.firstRefusal
+        hasEvents = hasEvents || other.hasEvents
+    }
+
+    /// Notes that there was something new.
+    public mutating func noteEvents() { hasEvents = true }
+
+    /// Notes what became of an event.
+    ///
+    /// - Parameter problem: of one that was refused, with pointers into the page.
+    public mutating func note(_ result: IngestResult, _ problem: Problem?) {
+        switch result {
+        case .applied, .stale, .echo, .parked: hasEvents = true
+        case .duplicate: break
+        case .refused:
+            refused += 1
+            guard firstRefusal == nil else { return }
+            let place = problem?.errors.first.map { "(at '\($0.pointer)')" } ?? "(an item)"
+            let reason = problem?.errors.first?.detail ?? problem?.detail ?? "it is not valid"
+            // names of members are the upstream's
+            let shown = "\(place): \(reason)".prefix(Self.shownCharacters).map { character in
+                character.unicodeScalars.contains { $0.properties.generalCategory == .control } ? " " : character
+            }
+            firstRefusal = String(shown)
+        }
+    }
+}
+
+/// Why a poller has come to no end.
+public struct PollFailure: Sendable, Hashable {
+    /// For operators.
+    public let reason: String
+    /// `Retry-After`.
+    public internal(set) var retryAt: Timestamp?
+    /// What the state becomes; nil: it stays.
+    public internal(set) var state: PollState?
+
+    public init(_ reason: String) {
+        self.init(reason, nil)
+    }
+
+    init(_ reason: String, _ state: PollState?) {
+        self.reason = reason
+        self.state = state
+    }
+}

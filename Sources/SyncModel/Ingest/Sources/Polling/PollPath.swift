@@ -1,0 +1,105 @@
+import JSONText
+
+/// A path with its query, below an upstream's base URL.
+struct PollPath: Sendable, Hashable {
+    /// The longest that is followed, in bytes.
+    static let maximumBytes = 8_000
+
+    private(set) var text: String
+
+    init(_ text: String) {
+        self.text = text
+    }
+
+    /// The names of the query's parameters, decoded.
+    var parameters: [String] {
+        guard let query = text.firstIndex(of: "?") else { return [] }
+        return text[text.index(after: query)...].split(separator: "&").map { pair in
+            String(decoding: PercentEncoding.decoded(pair.prefix { $0 != "=" }.utf8), as: UTF8.self)
+        }
+    }
+
+    mutating func add(_ parameter: String, _ value: String) {
+        let separator = text.contains("?") ? (text.hasSuffix("?") || text.hasSuffix("&") ? "" : "&") : "?"
+        let name = String(decoding: PercentEncoding.encoded(parameter), as: UTF8.self)
+        text += separator + name + "=" + String(decoding: PercentEncoding.encoded(value), as: UTF8.self)
+    }
+
+    /// Why a reference is not followed; completes "the next page ".
+    struct Refused: Error, Equatable {
+        let reason: String
+    }
+
+    /// What a reference (RFC 3986, 5.2) in an answer to a request for this path leads to, which is followed only where
+    /// that is below the base URL: requests carry the upstream's credential.
+    func following(_ reference: String, below base: BaseURL) throws(Refused) -> PollPath {
+        guard reference.utf8.count <= Self.maximumBytes else { throw Refused(reason: "has a URL that is too long") }
+        guard reference.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+            throw Refused(reason: "has a URL with characters that none may have")
+        }
+        let reference = reference.prefix { $0 != "#" }
+        let full = try fullPath(String(reference), base)
+        guard full == base.path || full.hasPrefix(base.path + "/") || full.hasPrefix(base.path + "?") else {
+            throw Refused(reason: "is not below the upstream's base URL")
+        }
+        var text = String(full.dropFirst(base.path.count))
+        if text.first != "/" { text = "/" + text }
+        if let problem = PathRules.problem(in: text) { throw Refused(reason: "has a URL whose path \(problem)") }
+        return PollPath(text)
+    }
+
+    /// The path from the host on.
+    private func fullPath(_ reference: String, _ base: BaseURL) throws(Refused) -> String {
+        if let scheme = Self.scheme(of: reference) {
+            let rest = reference.dropFirst(scheme.count + 1)
+            guard rest.hasPrefix("//") else { throw Refused(reason: "has a URL of another form") }
+            return try Self.path(ofAuthority: rest.dropFirst(2), isTLS: scheme.lowercased() == "https", base, scheme)
+        }
+        if reference.hasPrefix("//") {
+            let scheme = base.isTLS ? "https" : "http"
+            return try Self.path(ofAuthority: reference.dropFirst(2), isTLS: base.isTLS, base, Substring(scheme))
+        }
+        let current = base.path + text
+        let path = current.prefix { $0 != "?" }
+        return switch reference.first {
+        case nil: current
+        case "/"?: reference
+        case "?"?: path + reference
+        default: path[...(path.lastIndex(of: "/") ?? path.startIndex)] + reference
+        }
+    }
+
+    private static func scheme(of reference: String) -> Substring? {
+        let name = reference.prefix { $0 != ":" && $0 != "/" && $0 != "?" }
+        guard name.endIndex < reference.endIndex, reference[name.endIndex] == ":", name.first?.isLetter == true else {
+            return nil
+        }
+        return name
+    }
+
+    private static func path(
+        ofAuthority text: Substring,
+        isTLS: Bool,
+        _ base: BaseURL,
+        _ scheme: Substring
+    ) throws(Refused) -> String {
+        let authority = text.prefix { $0 != "/" && $0 != "?" && $0 != "\\" }
+        let host = authority.lowercased()
+        let port = isTLS ? ":443" : ":80"
+        let name = host.hasSuffix(port) ? String(host.dropLast(port.count)) : host
+        guard ["http", "https"].contains(scheme.lowercased()), isTLS == base.isTLS, name == base.host else {
+            let shown = name.prefix(100).filter { $0 != "@" }
+            throw Refused(reason: "is at another origin (\(scheme.lowercased().prefix(20))://\(shown))")
+        }
+        let path = text[authority.endIndex...]
+        return path.hasPrefix("/") ? String(path) : "/" + path
+    }
+}
+
+extension BaseURL {
+    /// From the host on; empty for none.
+    var path: String {
+        let rest = text.dropFirst(isTLS ? "https://".count : "http://".count)
+        return String(rest[rest.prefix { $0 != "/" }.endIndex...])
+    }
+}

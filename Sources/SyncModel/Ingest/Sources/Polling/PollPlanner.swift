@@ -1,0 +1,325 @@
+public import Foundation
+import JSONText
+
+/// Decides what a poller asks for, what an answer means, and how far the poller is then. Pure, and total: whatever an
+/// upstream answers comes to events, to an error, or to an end.
+///
+/// A **pass** leads through all pages; only its end moves what is asked for next, so whatever breaks it off, nothing is
+/// left out. Pages are asked for one after the other, and a pass that was broken off goes on where it was.
+public struct PollPlanner: Sendable {
+    /// Pages of a pass at most.
+    public static let passPages = 100_000
+    /// Items of a page at most.
+    public static let pageItems = 10_000
+    static let maximumCursorBytes = 4_096
+
+    public let settings: PollerSettings
+    public let base: BaseURL
+    /// Those of a push.
+    public let limits: IntakeLimits
+    /// Of what was read under other settings, only how far it is counts.
+    public let fingerprint: String
+
+    public init(_ settings: PollerSettings, base: BaseURL, limits: IntakeLimits) {
+        self.settings = settings
+        self.base = base
+        self.limits = limits
+        fingerprint = PollState.fingerprint(of: settings, base: base)
+    }
+
+    /// What an answer comes to.
+    public enum Reading: Sendable {
+        /// Nothing is new.
+        case unchanged(PollState)
+        /// To be taken, and then ``state(after:_:in:now:)``.
+        case page(PollPage)
+        case failed(PollFailure)
+    }
+
+    /// What becomes of a poller after a page.
+    public enum Step: Sendable, Hashable {
+        /// There are more pages.
+        case more(PollState)
+        /// The pass is at its end.
+        case done(PollState)
+        /// It has come to no end.
+        case failed(PollFailure)
+    }
+
+    public func state(stored: [UInt8]?) -> PollState {
+        PollState(stored: stored, settings, fingerprint: fingerprint)
+    }
+
+    public func stored(_ state: PollState) -> [UInt8] { state.json(fingerprint: fingerprint) }
+
+    // MARK: - Asking
+
+    /// The request that goes on where the state is.
+    public func request(_ state: PollState, of organization: UUID, timeout: Duration) -> UpstreamFetch {
+        let path = path(state)
+        let validators = state.pass == nil && state.validators?.path == path ? state.validators : nil
+        return UpstreamFetch(
+            organization: organization,
+            path: path,
+            headers: settings.headers,
+            etag: validators?.etag,
+            lastModified: validators?.lastModified,
+            maximumBytes: limits.bodyBytes,
+            timeout: timeout
+        )
+    }
+
+    private func path(_ state: PollState) -> String {
+        if case .link(let path)? = state.pass?.place { return path }
+        var path = PollPath(settings.path)
+        if let since = settings.since, let value = state.since { path.add(since.parameter, value.parameter(since)) }
+        if let pageSize = settings.pageSize { path.add(pageSize.parameter, String(pageSize.value)) }
+        switch (settings.paging, state.pass?.place) {
+        case (.cursor(let parameter, _), .cursor(let cursor)?): path.add(parameter, cursor)
+        case (.page(let parameter, _), .number(let number)?): path.add(parameter, String(number))
+        case (.page(let parameter, let first), _): path.add(parameter, String(first))
+        default: break
+        }
+        return path.text
+    }
+
+    // MARK: - Reading
+
+    /// What the answer to ``request(_:of:timeout:)`` means.
+    public func reading(
+        _ response: FetchedResponse,
+        to request: UpstreamFetch,
+        in state: PollState
+    ) -> Reading {
+        switch response.status {
+        case 304 where request.isConditional: return .unchanged(state)
+        case 200, 203: break
+        // there is nothing, some say; and behind the last of numbered pages
+        case _ where response.status == 204 || response.status == 404 && state.isAtNumber:
+            return .page(PollPage(events: nil, items: 0, request: request, response: response, end: .last))
+        default: return .failed(refusal(response, in: state))
+        }
+        guard let body = response.body else {
+            let detail = "the answer is longer than \(limits.bodyBytes) bytes; page_size may ask for shorter pages"
+            return .failed(PollFailure(detail))
+        }
+        let tree: JSONTree
+        do throws(JSONParseError) {
+            tree = try JSONTree(parsing: body, limits: JSONLimits(maximumBytes: limits.bodyBytes))
+        } catch {
+            let type = response.contentType.map { " but \($0)" } ?? ""
+            let detail = Problem(jsonError: error, limit: limits.bodyBytes).detail
+            return .failed(PollFailure("the answer is no JSON\(type): \(detail)"))
+        }
+        return read(tree.root, response, request, state)
+    }
+
+    private func read(
+        _ body: JSONValue,
+        _ response: FetchedResponse,
+        _ request: UpstreamFetch,
+        _ state: PollState
+    ) -> Reading {
+        let pointer = settings.mapping.events?.pointer ?? ""
+        guard let list = body.value(at: pointer), let elements = list.elements else {
+            let place = pointer.isEmpty ? "the answer is" : "at '\(pointer)' of the answer (items) there is"
+            return .failed(PollFailure("\(place) no array of items"))
+        }
+        let items = Array(elements.prefix(Self.pageItems + 1))
+        var wide = limits
+        wide.mutations = Self.pageItems
+        let events: MappedEvents
+        do throws(Problem) {
+            events = try settings.mapping.map(body, id: .content, limits: wide)
+        } catch {
+            let detail = items.count > Self.pageItems ? "a page has more than \(Self.pageItems) items" : error.detail
+            return .failed(PollFailure(detail))
+        }
+        var page = PollPage(events: events, items: items.count, request: request, response: response, end: .last)
+        page.greatest = greatest(of: items, in: body)
+        page.end = end(of: body, items.count, response, request, state)
+        page.content = items.isEmpty ? nil : RepetitionWatch.digest(list.raw)
+        return .page(page)
+    }
+
+    private func greatest(of items: [JSONValue], in body: JSONValue) -> SinceValue? {
+        guard let since = settings.since else { return nil }
+        let pointer = since.from.pointer
+        if since.from.isOfBody { return body.value(at: pointer).flatMap { SinceValue($0, since.form) } }
+        return items.reduce(nil) { greatest, item in
+            guard let value = item.value(at: pointer).flatMap({ SinceValue($0, since.form) }) else { return greatest }
+            return value.max(greatest)
+        }
+    }
+
+    private func end(
+        of body: JSONValue,
+        _ count: Int,
+        _ response: FetchedResponse,
+        _ request: UpstreamFetch,
+        _ state: PollState
+    ) -> PollPage.End {
+        switch settings.paging {
+        case .none: return .last
+        case .link:
+            guard let next = LinkHeader.next(in: response.links) else { return .last }
+            do throws(PollPath.Refused) {
+                return .next(.link(try PollPath(request.path).following(next, below: base).text))
+            } catch {
+                return .broken("the next page \(error.reason), which is not followed")
+            }
+        case .cursor(_, let pointer):
+            guard let value = body.value(at: pointer), !value.isNull, value.bool != false else { return .last }
+            guard let cursor = value.int64.map({ String($0) }) ?? value.string else {
+                return .broken("the cursor at '\(pointer)' is neither a string nor an integer")
+            }
+            if cursor.isEmpty { return .last }
+            guard cursor.utf8.count <= Self.maximumCursorBytes, cursor.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f })
+            else {
+                let form = "\(Self.maximumCursorBytes) bytes, or has control characters"
+                return .broken("the cursor at '\(pointer)' is longer than \(form)")
+            }
+            // some name the end itself for ever
+            if count == 0, state.pass?.place == .cursor(cursor) { return .last }
+            return .next(.cursor(cursor))
+        case .page(_, let first):
+            // a short page says nothing: many APIs give fewer items than they are asked for
+            if count == 0 { return .last }
+            let number = if case .number(let number)? = state.pass?.place { number } else { first }
+            return .next(.number(number + 1))
+        }
+    }
+
+    // MARK: - Going on
+
+    /// How far the poller is, once a page's events are durable.
+    ///
+    /// - Parameter askedAt: when the page was asked for.
+    public func state(
+        after page: PollPage,
+        _ tally: PollTally,
+        in state: PollState,
+        askedAt: Timestamp,
+        now: Timestamp
+    ) -> Step {
+        var state = state
+        let isWhole = state.pass == nil
+        // the place of a pass' first page is never asked for
+        var pass = state.pass ?? PollState.Pass(place: .number(0), beganAt: askedAt)
+        pass.pages += 1
+        if let found = page.greatest { pass.greatest = isToken ? found : found.max(pass.greatest) }
+        pass.items += page.items
+        pass.refused += tally.refused
+        if let first = tally.firstRefusal {
+            let what = pass.refused == 1 ? "an item was refused" : "\(pass.refused) items were refused, one of them"
+            state.notice = PollState.Notice(at: now, text: "\(what) \(first)")
+        }
+        switch page.end {
+        case .broken(let reason): return .failed(PollFailure(reason, state.beginningAnew))
+        case .next(let place):
+            if let reason = pass.goesRound(to: place, page) { return .failed(PollFailure(reason, state.beginningAnew)) }
+            pass.place = place
+            state.validators = nil
+            state.pass = pass
+            return .more(state)
+        case .last:
+            end(pass, of: &state, now: now)
+            let response = page.response
+            let canAskAgain = isWhole && pass.refused == 0 && response.status != 204
+            state.validators = canAskAgain ? PollState.Validators(page.request.path, response) : nil
+            return .done(state)
+        }
+    }
+
+    /// Whether the place to go on from is a token that a page gives, and no greater or less than another.
+    private var isToken: Bool { settings.since.map { $0.from.isOfBody && $0.form == .text } ?? false }
+
+    /// Ends a pass: from now on is asked for what comes behind it.
+    private func end(_ pass: PollState.Pass, of state: inout PollState, now: Timestamp) {
+        state.pass = nil
+        guard let since = settings.since else { return }
+        // what changed behind a page that was read already is not passed over
+        if let greatest = pass.greatest?.noLater(than: pass.beganAt) {
+            state.since = isToken ? greatest : greatest.max(state.since)
+        } else if pass.items > 0 {
+            let text = "nothing at '\(since.from.text)' says when an item was changed, so all is read each time"
+            state.notice = PollState.Notice(at: now, text: text)
+        }
+    }
+
+    /// What an answer of another status comes to.
+    private func refusal(_ response: FetchedResponse, in state: PollState) -> PollFailure {
+        let status = response.status
+        var answer = UpstreamResponse(status: status, location: response.location)
+        answer.challenge = response.challenge
+        let redirect = (300...399).contains(status) && status != 304 ? ", a redirect, which is not followed" : ""
+        let words = answer.pointer.map { " (\($0))" } ?? ""
+        var failure = PollFailure("the upstream answered \(status)\(redirect)\(words)")
+        failure.retryAt = response.retryAt
+        if state.pass != nil {
+            // the page is no more, or its cursor too old
+            if [400, 404, 410, 422].contains(status) { failure.state = state.beginningAnew }
+        } else if status == 410, state.since != nil, settings.since != nil {
+            // what changed since then cannot be told any more: all is read again
+            failure.state = state.beginningAnew
+            failure.state?.since = nil
+        }
+        return failure
+    }
+}
+
+extension PollState {
+    /// Whether numbered pages were there.
+    fileprivate var isAtNumber: Bool { if case .number? = pass?.place { true } else { false } }
+
+    /// What becomes of a state that has failed so often in a row: a pass that cannot go on begins anew in the end. Nil:
+    /// it stays.
+    public func afterFailures(_ count: Int) -> PollState? {
+        pass != nil && count >= Self.patience ? beginningAnew : nil
+    }
+
+    private static let patience = 5
+
+    /// The same without the pass that is under way.
+    var beginningAnew: PollState {
+        var state = self
+        state.pass = nil
+        state.validators = nil
+        return state
+    }
+}
+
+extension PollState.Pass {
+    /// Why there is no end behind this page; nil where there may be one.
+    fileprivate mutating func goesRound(to place: PollState.Place, _ page: PollPage) -> String? {
+        if pages >= PollPlanner.passPages { return "the list had no end after \(pages) pages" }
+        // a link may lead back to the first page
+        if places == nil { places = RepetitionWatch(PollState.Place.link(page.request.path).digest) }
+        if places?.repeats(place.digest) == true {
+            return "the pages go round: what is to follow page \(pages) was there before"
+        }
+        guard let content = page.content else { return nil }
+        if contents == nil {
+            contents = RepetitionWatch(content)
+        } else if contents?.repeats(content) == true {
+            return "the pages repeat themselves: page \(pages) has the items of one before"
+        }
+        return nil
+    }
+}
+
+extension PollState.Place {
+    fileprivate var digest: String {
+        var writer = JSONWriter()
+        write(to: &writer)
+        return RepetitionWatch.digest(writer.bytes)
+    }
+}
+
+extension PollState.Validators {
+    /// Nil where an answer has none.
+    fileprivate init?(_ path: String, _ response: FetchedResponse) {
+        guard response.etag != nil || response.lastModified != nil else { return nil }
+        self.init(path: path, etag: response.etag, lastModified: response.lastModified)
+    }
+}

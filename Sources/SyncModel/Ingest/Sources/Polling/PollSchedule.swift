@@ -1,0 +1,25 @@
+/// When a poller looks again. A source's own circuit: what fails is asked ever less often, whatever becomes of the
+/// requests that are forwarded to the same upstream.
+public enum PollSchedule {
+    /// The longest pause after failures, in seconds before jitter.
+    public static let longestPause: Double = 900
+    /// The pause after the first failure, where the interval is not shorter, in seconds.
+    public static let firstPause: Double = 30
+
+    /// - Parameters:
+    ///   - failures: in a row, this one included.
+    ///   - notBefore: what the upstream asked for.
+    ///   - jitter: 0 to 1; adds up to a fifth of the pause.
+    public static func retry(
+        _ settings: PollerSettings,
+        after failures: Int,
+        now: Timestamp,
+        notBefore: Timestamp?,
+        jitter: Double
+    ) -> Timestamp {
+        let first = min(firstPause, Double(settings.intervalSeconds))
+        let doubled = first * Double(UInt64(1) << UInt64(min(max(failures - 1, 0), 40)))
+        let due = now.adding(seconds: min(longestPause, doubled) * (1 + 0.2 * min(max(jitter, 0), 1)))
+        return notBefore.map { max($0, due) } ?? due
+    }
+}

@@ -1,0 +1,199 @@
+import JSONText
+
+/// How far a poller is, as it is kept between its runs.
+public struct PollState: Sendable, Hashable {
+    /// What finished passes have brought; nil: nothing yet, or nothing is known of it.
+    public internal(set) var since: SinceValue?
+    /// What tells whether a list that was read whole, in one page, has changed.
+    var validators: Validators?
+    /// The pass that is under way.
+    var pass: Pass?
+    /// What an operator should know although all goes on.
+    var notice: Notice?
+
+    struct Validators: Sendable, Hashable {
+        /// What was asked for.
+        let path: String
+        let etag: String?
+        let lastModified: String?
+    }
+
+    /// A walk through the pages, from the first to the last.
+    struct Pass: Sendable, Hashable {
+        /// What to ask for next.
+        var place: Place
+        /// When its first page was asked for.
+        let beganAt: Timestamp
+        /// Pages that are done.
+        var pages = 0
+        var greatest: SinceValue?
+        var items = 0
+        /// Of these, refused ones.
+        var refused = 0
+        var places: RepetitionWatch?
+        var contents: RepetitionWatch?
+    }
+
+    /// Where a page is.
+    enum Place: Sendable, Hashable {
+        case link(String)
+        case cursor(String)
+        case number(Int)
+    }
+
+    struct Notice: Sendable, Hashable {
+        let at: Timestamp
+        let text: String
+    }
+
+    public init(since: SinceValue? = nil) {
+        self.since = since
+    }
+
+    /// How long a notice is shown, in seconds.
+    static let noticeSeconds: Double = 86_400
+
+    /// What an operator should know, while it is news.
+    public func warning(at now: Timestamp) -> String? {
+        guard let notice, notice.at.adding(seconds: Self.noticeSeconds) > now else { return nil }
+        return "\(notice.at.rfc3339): \(notice.text)"
+    }
+
+    /// Whether it is between two pages.
+    public var isInPass: Bool { pass != nil }
+
+    // MARK: - The stored form
+
+    /// Reads what a worker wrote under these settings. Under others only what it has brought counts.
+    ///
+    /// - Parameter fingerprint: of the settings and the upstream.
+    public init(stored: [UInt8]?, _ settings: PollerSettings, fingerprint: String) {
+        guard let stored, let root = try? JSONTree(parsing: stored).root else { return }
+        if let since = settings.since, let value = root["since"].flatMap(SinceValue.init(stored:)) {
+            self.since = value.fitting(since.form)
+        }
+        if let text = root["notice"]?["text"]?.string,
+            let at = root["notice"]?["at"]?.string.flatMap(Timestamp.init(rfc3339:))
+        {
+            notice = Notice(at: at, text: text)
+        }
+        guard root["fingerprint"]?.string == fingerprint else { return }
+        if let found = root["unchanged"], let path = found["path"]?.string {
+            validators = Validators(
+                path: path,
+                etag: found["etag"]?.string,
+                lastModified: found["last_modified"]?.string
+            )
+        }
+        pass = root["pass"].flatMap { Pass(stored: $0, settings) }
+    }
+
+    /// The stored form, which operators are shown parts of.
+    ///
+    /// - Parameter fingerprint: of the settings and the upstream; nil for what holds whatever they are.
+    public func json(fingerprint: String?) -> [UInt8] {
+        JSONWriter.object { writer in
+            if let fingerprint { writer.member("fingerprint", fingerprint) }
+            if let since {
+                writer.name("since")
+                since.write(to: &writer)
+            }
+            if let validators {
+                writer.name("unchanged")
+                writer.beginObject()
+                writer.member("path", validators.path)
+                if let etag = validators.etag { writer.member("etag", etag) }
+                if let lastModified = validators.lastModified { writer.member("last_modified", lastModified) }
+                writer.endObject()
+            }
+            if let pass {
+                writer.name("pass")
+                pass.write(to: &writer)
+            }
+            if let notice {
+                writer.name("notice")
+                writer.beginObject()
+                writer.member("at", notice.at.rfc3339)
+                writer.member("text", notice.text)
+                writer.endObject()
+            }
+        }
+    }
+
+    var json: [UInt8] { json(fingerprint: nil) }
+
+    /// Differs where requests, or what is made of their answers, differ.
+    public static func fingerprint(of settings: PollerSettings, base: BaseURL) -> String {
+        var writer = JSONWriter()
+        writer.beginObject()
+        settings.writeMembers(to: &writer)
+        writer.endObject()
+        return RepetitionWatch.digest(writer.bytes + [0] + Array(base.text.utf8))
+    }
+}
+
+extension PollState.Pass {
+    init?(stored value: JSONValue, _ settings: PollerSettings) {
+        guard let place = value["place"].flatMap({ PollState.Place(stored: $0) }),
+            let beganAt = value["began_at"]?.string.flatMap(Timestamp.init(rfc3339:)),
+            let pages = value["pages"]?.int64, (0...Int64(PollPlanner.passPages)).contains(pages)
+        else { return nil }
+        self.place = place
+        self.beganAt = beganAt
+        self.pages = Int(pages)
+        if let since = settings.since {
+            greatest = value["greatest"].flatMap(SinceValue.init(stored:))?.fitting(since.form)
+        }
+        items = Int(clamping: value["items"]?.int64 ?? 0)
+        refused = Int(clamping: value["refused"]?.int64 ?? 0)
+        places = RepetitionWatch(stored: value["places"])
+        contents = RepetitionWatch(stored: value["contents"])
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.name("place")
+        place.write(to: &writer)
+        writer.member("began_at", beganAt.rfc3339)
+        writer.member("pages", pages)
+        if let greatest {
+            writer.name("greatest")
+            greatest.write(to: &writer)
+        }
+        writer.member("items", items)
+        writer.member("refused", refused)
+        if let places {
+            writer.name("places")
+            places.write(to: &writer)
+        }
+        if let contents {
+            writer.name("contents")
+            contents.write(to: &writer)
+        }
+        writer.endObject()
+    }
+}
+
+extension PollState.Place {
+    init?(stored value: JSONValue) {
+        if let path = value["link"]?.string {
+            self = .link(path)
+        } else if let cursor = value["cursor"]?.string {
+            self = .cursor(cursor)
+        } else if let number = value["number"]?.int64 {
+            self = .number(Int(clamping: number))
+        } else {
+            return nil
+        }
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        switch self {
+        case .link(let path): writer.member("link", path)
+        case .cursor(let cursor): writer.member("cursor", cursor)
+        case .number(let number): writer.member("number", number)
+        }
+        writer.endObject()
+    }
+}

@@ -1,0 +1,36 @@
+public import JSONText
+
+/// A source of kind `webhook`: the organization's API sends Standard Webhooks.
+public struct ReceiverSettings: Sendable, Hashable {
+    public var mapping: SourceMapping
+
+    public init(mapping: SourceMapping) {
+        self.mapping = mapping
+    }
+
+    /// Reads settings; nil where they have defects, which the report has then.
+    public init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
+        var mapping: SourceMapping?
+        let seen = report.members(of: value, at: pointer, "the settings of a webhook source: mapping") {
+            report,
+            member,
+            place,
+            value in
+            guard member == "mapping" else { return false }
+            mapping = SourceMapping(value, at: place, &report)
+            return true
+        }
+        guard let seen else { return nil }
+        report.require(["mapping"], in: seen, at: pointer)
+        guard let mapping else { return nil }
+        self.mapping = mapping
+    }
+
+    public func writeMembers(to writer: inout JSONWriter) {
+        writer.name("mapping")
+        mapping.write(to: &writer)
+    }
+
+    /// Why a text can be no secret; nil for a good one, or none: then one is made.
+    static func problem(ofSecret secret: String?) -> String? { nil }
+}

@@ -1,0 +1,143 @@
+import Foundation
+import JSONText
+
+/// How a type's values are written in JSON. The numbers of built-in types are the same on all servers.
+enum ColumnType: Sendable, Hashable {
+    case bool, integer, number, json, bytes, timestamp, text
+    indirect case array(of: ColumnType)
+
+    init(_ oid: UInt32) {
+        self = Self.scalars[oid] ?? Self.arrays[oid].map { .array(of: Self.scalars[$0] ?? .text) } ?? .text
+    }
+
+    private static let scalars: [UInt32: ColumnType] = [
+        16: .bool, 17: .bytes,
+        // int8, int2, int4, oid
+        20: .integer, 21: .integer, 23: .integer, 26: .integer,
+        // json, jsonb
+        114: .json, 3802: .json,
+        // float4, float8, numeric
+        700: .number, 701: .number, 1700: .number,
+        // timestamp, which is taken for UTC, and timestamptz
+        1114: .timestamp, 1184: .timestamp,
+    ]
+
+    /// The elements' types; those that are text alike stand for it.
+    private static let arrays: [UInt32: UInt32] = [
+        1000: 16, 1001: 17, 1016: 20, 1005: 21, 1007: 23, 1028: 26, 199: 114, 3807: 3802, 1021: 700, 1022: 701,
+        1231: 1700, 1115: 1114, 1185: 1184,
+        // text, varchar, char, name, uuid, date, time, timetz, interval, inet, cidr, macaddr, xml
+        1009: 25, 1015: 25, 1014: 25, 1002: 25, 1003: 25, 2951: 25, 1182: 25, 1183: 25, 1270: 25, 1187: 25, 1041: 25,
+        651: 25, 1040: 25, 143: 25,
+    ]
+
+    /// Writes a value of the type. What is not written as its type is wont to is a string, as it came: whatever a server
+    /// sends, what is written here is JSON, except that of `json` only the document's reader sees whether it is.
+    func write(_ text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
+        switch self {
+        case .bool:
+            switch text {
+            case [UInt8(ascii: "t")]: writer.bool(true)
+            case [UInt8(ascii: "f")]: writer.bool(false)
+            default: Self.write(string: text, to: &writer)
+            }
+        case .integer, .number:
+            // NaN and the infinities are no numbers of JSON
+            if Self.isNumber(text) { writer.raw(text) } else { Self.write(string: text, to: &writer) }
+        case .json: writer.raw(text)
+        case .bytes:
+            if let bytes = Self.bytes(text) {
+                writer.string(Data(bytes).base64EncodedString())
+            } else {
+                Self.write(string: text, to: &writer)
+            }
+        case .timestamp: writer.string(Self.timestamp(text) ?? String(decoding: text, as: UTF8.self))
+        case .text: Self.write(string: text, to: &writer)
+        case .array(let element):
+            guard let items = ArrayLiteral.items(text) else { return Self.write(string: text, to: &writer) }
+            Self.write(items, of: element, to: &writer)
+        }
+    }
+
+    private static func write(_ items: [ArrayLiteral.Item], of element: ColumnType, to writer: inout JSONWriter) {
+        writer.beginArray()
+        for item in items {
+            switch item {
+            case .null: writer.null()
+            case .text(let text): element.write(text[...], to: &writer)
+            case .array(let items): write(items, of: element, to: &writer)
+            }
+        }
+        writer.endArray()
+    }
+
+    private static func write(string text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
+        writer.string(String(decoding: text, as: UTF8.self))
+    }
+
+    /// The grammar of RFC 8259, section 6.
+    static func isNumber(_ text: ArraySlice<UInt8>) -> Bool {
+        var rest = text
+        func digits() -> Int {
+            let count = rest.prefix { (48...57).contains($0) }.count
+            rest = rest.dropFirst(count)
+            return count
+        }
+        if rest.first == UInt8(ascii: "-") { rest = rest.dropFirst() }
+        let isZero = rest.first == UInt8(ascii: "0")
+        let whole = digits()
+        guard whole > 0, !isZero || whole == 1 else { return false }
+        if rest.first == UInt8(ascii: ".") {
+            rest = rest.dropFirst()
+            guard digits() > 0 else { return false }
+        }
+        if rest.first == UInt8(ascii: "e") || rest.first == UInt8(ascii: "E") {
+            rest = rest.dropFirst()
+            if rest.first == UInt8(ascii: "+") || rest.first == UInt8(ascii: "-") { rest = rest.dropFirst() }
+            guard digits() > 0 else { return false }
+        }
+        return rest.isEmpty
+    }
+
+    /// `\x` and two hexadecimal digits a byte.
+    private static func bytes(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        guard text.starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "x")]), text.count % 2 == 0 else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count / 2)
+        var index = text.startIndex + 2
+        while index < text.endIndex {
+            guard let high = digit(text[index]), let low = digit(text[index + 1]) else { return nil }
+            bytes.append(high << 4 | low)
+            index += 2
+        }
+        return bytes
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case 48...57: byte - 48
+        case 97...102: byte - 87
+        default: nil
+        }
+    }
+
+    /// RFC 3339 of `2026-11-24 04:30:00.5` and, with a zone, `+00` behind it; nil for what it has no form for: infinity,
+    /// years before 1 and after 9999.
+    private static func timestamp(_ text: ArraySlice<UInt8>) -> String? {
+        var bytes = Array(text)
+        if bytes.suffix(3) == [UInt8(ascii: "+"), 48, 48] { bytes.removeLast(3) }
+        let digits: Set<Int> = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18]
+        let marks = [4: UInt8(ascii: "-"), 7: UInt8(ascii: "-"), 10: 32, 13: UInt8(ascii: ":"), 16: UInt8(ascii: ":")]
+        guard bytes.count >= 19,
+            bytes.prefix(19).enumerated().allSatisfy({ index, byte in
+                marks[index].map { $0 == byte } ?? (digits.contains(index) && (48...57).contains(byte))
+            })
+        else { return nil }
+        let fraction = bytes.dropFirst(19)
+        guard fraction.isEmpty || fraction.first == UInt8(ascii: "."),
+            fraction.dropFirst().allSatisfy({ (48...57).contains($0) }), fraction.count != 1
+        else { return nil }
+        bytes[10] = UInt8(ascii: "T")
+        return String(decoding: bytes, as: UTF8.self) + "Z"
+    }
+}

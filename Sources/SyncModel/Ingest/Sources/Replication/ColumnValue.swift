@@ -1,0 +1,23 @@
+/// A column's value as the log tells it.
+public enum ColumnValue: Sendable, Hashable {
+    case null
+    /// A large value that was not changed, and so is not told.
+    case unchanged
+    /// As the type's output function writes it, with ISO dates in UTC.
+    case text([UInt8])
+}
+
+/// A column as the log tells of it.
+public struct FollowedColumn: Sendable, Hashable {
+    public let name: String
+    /// The number of a built-in type; 25, `text`, for all that are read as that.
+    public let type: UInt32
+    /// Whether it is one of those that identify a row.
+    public let isKey: Bool
+
+    public init(name: String, type: UInt32, isKey: Bool) {
+        self.name = name
+        self.type = type
+        self.isKey = isKey
+    }
+}

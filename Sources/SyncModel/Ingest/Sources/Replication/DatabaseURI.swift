@@ -1,0 +1,180 @@
+import Foundation
+
+/// The URI of an organization's database: `postgresql://user:password@host:port/database`. Not all that libpq would take:
+/// what names files, services or other places of the gateway's machine is refused.
+public struct DatabaseURI: Sendable, Hashable {
+    static let maximumBytes = 2_000
+
+    /// Why a text is no such URI. Repeats nothing of it.
+    public struct Malformed: Error, Hashable {
+        public let reason: String
+    }
+
+    /// What of TLS a connection needs, weakest first.
+    public enum Security: String, Sendable, Hashable, CaseIterable {
+        case disable, allow, prefer, require
+        case verifyCA = "verify-ca"
+        case verifyFull = "verify-full"
+
+        /// Whether nothing is sent in the clear.
+        public var isEncrypted: Bool {
+            switch self {
+            case .disable, .allow, .prefer: false
+            case .require, .verifyCA, .verifyFull: true
+            }
+        }
+
+        /// Whether the server's certificate has to be good.
+        public var isVerified: Bool { self == .verifyCA || self == .verifyFull }
+    }
+
+    public let user: String
+    let password: String
+    /// A name or an address, without brackets.
+    public let host: String
+    public let port: Int
+    public let database: String
+    public let security: Security
+    private let others: [String: String]
+
+    /// Parameters beside `sslmode`, and what they may be.
+    private static let parameters: [String: Set<String>] = [
+        "channel_binding": ["disable", "prefer", "require"],
+        "ssl_min_protocol_version": ["TLSv1.2", "TLSv1.3"],
+    ]
+
+    public init(_ text: String) throws(Malformed) {
+        func refuse(_ reason: String) -> Malformed { Malformed(reason: "the connection URI \(reason)") }
+        guard text.utf8.count <= Self.maximumBytes, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+            let detail = "all of them printable ASCII: escape others as %XX"
+            throw refuse("has at most \(Self.maximumBytes) characters, \(detail)")
+        }
+        guard let scheme = ["postgresql://", "postgres://"].first(where: { text.hasPrefix($0) }) else {
+            throw refuse("must begin with postgresql://")
+        }
+        let rest = text.dropFirst(scheme.count)
+        let parts = rest.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let place = parts[0].split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        let authority = place[0].split(separator: "@", omittingEmptySubsequences: false)
+        guard place.count == 2, authority.count == 2 else {
+            let form = "postgresql://user:password@host:port/database"
+            throw refuse("must have the form \(form); in a password, write @ as %40, / as %2F, ? as %3F")
+        }
+        let credentials = authority[0].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let user = Self.decoded(credentials[0]), !user.isEmpty,
+            let password = credentials.count == 2 ? Self.decoded(credentials[1]) : "",
+            let database = Self.decoded(place[1]), !database.isEmpty, !place[1].contains("/")
+        else { throw refuse("must name a user and a database, with % in front of two hexadecimal digits only") }
+        guard let (host, port) = Self.hostAndPort(authority[1]) else {
+            throw refuse("must name one host, and a port from 1 to 65535 or none; no socket, and no list of hosts")
+        }
+        (self.user, self.password, self.database) = (user, password, database)
+        (self.host, self.port) = (host, port)
+        (security, others) = try Self.read(parts.count == 2 ? parts[1] : "")
+    }
+
+    private static func read(_ query: Substring) throws(Malformed) -> (Security, [String: String]) {
+        var (security, others) = (Security.prefer, [String: String]())
+        var seen: Set<String> = []
+        for pair in query.split(separator: "&") {
+            let halves = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+            let (name, value) = (halves[0], halves.count == 2 ? halves[1] : "")
+            if name == "sslmode", let mode = Security(rawValue: value), seen.insert(name).inserted {
+                security = mode
+            } else if parameters[name]?.contains(value) == true, seen.insert(name).inserted {
+                others[name] = value
+            } else {
+                let modes = Security.allCases.map(\.rawValue).joined(separator: ", ")
+                let names = parameters.keys.sorted().joined(separator: ", ")
+                let known = "sslmode (\(modes)), \(names)"
+                throw Malformed(reason: "the connection URI may have these parameters, once each: \(known)")
+            }
+        }
+        return (security, others)
+    }
+
+    private static func hostAndPort(_ text: Substring) -> (String, Int)? {
+        var (host, rest) = (text, Substring())
+        if text.first == "[" {
+            guard let end = text.firstIndex(of: "]") else { return nil }
+            host = text[text.index(after: text.startIndex)..<end]
+            rest = text[text.index(after: end)...]
+            guard host.contains(":"), IPAddress(String(host)) != nil, rest.isEmpty || rest.first == ":" else {
+                return nil
+            }
+        } else if let colon = text.firstIndex(of: ":") {
+            (host, rest) = (text[..<colon], text[colon...])
+        }
+        var port = 5_432
+        if !rest.isEmpty {
+            let digits = rest.dropFirst()
+            guard digits.utf8.allSatisfy({ (48...57).contains($0) }), let given = Int(digits),
+                (1...65_535).contains(given)
+            else { return nil }
+            port = given
+        }
+        let isName = host.utf8.allSatisfy { byte in
+            switch byte {
+            case 48...57, 65...90, 97...122, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): true
+            default: text.first == "[" && byte == UInt8(ascii: ":")
+            }
+        }
+        return isName && (1...253).contains(host.utf8.count) ? (String(host), port) : nil
+    }
+
+    private static func decoded(_ text: Substring) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit),
+                high << 4 | low != 0
+            else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case 48...57: byte - 48
+        case 65...70: byte - 55
+        case 97...102: byte - 87
+        default: nil
+        }
+    }
+
+    // MARK: - Connecting
+
+    /// Why nothing is sent to an address that the host's name leads to; nil where it may be.
+    public func problem(_ address: IPAddress, _ policy: AddressPolicy) -> String? {
+        if let problem = policy.problem(address, isTLS: true) { return problem }
+        guard !security.isEncrypted, policy.problem(address, isTLS: false) != nil else { return nil }
+        return "its address \(address) is public: put ?sslmode=verify-full into the URI, or at least sslmode=require"
+    }
+
+    /// What libpq connects by: all that is said here, and nothing of the gateway's own environment and home, so that
+    /// neither its password nor its certificate is shown to a stranger.
+    ///
+    /// - Parameters:
+    ///   - address: of the host, looked up and found to be good.
+    ///   - authorities: the file with the certificate authorities that are trusted.
+    public func keywords(address: IPAddress, authorities: String) -> String {
+        let nowhere = "/nonexistent/sluice"
+        var words = [
+            ("host", host), ("hostaddr", address.description), ("port", String(port)), ("user", user),
+            ("password", password), ("dbname", database), ("sslmode", security.rawValue), ("passfile", nowhere),
+            ("sslcert", nowhere), ("sslkey", nowhere), ("gssencmode", "disable"),
+            ("sslrootcert", security.isVerified ? authorities : nowhere), ("target_session_attrs", "any"),
+        ]
+        words += others.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        return words.map { "\($0)=\(Self.quoted($1))" }.joined(separator: " ")
+    }
+
+    private static func quoted(_ value: String) -> String {
+        "'\(value.replacing("\\", with: "\\\\").replacing("'", with: "\\'"))'"
+    }
+}

@@ -1,0 +1,139 @@
+import JSONText
+
+/// A table whose rows are entities.
+public struct FollowedTable: Sendable, Hashable {
+    /// Columns that may be named, as many as a table can have.
+    static let columnLimit = 1_600
+
+    /// Which columns are in the documents, and as what.
+    public enum Columns: Sendable, Hashable {
+        /// Each by its name.
+        case all
+        /// Column and member, in order.
+        case named([Member])
+    }
+
+    public struct Member: Sendable, Hashable {
+        public let column: String
+        public let name: String
+    }
+
+    public private(set) var name: QualifiedName
+    public private(set) var entityType: String
+    /// The column with the entity's permanent id.
+    public private(set) var id: String
+    /// The column with the user whom an entity of a private type belongs to.
+    public private(set) var owner: String?
+    /// The column with a number that grows with each change; else the change's place in the log is its version.
+    public private(set) var version: String?
+    /// The column with the `Idempotency-Key` of the request that wrote the row last.
+    public private(set) var causingKey: String?
+    /// The column that is not null, or true, in rows that count as deleted.
+    public private(set) var deletedAt: String?
+    public private(set) var columns: Columns = .all
+
+    private static let what =
+        "a table: table, entity_type, id, owner, version, causing_key, deleted_at, columns"
+
+    init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
+        let before = report.problems.count
+        var (table, entityType): (QualifiedName?, String?) = (nil, nil)
+        var columns = Columns.all
+        var roles: [String: String] = [:]
+        let seen = report.members(of: value, at: pointer, Self.what) { report, member, place, value in
+            switch member {
+            case "table":
+                let detail = "table must be schema.name; a part with a dot or a quote stands in double quotes"
+                table = report.value(value.string.flatMap { QualifiedName($0) }, at: place, detail)
+            case "entity_type":
+                let text = value.string.flatMap { EntityType.isValidName($0) ? $0 : nil }
+                let detail = "entity_type must match [a-z][a-z0-9_-]{0,63}"
+                entityType = report.value(text, at: place, rule: Rule.entityType, detail)
+            case "id", "owner", "version", "causing_key", "deleted_at": roles[member] = report.column(value, at: place)
+            case "columns": columns = Self.columns(value, at: place, &report)
+            default: return false
+            }
+            return true
+        }
+        guard let seen else { return nil }
+        report.require(["table", "entity_type", "id"], in: seen, at: pointer)
+        guard report.problems.count == before, let table, let entityType, let id = roles["id"] else { return nil }
+        name = table
+        self.entityType = entityType
+        self.id = id
+        owner = roles["owner"]
+        version = roles["version"]
+        causingKey = roles["causing_key"]
+        deletedAt = roles["deleted_at"]
+        self.columns = columns
+    }
+
+    private static func columns(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> Columns {
+        if value.stringEquals("all") { return .all }
+        guard value.kind == .object else {
+            let detail = #"columns must be "all", or an object of columns and members' names"#
+            report.refuse(pointer, Rule.memberType, detail)
+            return .all
+        }
+        var members: [Member] = []
+        var names: Set<String> = []
+        report.members(of: value, at: pointer, "columns") { report, column, place, value in
+            guard members.count < columnLimit else { return true }
+            guard !column.isEmpty, column.utf8.count <= QualifiedName.partLimit else {
+                report.refuse(place, Rule.range, "a column's name has 1 to \(QualifiedName.partLimit) bytes")
+                return true
+            }
+            guard let name = report.text(value, at: place, limit: 200) else { return true }
+            if !names.insert(name).inserted {
+                report.refuse(place, Rule.range, "two columns would be the member '\(name)'")
+            }
+            members.append(Member(column: column, name: name))
+            return true
+        }
+        if members.isEmpty {
+            report.refuse(pointer, Rule.range, "columns must name a column at least")
+        }
+        return .named(members)
+    }
+
+    /// The columns that the settings name, with where.
+    public var wanted: [(role: String, column: String)] {
+        var wanted = [("id", id)]
+        for (role, column) in [
+            ("owner", owner), ("version", version), ("causing_key", causingKey), ("deleted_at", deletedAt),
+        ] {
+            if let column { wanted.append((role, column)) }
+        }
+        if case .named(let members) = columns { wanted += members.map { ("columns", $0.column) } }
+        return wanted
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("table", name.description)
+        writer.member("entity_type", entityType)
+        writer.member("id", id)
+        if let owner { writer.member("owner", owner) }
+        if let version { writer.member("version", version) }
+        if let causingKey { writer.member("causing_key", causingKey) }
+        if let deletedAt { writer.member("deleted_at", deletedAt) }
+        writer.name("columns")
+        switch columns {
+        case .all: writer.string("all" as StaticString)
+        case .named(let members):
+            writer.beginObject()
+            for member in members {
+                writer.name(member.column)
+                writer.string(member.name)
+            }
+            writer.endObject()
+        }
+        writer.endObject()
+    }
+}
+
+extension SettingsReport {
+    fileprivate mutating func column(_ value: JSONValue, at pointer: String) -> String? {
+        text(value, at: pointer, limit: QualifiedName.partLimit)
+    }
+}

@@ -1,0 +1,90 @@
+/// Makes events of what a database's log tells, message by message. Pure: the same log gives the same events under the
+/// same names, however often and from wherever it is read again.
+public struct LogReader: Sendable {
+    private let tables: [QualifiedName: FollowedTable]
+    private let limits: IntakeLimits
+    /// What is added to places in the log to make versions.
+    private let base: Int64
+    private var readers: [UInt32: TableReader] = [:]
+    private var names: [UInt32: QualifiedName] = [:]
+    private var committedAt = Timestamp(microseconds: 0)
+    private var freshKeys: Set<String> = []
+    /// The place of the last change, and the events that stand there: rows of one COPY share one.
+    private var last: (position: UInt64, count: Int) = (.max, 0)
+    private var ignored = 0
+
+    public init(_ settings: ReplicationSettings, base: Int64, limits: IntakeLimits) {
+        tables = Dictionary(settings.tables.map { ($0.name, $0) }) { first, _ in first }
+        self.base = base
+        self.limits = limits
+    }
+
+    /// A transaction whose changes follow.
+    public mutating func begin(at committedAt: Timestamp) {
+        self.committedAt = committedAt
+        freshKeys.removeAll(keepingCapacity: true)
+        last = (.max, 0)
+    }
+
+    public func isFollowed(_ name: QualifiedName) -> Bool { tables[name] != nil }
+
+    /// How a table looks from now on.
+    ///
+    /// - Throws: what is wrong with it: nothing may be read before that is mended.
+    public mutating func relation(
+        _ id: UInt32,
+        _ name: QualifiedName,
+        _ columns: @autoclosure () -> [FollowedColumn]
+    ) throws(SourceTrouble) {
+        readers[id] = nil
+        guard let table = tables[name] else { return }
+        names[id] = name
+        readers[id] = try TableReader(table, columns())
+    }
+
+    /// The events of a change: of a row that was inserted or updated, or, where `new` is nil, deleted.
+    public mutating func change(
+        of id: UInt32,
+        old: [ColumnValue]?,
+        new: [ColumnValue]?,
+        at position: UInt64
+    ) -> [IngestRequest.Entry] {
+        guard let reader = readers[id] else {
+            ignored += 1
+            return []
+        }
+        if last.position != position { last = (position, 0) }
+        let names = (0..<TableReader.eventLimit).map { name(position, last.count + $0) }
+        let version = base.addingReportingOverflow(Int64(clamping: position))
+        let place = TableReader.Place(
+            names: names,
+            version: version.overflow ? .max : version.partialValue,
+            committedAt: committedAt
+        )
+        let entries: [IngestRequest.Entry]
+        if let new {
+            entries = reader.entries(old: old, new: new, at: place, freshKeys: &freshKeys, limits)
+        } else if let old {
+            entries = [reader.deletion(of: old, at: place, limits)]
+        } else {
+            entries = []
+        }
+        last.count += entries.count
+        return entries
+    }
+
+    /// Changes of tables that are not followed, since the last call.
+    public mutating func takeIgnored() -> Int {
+        defer { ignored = 0 }
+        return ignored
+    }
+
+    /// A followed table's name; nil of others.
+    public func name(of id: UInt32) -> QualifiedName? { readers[id] == nil ? nil : names[id] }
+
+    /// With the time of the commit: a server that was set back writes other things to the same places.
+    private func name(_ position: UInt64, _ count: Int) -> String {
+        let halves = [position >> 32, position & 0xffff_ffff].map { String($0, radix: 16, uppercase: true) }
+        return "\(halves.joined(separator: "/")):\(count):\(committedAt.microseconds)"
+    }
+}

@@ -1,0 +1,99 @@
+import JSONText
+
+/// How far a worker is in a database's log, as it is kept and as operators see it.
+public struct ReplicationState: Sendable, Hashable {
+    /// The slot that is read: another one begins anew.
+    public var slot: String
+    /// The server's own number of its data; another one's places in the log are others.
+    public var system: String
+    /// What is added to places in the log to make versions that grow on where the log was begun anew.
+    public var base: Int64
+    /// All before it is in the feed, in PostgreSQL's text.
+    public var confirmed: String
+    /// How the slot was when it was looked at last.
+    public var report: SlotReport?
+    /// Rows that were refused, and what was said of the last.
+    public var refused: Int64 = 0
+    public var lastRefusal: String?
+    /// What was emptied by TRUNCATE last, and when: that is not followed.
+    public var lastTruncation: String?
+
+    public init(slot: String, system: String, base: Int64, confirmed: String) {
+        self.slot = slot
+        self.system = system
+        self.base = base
+        self.confirmed = confirmed
+    }
+
+    /// From the stored form; nil for what is none.
+    public init?(_ bytes: [UInt8]) {
+        guard let root = try? JSONTree(parsing: bytes).root, let slot = root["slot"]?.string,
+            let system = root["system"]?.string, let base = root["base"]?.int64,
+            let confirmed = root["confirmed_lsn"]?.string
+        else { return nil }
+        self.init(slot: slot, system: system, base: base, confirmed: confirmed)
+        refused = root["refused"]?.int64 ?? 0
+        lastRefusal = root["last_refusal"]?.string
+        lastTruncation = root["last_truncation"]?.string
+        report = root["slot_report"].flatMap(SlotReport.init)
+    }
+
+    public var json: [UInt8] {
+        JSONWriter.object { writer in
+            writer.member("confirmed_lsn", confirmed)
+            writer.member("slot", slot)
+            if let report { writer.member("slot_report", object: report.writeMembers) }
+            writer.member("refused", refused)
+            if let lastRefusal { writer.member("last_refusal", lastRefusal) }
+            if let lastTruncation { writer.member("last_truncation", lastTruncation) }
+            writer.member("system", system)
+            writer.member("base", base)
+        }
+    }
+}
+
+/// How a slot is, as its server says.
+public struct SlotReport: Sendable, Hashable {
+    /// What servers say of a slot's log, best first.
+    public static let walStatuses = ["reserved", "extended", "unreserved", "lost"]
+
+    public var checkedAt: Timestamp
+    /// How far what was confirmed is behind the server's log, in bytes.
+    public var lagBytes: Int64
+    /// How much of its log the server keeps for the slot, in bytes.
+    public var retainedBytes: Int64
+    /// One of ``walStatuses``.
+    public var walStatus: String
+    /// How much more the server's log may grow until the slot may be lost; nil where nothing bounds it but the disk.
+    public var safeBytes: Int64?
+
+    public init(checkedAt: Timestamp, lagBytes: Int64, retainedBytes: Int64, walStatus: String, safeBytes: Int64?) {
+        self.checkedAt = checkedAt
+        self.lagBytes = lagBytes
+        self.retainedBytes = retainedBytes
+        self.walStatus = walStatus
+        self.safeBytes = safeBytes
+    }
+
+    init?(_ value: JSONValue) {
+        guard let checkedAt = value["checked_at"]?.string.flatMap(Timestamp.init(rfc3339:)),
+            let lag = value["lag_bytes"]?.int64, let retained = value["retained_bytes"]?.int64,
+            let status = value["wal_status"]?.string
+        else { return nil }
+        self.init(
+            checkedAt: checkedAt,
+            lagBytes: lag,
+            retainedBytes: retained,
+            walStatus: status,
+            safeBytes: value["safe_wal_size"]?.int64
+        )
+    }
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("lag_bytes", lagBytes)
+        writer.member("retained_bytes", retainedBytes)
+        writer.member("wal_status", walStatus)
+        writer.member("safe_wal_size", safeBytes)
+        writer.member("checked_at", checkedAt.rfc3339)
+    }
+}

@@ -1,0 +1,227 @@
+import JSONText
+
+/// Makes events of one table's rows, as its columns are now.
+struct TableReader: Sendable {
+    /// Where in the log a change stands, and what it is called.
+    struct Place {
+        /// Of the events that the change becomes, in order.
+        let names: [String]
+        /// Where a table has no column for it.
+        let version: Int64
+        let committedAt: Timestamp
+    }
+
+    let table: FollowedTable
+    private let id: Int
+    private let owner: Int?
+    private let version: Int?
+    private let causingKey: Int?
+    private let deletedAt: Int?
+    private let types: [ColumnType]
+    /// What is in a document: the columns' places and names.
+    private let members: [(column: Int, name: String)]
+    /// Whether all of the old row is told (REPLICA IDENTITY FULL, or a key of all columns).
+    private let tellsOldRows: Bool
+
+    /// - Throws: what is wrong with the table or its settings, and what to do.
+    init(_ table: FollowedTable, _ columns: [FollowedColumn]) throws(SourceTrouble) {
+        self.table = table
+        var places: [String: Int] = [:]
+        for (index, column) in columns.enumerated() where places[column.name] == nil { places[column.name] = index }
+        for (role, column) in table.wanted where places[column] == nil {
+            throw SourceTrouble(
+                "Table \(table.name) has no column '\(column)', which the settings name as \(role), or the publication "
+                    + "leaves it out. Mend the settings or the publication."
+            )
+        }
+        let place = { (name: String?) -> Int? in name.flatMap { places[$0] } }
+        id = place(table.id) ?? 0
+        owner = place(table.owner)
+        version = place(table.version)
+        causingKey = place(table.causingKey)
+        deletedAt = place(table.deletedAt)
+        types = columns.map { ColumnType($0.type) }
+        switch table.columns {
+        case .all: members = columns.enumerated().map { ($0.offset, $0.element.name) }
+        case .named(let named): members = named.compactMap { one in places[one.column].map { ($0, one.name) } }
+        }
+        tellsOldRows = columns.allSatisfy(\.isKey)
+        guard columns[id].isKey else {
+            throw SourceTrouble(Self.advice(table, "what identifies its rows in the log is not '\(table.id)'"))
+        }
+        if let version, ![20, 21, 23, 26, 1700].contains(columns[version].type) {
+            throw SourceTrouble(
+                "Column '\(columns[version].name)' of table \(table.name) is to be its version, and is no whole number. "
+                    + "Name one that is, or none: then a change's place in the log is its version."
+            )
+        }
+        if table.causingKey != nil, !tellsOldRows {
+            let reason = "only so the log tells whether a change wrote its causing_key or an earlier one did"
+            throw SourceTrouble(Self.advice(table, reason))
+        }
+    }
+
+    private static func advice(_ table: FollowedTable, _ reason: String) -> String {
+        """
+        Table \(table.name) needs another replica identity: \(reason). Run there: \
+        ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL
+        """
+    }
+
+    // MARK: - Changes
+
+    /// The most events that one change becomes.
+    static let eventLimit = 2
+
+    /// The events of a row that was inserted or updated: of one whose id was changed the old one's deletion, too.
+    func entries(
+        old: [ColumnValue]?,
+        new: [ColumnValue],
+        at place: Place,
+        freshKeys: inout Set<String>,
+        _ limits: IntakeLimits
+    ) -> [IngestRequest.Entry] {
+        guard new.count == types.count, old.map({ $0.count == types.count }) ?? true else {
+            return [Self.damaged(place.names[0])]
+        }
+        var row = new
+        for (index, value) in new.enumerated() where value == .unchanged {
+            guard let old, tellsOldRows || index == id else { continue }
+            row[index] = old[index]
+        }
+        var events: [IngestRequest.Entry] = []
+        if let old, case .text = old[id], old[id] != row[id] {
+            events.append(deletion(of: old, at: place, name: place.names[0], limits))
+        }
+        let name = place.names[events.count]
+        guard !isDeleted(row) else { return events + [deletion(of: row, at: place, name: name, limits)] }
+        let key = key(of: row, before: old, &freshKeys)
+        let isWhole = !members.contains { row[$0.column] == .unchanged }
+        let text = event(row, at: place, name: name, isWhole ? .upsert : .patch) { writer in
+            writer.name("document")
+            writeDocument(row, to: &writer)
+            if let owner, case .text(let text) = row[owner] { writer.member("owner", Self.string(text)) }
+            if let key { writer.member("causing_key", key) }
+        }
+        return events + [Self.entry(text, name, limits, isShallow: !isWhole)]
+    }
+
+    /// The event of a row that was deleted.
+    func deletion(of old: [ColumnValue], at place: Place, _ limits: IntakeLimits) -> IngestRequest.Entry {
+        guard old.count == types.count else { return Self.damaged(place.names[0]) }
+        return deletion(of: old, at: place, name: place.names[0], limits)
+    }
+
+    private func deletion(
+        of row: [ColumnValue],
+        at place: Place,
+        name: String,
+        _ limits: IntakeLimits
+    ) -> IngestRequest.Entry {
+        Self.entry(event(row, at: place, name: name, .delete) { _ in }, name, limits)
+    }
+
+    private func isDeleted(_ row: [ColumnValue]) -> Bool {
+        guard let deletedAt, case .text(let text) = row[deletedAt] else { return false }
+        return types[deletedAt] != .bool || text != [UInt8(ascii: "f")]
+    }
+
+    /// The key of the request that caused this change: one that stood in the row before caused an earlier one, unless
+    /// the same transaction wrote it.
+    private func key(of row: [ColumnValue], before old: [ColumnValue]?, _ freshKeys: inout Set<String>) -> String? {
+        guard let causingKey, case .text(let text) = row[causingKey], text.count <= IngestEvent.maximumKeyBytes else {
+            return nil
+        }
+        let key = Self.string(text)
+        guard key.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }), !key.isEmpty else { return nil }
+        if let old, old[causingKey] == row[causingKey] { return freshKeys.contains(key) ? key : nil }
+        if freshKeys.count < Self.freshKeyLimit { freshKeys.insert(key) }
+        return key
+    }
+
+    private static let freshKeyLimit = 10_000
+
+    // MARK: - Writing
+
+    /// An event as a program would send it.
+    private func event(
+        _ row: [ColumnValue],
+        at place: Place,
+        name: String,
+        _ operation: IngestOperation,
+        _ more: (inout JSONWriter) -> Void
+    ) -> [UInt8] {
+        JSONWriter.object(capacity: 512) { writer in
+            writer.member("event_id", name)
+            writer.member("entity_type", table.entityType)
+            writer.member("operation", operation.rawValue)
+            writer.name("id")
+            write(row[id], as: types[id], to: &writer)
+            if let version {
+                // the version of a row that is gone is one that was told before: its deletion is newer
+                if operation != .delete || isDeleted(row), case .text = row[version] {
+                    writer.name("version")
+                    write(row[version], as: types[version], to: &writer)
+                }
+            } else {
+                writer.member("version", place.version)
+            }
+            writer.member("occurred_at", place.committedAt.rfc3339)
+            more(&writer)
+        }
+    }
+
+    private func writeDocument(_ row: [ColumnValue], to writer: inout JSONWriter) {
+        writer.beginObject()
+        for member in members where row[member.column] != .unchanged {
+            writer.name(member.name)
+            write(row[member.column], as: types[member.column], to: &writer)
+        }
+        writer.endObject()
+    }
+
+    private func write(_ value: ColumnValue, as type: ColumnType, to writer: inout JSONWriter) {
+        guard case .text(let text) = value else { return writer.null() }
+        type.write(text[...], to: &writer)
+    }
+
+    private static func string(_ text: [UInt8]) -> String { String(decoding: text, as: UTF8.self) }
+
+    // MARK: - Reading back
+
+    /// Has an event read as one that a program sent, so that what holds for those holds for it.
+    private static func entry(
+        _ text: [UInt8],
+        _ name: String,
+        _ limits: IntakeLimits,
+        isShallow: Bool = false
+    ) -> IngestRequest.Entry {
+        let tree: JSONTree
+        do throws(JSONParseError) {
+            tree = try JSONTree(parsing: text, limits: .widest)
+        } catch {
+            let detail = "the row's document cannot be read: \(error)"
+            let problem = Problem(.validationFailed, pointer: "/document", rule: Rule.payload, detail)
+            return IngestRequest.Entry(eventID: name, event: .failure(problem))
+        }
+        let entry = IngestDecoder.decode(tree.root, index: 0, limits: limits, hasDefects: tree.root.hasDefects)
+        guard isShallow, case .success(var event) = entry.event else { return entry }
+        event.isShallow = true
+        return IngestRequest.Entry(eventID: entry.eventID, event: .success(event))
+    }
+
+    private static func damaged(_ name: String) -> IngestRequest.Entry {
+        let detail = "the row has another number of columns than its table"
+        return IngestRequest.Entry(
+            eventID: name,
+            event: .failure(Problem(.validationFailed, pointer: "", rule: Rule.payload, detail))
+        )
+    }
+}
+
+extension QualifiedName {
+    /// As SQL writes it.
+    public var sql: String {
+        [schema, name].map { "\"\($0.replacing("\"", with: "\"\""))\"" }.joined(separator: ".")
+    }
+}

@@ -1,0 +1,86 @@
+public import JSONText
+
+/// The defects of a source's settings, gathered: an operator learns all of them at once.
+public struct SettingsReport: Sendable {
+    /// Defects that are gathered at most.
+    static let limit = 100
+
+    public private(set) var problems: [ProblemDetail] = []
+
+    public init() {}
+
+    public mutating func refuse(_ pointer: String, _ rule: String, _ detail: String) {
+        guard problems.count < Self.limit else { return }
+        problems.append(ProblemDetail(pointer: pointer, rule: rule, detail: detail))
+    }
+
+    /// Returns the value, and refuses the member where it is nil.
+    public mutating func value<Value>(
+        _ value: Value?,
+        at pointer: String,
+        rule: String = Rule.range,
+        _ detail: @autoclosure () -> String
+    ) -> Value? {
+        if value == nil { refuse(pointer, rule, detail()) }
+        return value
+    }
+
+    /// Reads an object member by member.
+    ///
+    /// - Parameters:
+    ///   - hasNulls: whether null members mean something; otherwise they are as good as absent.
+    ///   - what: the object and its members, for the defect of an unknown member.
+    ///   - read: reads a member at its pointer; false for an unknown one.
+    /// - Returns: the names of the members that are there; nil for what is no object.
+    @discardableResult
+    public mutating func members(
+        of value: JSONValue,
+        at pointer: String,
+        _ what: String,
+        hasNulls: Bool = false,
+        _ read: (inout SettingsReport, _ member: String, _ pointer: String, JSONValue) -> Bool
+    ) -> Set<String>? {
+        guard let members = value.members else {
+            refuse(pointer, Rule.memberType, "this must be an object: \(what)")
+            return nil
+        }
+        var seen: Set<String> = []
+        for (name, value) in members where hasNulls || !value.isNull {
+            let member = name.string
+            let place = JSONPointer(pointer).appending(member: member).text
+            guard seen.insert(member).inserted else {
+                refuse(place, Rule.duplicateMember, "'\(member)' is there twice")
+                continue
+            }
+            if !read(&self, member, place, value) {
+                refuse(place, Rule.unknownMember, "'\(member)' is not a member of \(what)")
+            }
+        }
+        return seen
+    }
+
+    public mutating func require(_ members: [String], in seen: Set<String>, at pointer: String) {
+        for member in members where !seen.contains(member) {
+            refuse(JSONPointer(pointer).appending(member: member).text, Rule.required, "\(member) is required")
+        }
+    }
+
+    /// A text of 1 to `limit` bytes without control characters.
+    public mutating func text(_ value: JSONValue, at pointer: String, limit: Int) -> String? {
+        let text = value.string.flatMap { text in
+            let bytes = text.utf8
+            let isGood = (1...limit).contains(bytes.count) && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
+            return isGood ? text : nil
+        }
+        return self.value(text, at: pointer, "this must be a string of 1 to \(limit) bytes without control characters")
+    }
+
+    public mutating func int(_ value: JSONValue, at pointer: String, _ range: ClosedRange<Int>) -> Int? {
+        let number = value.int64.flatMap { Int(exactly: $0) }.flatMap { range.contains($0) ? $0 : nil }
+        return self.value(number, at: pointer, "this must be an integer, \(range.lowerBound) to \(range.upperBound)")
+    }
+
+    public mutating func bool(_ value: JSONValue, at pointer: String) -> Bool? {
+        self.value(value.bool, at: pointer, rule: Rule.memberType, "this must be true or false")
+    }
+}

@@ -1,0 +1,30 @@
+public import Foundation
+
+/// How a source brings an organization's edits.
+public enum SourceKind: String, Sendable, Hashable, CaseIterable {
+    /// Its API sends webhooks to the gateway.
+    case webhook
+    /// The gateway asks its API for what changed.
+    case poller
+    /// The gateway reads its database's log.
+    case postgres
+
+    /// Whether a worker of the gateway fetches what it has.
+    public var isWorkedOn: Bool { self != .webhook }
+}
+
+/// A configured source of an organization.
+public struct SourceKey: Sendable, Hashable, Comparable {
+    public let organization: UUID
+    /// `[a-z][a-z0-9_-]{0,63}`. Events of service tokens with this name are of the same source.
+    public let name: String
+
+    public init(organization: UUID, name: String) {
+        self.organization = organization
+        self.name = name
+    }
+
+    public static func < (left: SourceKey, right: SourceKey) -> Bool {
+        (left.organization, left.name) < (right.organization, right.name)
+    }
+}

@@ -1,0 +1,89 @@
+public import JSONText
+
+/// How what an organization's API says becomes events. Pure, and total: whatever a body is, each of its items becomes an
+/// event, is ignored, or is refused for a reason that names its place.
+public struct SourceMapping: Sendable, Hashable {
+    /// Rules of a mapping.
+    public static let ruleLimit = 50
+
+    /// The array of items in a body; nil: the body is the one item.
+    public internal(set) var events: MappedPointer?
+    /// The first that matches is an item's.
+    public private(set) var rules: [MappingRule] = []
+
+    /// Reads a mapping; nil where it has defects, which the report has then.
+    public init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
+        var events: MappedPointer?
+        var rules: [MappingRule] = []
+        let before = report.problems.count
+        let seen = report.members(of: value, at: pointer, "a mapping: events, rules") { report, member, place, value in
+            switch member {
+            case "events": events = report.mappedPointer(value, at: place)
+            case "rules":
+                guard let elements = value.elements.map({ Array($0.prefix(Self.ruleLimit + 1)) }),
+                    (1...Self.ruleLimit).contains(elements.count)
+                else {
+                    report.refuse(place, Rule.range, "rules must be an array of 1 to \(Self.ruleLimit) rules")
+                    return true
+                }
+                for (index, element) in elements.enumerated() {
+                    if let rule = MappingRule(element, at: "\(place)/\(index)", &report) { rules.append(rule) }
+                }
+            default: return false
+            }
+            return true
+        }
+        guard let seen else { return nil }
+        report.require(["rules"], in: seen, at: pointer)
+        guard report.problems.count == before else { return nil }
+        self.events = events
+        self.rules = rules
+    }
+
+    public func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        if let events { writer.member("events", events.text) }
+        writer.name("rules")
+        writer.beginArray()
+        for rule in rules { rule.write(to: &writer) }
+        writer.endArray()
+        writer.endObject()
+    }
+
+    /// Makes events of a body.
+    ///
+    /// - Parameters:
+    ///   - id: what events are called whose rule does not say.
+    ///   - limits: of a push. `mutations` bounds the items; who hands events on in several batches may allow more.
+    /// - Throws: `validation_failed` where there is no array of items; `payload_too_large` for more items than may be.
+    public func map(_ body: JSONValue, id: MappedID, limits: IntakeLimits) throws(Problem) -> MappedEvents {
+        let items = try items(of: body, limit: limits.mutations)
+        var values = MappedValues(body: body)
+        var found = MappedEvents()
+        for (index, item) in items.enumerated() {
+            let place = events.map { "\($0.pointer)/\(index)" } ?? ""
+            values.look(at: item)
+            guard let number = rules.firstIndex(where: { $0.matches(&values) }) else {
+                found.ignored += 1
+                continue
+            }
+            let maker = EventMaker(rule: rules[number], place: place, limits: limits)
+            let entry = maker.entry(&values, id: events == nil ? id : id.ofItem(index))
+            found.add(entry, MappedEvents.Origin(place: place, rule: number), rules[number])
+        }
+        return found
+    }
+
+    private func items(of body: JSONValue, limit: Int) throws(Problem) -> [JSONValue] {
+        guard let events else { return [body] }
+        guard let elements = body.value(at: events.pointer)?.elements else {
+            let detail = "the mapping expects an array of events at '\(events.pointer)', and there is none"
+            throw Problem(.validationFailed, pointer: events.pointer, rule: Rule.memberType, detail)
+        }
+        let items = Array(elements.prefix(limit + 1))
+        guard items.count <= limit else {
+            throw Problem(.payloadTooLarge, "a message may hold \(limit) events, this one holds more")
+        }
+        return items
+    }
+}

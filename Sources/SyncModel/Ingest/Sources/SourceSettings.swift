@@ -1,0 +1,89 @@
+public import JSONText
+
+/// What an operator set up of a source, without its secret.
+public enum SourceSettings: Sendable, Hashable {
+    case webhook(ReceiverSettings)
+    case poller(PollerSettings)
+    case postgres(ReplicationSettings)
+
+    /// The largest settings, in bytes as they are stored.
+    public static let maximumBytes = 65_536
+
+    public var kind: SourceKind {
+        switch self {
+        case .webhook: .webhook
+        case .poller: .poller
+        case .postgres: .postgres
+        }
+    }
+
+    /// Reads settings; nil where the report has a defect more.
+    ///
+    /// - Parameter pointer: where they stand in the request.
+    public init?(_ kind: SourceKind, _ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
+        let before = report.problems.count
+        let settings: SourceSettings? =
+            switch kind {
+            case .webhook: ReceiverSettings(value, at: pointer, &report).map(Self.webhook)
+            case .poller: PollerSettings(value, at: pointer, &report).map(Self.poller)
+            case .postgres: ReplicationSettings(value, at: pointer, &report).map(Self.postgres)
+            }
+        guard let settings, report.problems.count == before else { return nil }
+        self = settings
+    }
+
+    /// From the stored form; nil for what cannot be read, as settings of a newer gateway.
+    public init?(_ kind: SourceKind, stored: [UInt8]) {
+        guard let tree = try? JSONTree(parsing: stored) else { return nil }
+        var report = SettingsReport()
+        self.init(kind, tree.root, at: "", &report)
+    }
+
+    /// The stored form, and what operators are shown.
+    public var json: [UInt8] {
+        JSONWriter.object { writer in
+            switch self {
+            case .webhook(let settings): settings.writeMembers(to: &writer)
+            case .poller(let settings): settings.writeMembers(to: &writer)
+            case .postgres(let settings): settings.writeMembers(to: &writer)
+            }
+        }
+    }
+
+    /// What events are made by, of sources whose items are JSON of another's making; nil where the kind knows by itself.
+    public var mapping: SourceMapping? {
+        switch self {
+        case .webhook(let settings): settings.mapping
+        case .poller(let settings): settings.mapping
+        case .postgres: nil
+        }
+    }
+
+    /// The state that a worker begins with after an operator asked for everything from a place on.
+    ///
+    /// - Returns: nil where there is no such place, which the report has then.
+    public static func state(
+        from value: JSONValue,
+        of kind: SourceKind,
+        at pointer: String,
+        _ report: inout SettingsReport
+    ) -> [UInt8]? {
+        switch kind {
+        case .webhook:
+            report.refuse(pointer, Rule.unknownMember, "a webhook source brings what is sent, and cannot begin anew")
+            return nil
+        case .poller: return PollerSettings.state(from: value, at: pointer, &report)
+        case .postgres: return ReplicationSettings.state(from: value, at: pointer, &report)
+        }
+    }
+
+    /// Why a text can be no secret of such a source; nil for a good one, and where there is rightly none. Repeats nothing
+    /// of it.
+    public static func problem(ofSecret secret: String?, for kind: SourceKind) -> String? {
+        switch kind {
+        case .webhook: ReceiverSettings.problem(ofSecret: secret)
+        case .poller: secret == nil ? nil : "a poller has no secret: requests carry the upstream's credential"
+        case .postgres: ReplicationSettings.problem(ofSecret: secret)
+        }
+    }
+}

@@ -1,0 +1,107 @@
+public import Foundation
+
+/// A request that only reads, on nobody's behalf.
+public struct UpstreamFetch: Sendable, Hashable {
+    /// `X-Sluice-Organization`.
+    public var organization: UUID
+    /// Path and query below the base URL; begins with one slash.
+    public var path: String
+    /// They take precedence over the upstream's.
+    public var headers: [String: String]
+    /// `If-None-Match`.
+    public var etag: String?
+    /// `If-Modified-Since`.
+    public var lastModified: String?
+    /// The longest body that is read.
+    public var maximumBytes: Int
+    public var timeout: Duration
+
+    public init(
+        organization: UUID,
+        path: String,
+        headers: [String: String] = [:],
+        etag: String? = nil,
+        lastModified: String? = nil,
+        maximumBytes: Int,
+        timeout: Duration
+    ) {
+        self.organization = organization
+        self.path = path
+        self.headers = headers
+        self.etag = etag
+        self.lastModified = lastModified
+        self.maximumBytes = maximumBytes
+        self.timeout = timeout
+    }
+
+    /// Headers that say what is asked for, or how the answer is to come: the gateway's own.
+    private static let ownHeaders: Set<String> = [
+        "accept-encoding", "content-type", "expect", "if-match", "if-modified-since", "if-none-match", "if-range",
+        "if-unmodified-since", "range",
+    ]
+
+    /// Whether only the gateway sets the header in such requests, in whatever spelling.
+    static func owns(_ name: String) -> Bool { ownHeaders.contains(HeaderField.folded(name)) }
+
+    /// Whether an operator's header goes out with such requests, unless another of that name takes precedence.
+    public static func carries(_ name: String, _ value: String) -> Bool {
+        !owns(name) && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
+    }
+
+    /// Whether 304 is an answer to it.
+    public var isConditional: Bool { etag != nil || lastModified != nil }
+}
+
+/// The relevant parts of the answer to an ``UpstreamFetch``.
+public struct FetchedResponse: Sendable {
+    public var status: Int
+    /// `Retry-After`, either form, as a moment.
+    public var retryAt: Timestamp?
+    public var location: String?
+    /// The scheme of `WWW-Authenticate` or `Proxy-Authenticate`.
+    public var challenge: String?
+    /// `Content-Type` without its parameters; nil for none and for what is none.
+    public var contentType: String?
+    /// `ETag` and `Last-Modified`, where they can be sent back.
+    public var etag: String?
+    public var lastModified: String?
+    /// The values of `Link`.
+    public var links: [String]
+    /// Nil where it is longer than was asked for, and was not read to its end.
+    public var body: [UInt8]?
+
+    public init(
+        status: Int,
+        retryAt: Timestamp? = nil,
+        location: String? = nil,
+        challenge: String? = nil,
+        contentType: String? = nil,
+        etag: String? = nil,
+        lastModified: String? = nil,
+        links: [String] = [],
+        body: [UInt8]? = []
+    ) {
+        self.status = status
+        self.retryAt = retryAt
+        self.location = location
+        self.challenge = challenge
+        self.contentType = contentType
+        self.etag = etag
+        self.lastModified = lastModified
+        self.links = links
+        self.body = body
+    }
+}
+
+/// The result of an ``UpstreamFetch``.
+public enum FetchAnswer: Sendable {
+    case response(FetchedResponse)
+    /// There is no answer, or no whole one. The reason, for operators.
+    case none(String)
+}
+
+/// Reads from upstreams. One request, one answer: other types decide what it means and whether to ask again.
+public protocol UpstreamReader: Sendable {
+    /// Never throws: whatever happens is an answer. A cancelled task is answered soon.
+    func fetch(_ request: UpstreamFetch, from upstream: UpstreamSettings) async -> FetchAnswer
+}

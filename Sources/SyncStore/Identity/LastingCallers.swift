@@ -1,0 +1,81 @@
+import Foundation
+import Postgres
+package import SyncModel
+
+/// A caller of something that lasts, such as a stream of events.
+package struct LastingCaller: Sendable, Hashable {
+    /// The user, and the organization that the token was for.
+    package let lane: LaneKey
+    /// What the token calls the organization; nil where it says its id.
+    package let name: ExternalID?
+
+    package init(lane: LaneKey, name: ExternalID?) {
+        self.lane = lane
+        self.name = name
+    }
+}
+
+/// Looks which of many callers are served no more. Each of them would be a few look-ups every few seconds; together they
+/// are a statement for a thousand, which asks the database itself, so that what is cached adds nothing to the time until
+/// they hear of it.
+package struct LastingCallers: Sendable {
+    /// Callers that one statement looks at.
+    static let page = 1_000
+
+    let pool: Pool
+    let failure: StoreFailure
+
+    /// Those of the callers who are not served any more, or not as this user: the organization is not active, or has
+    /// lost the name by which they came; the user was shut out, erased, or became part of another.
+    package func lost(among callers: [LastingCaller]) async throws(Problem) -> [LastingCaller] {
+        var lost: [LastingCaller] = []
+        for start in stride(from: 0, to: callers.count, by: Self.page) {
+            let part = Array(callers[start..<min(start + Self.page, callers.count)])
+            do {
+                let found = try await pool.run([Query(SettleStatements.planShape), Self.lost(among: part)])[1]
+                lost += try found.read { part[Int(try $0.int64("place")) - 1] }
+            } catch {
+                throw failure.problem(error, doing: "look which listeners are still served")
+            }
+        }
+        return lost
+    }
+
+    static func lost(among callers: [LastingCaller]) -> Query {
+        Query(
+            statement,
+            Parameters(
+                callers.map(\.lane.organization),
+                callers.map(\.lane.user),
+                callers.map { $0.name?.issuer.string ?? "" },
+                callers.map { $0.name?.id.string ?? "" }
+            )
+        )
+    }
+
+    /// No name is empty. Sub-selects and not EXISTS, which would be taken for a reason to read a table whole.
+    private static let statement = Statement(
+        "lasting_callers_lost",
+        """
+        SELECT k.place
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[])
+            WITH ORDINALITY AS k (organization_id, user_id, issuer, name, place)
+        LEFT JOIN LATERAL (
+            SELECT x.status, x.settings ->> 'provisioning' AS provisioning FROM organizations x
+            WHERE x.id = k.organization_id
+            OFFSET 0
+        ) o ON true
+        WHERE o.status IS DISTINCT FROM 'active'
+            OR (k.name <> '' AND (SELECT n.organization_id FROM external_ids n
+                WHERE n.issuer = k.issuer AND n.external_id = k.name) IS DISTINCT FROM k.organization_id)
+            OR (o.provisioning = 'explicit' AND (SELECT u.user_id FROM users u
+                WHERE u.organization_id = k.organization_id AND u.user_id = k.user_id) IS NULL)
+            OR (SELECT j.into_id FROM user_joins j
+                WHERE j.organization_id = k.organization_id AND j.user_id = k.user_id AND j.closed_until IS NULL)
+                IS NOT NULL
+            OR \(ErasedUsers.isErased("k.organization_id", "k.user_id"))
+        """
+    )
+
+    static let statements = [statement]
+}

@@ -1,0 +1,54 @@
+import Metrics
+package import SyncModel
+
+/// What sources do, over all organizations.
+package struct SourceMetrics: Sendable {
+    /// Runs of workers, and requests to receivers, by `kind` and `outcome`.
+    package static let runs = "sluice_source_runs_total"
+    /// Items that became events, by `kind` and `result`; `ignored` for those that no rule is for.
+    package static let events = "sluice_source_events_total"
+
+    package enum Outcome: String, Sendable, Hashable, CaseIterable {
+        case succeeded
+        case failed
+        /// A worker's lease was lost: what came of its work was thrown away.
+        case lost
+        /// A message's signature did not hold, or there is no such source.
+        case unauthorized
+    }
+
+    private let runs: [SourceKind: [Outcome: Counter]]
+    private let results: [SourceKind: [IngestResult: Counter]]
+    private let ignored: [SourceKind: Counter]
+
+    package init() {
+        runs = Self.counters(Self.runs, "outcome", of: Outcome.allCases)
+        results = Self.counters(Self.events, "result", of: IngestResult.allCases)
+        ignored = Dictionary(
+            uniqueKeysWithValues: SourceKind.allCases.map { kind in
+                (kind, Counter(label: Self.events, dimensions: [("kind", kind.rawValue), ("result", "ignored")]))
+            }
+        )
+    }
+
+    private static func counters<Value: Hashable & RawRepresentable<String>>(
+        _ label: String,
+        _ dimension: String,
+        of values: [Value]
+    ) -> [SourceKind: [Value: Counter]] {
+        let counters = SourceKind.allCases.map { kind in
+            let ofKind = values.map { value in
+                (value, Counter(label: label, dimensions: [("kind", kind.rawValue), (dimension, value.rawValue)]))
+            }
+            return (kind, Dictionary(uniqueKeysWithValues: ofKind))
+        }
+        return Dictionary(uniqueKeysWithValues: counters)
+    }
+
+    package func run(_ kind: SourceKind, _ outcome: Outcome) { runs[kind]?[outcome]?.increment() }
+
+    package func events(_ kind: SourceKind, _ verdicts: [IngestVerdict], ignored: Int = 0) {
+        for verdict in verdicts { results[kind]?[verdict.result]?.increment() }
+        if ignored > 0 { self.ignored[kind]?.increment(by: Int64(ignored)) }
+    }
+}

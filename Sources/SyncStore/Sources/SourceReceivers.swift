@@ -1,0 +1,202 @@
+import Postgres
+package import SyncModel
+import Synchronization
+
+/// The sources that webhooks are received for. What is known of one is five seconds old at most.
+package final class SourceReceivers: Sendable {
+    /// Sources that are remembered at most, those that do not exist included.
+    static let capacity = 20_000
+    /// Look-ups of sources that did not exist lately, a second: who makes names up costs the database no more.
+    static let strangersPerSecond = 200
+    /// How often it is noted that a source goes on doing what it did, in seconds.
+    static let noteSeconds: Double = 60
+
+    /// A source that webhooks are received for.
+    package struct Receiver: Sendable {
+        package let key: SourceKey
+        package let isEnabled: Bool
+        package let settings: ReceiverSettings
+        /// Those that are good at the moment, opened.
+        package let secrets: [String]
+        fileprivate let failingSince: Timestamp?
+        fileprivate let lastSuccessAt: Timestamp?
+
+        /// Who brings its events.
+        package var bearer: ServiceTokens.Bearer { ServiceTokens.Bearer(key) }
+    }
+
+    private struct Known {
+        /// Nil: there is no such source.
+        let found: Found?
+        let readAt: Timestamp
+    }
+
+    private struct Found {
+        let receiver: Receiver
+        let previousUntil: Timestamp?
+    }
+
+    private struct State {
+        var sources = GenerationCache<SourceKey, Known>(capacity: capacity)
+        /// When it was noted last that a source fails.
+        var failures = GenerationCache<SourceKey, Timestamp>(capacity: capacity)
+        var second: Int64 = 0
+        var looks = 0
+    }
+
+    private let pool: Pool
+    private let catalog: Catalog
+    private let now: TimeSource
+    private let failure: StoreFailure
+    private let state = Mutex(State())
+
+    init(pool: Pool, catalog: Catalog, now: @escaping TimeSource, failure: StoreFailure) {
+        self.pool = pool
+        self.catalog = catalog
+        self.now = now
+        self.failure = failure
+    }
+
+    /// Forgets a source: it was changed here.
+    package func invalidate(_ key: SourceKey) {
+        state.withLock { $0.sources.remove(key) }
+    }
+
+    /// A source that receives webhooks; nil where there is none of this name.
+    ///
+    /// - Throws: `store_unavailable`; `overloaded` where too many made-up names are asked for.
+    package func receiver(_ key: SourceKey) async throws(Problem) -> Receiver? {
+        let moment = now()
+        let old = state.withLock { $0.sources.find(key) }
+        if let old, old.readAt <= moment, moment.microseconds - old.readAt.microseconds < Catalog.lifetime,
+            old.found?.previousUntil.map({ $0 > moment }) ?? true
+        {
+            return old.found?.receiver
+        }
+        if old?.found == nil { try admitStranger(at: moment) }
+        let found: Found?
+        do {
+            found = try await read(key, at: moment)
+        } catch {
+            throw failure.problem(error, doing: "look up a source")
+        }
+        state.withLock { $0.sources.insert(Known(found: found, readAt: moment), for: key) }
+        return found?.receiver
+    }
+
+    private func read(_ key: SourceKey, at moment: Timestamp) async throws -> Found? {
+        let query = Query(Self.findStatement, Parameters(of: key.organization, key.name, moment))
+        // only what exists is opened: nobody's keys are read for a made-up name
+        let rows = try await pool.run([query])[0]
+        guard rows.count > 0 else { return nil }
+        return try await catalog.opening(key.organization) { seal in
+            try rows.read { row -> Found? in
+                let isEnabled = try row.string("status") == "enabled"
+                let settings = try row.bytes("settings")
+                let secret = try seal.open(text: row.optionalString("secret"), as: .source(.secret, key.name))
+                let previous = try seal.open(
+                    text: row.optionalString("previous_secret"),
+                    as: .source(.previousSecret, key.name)
+                )
+                let previousUntil = try row.optionalMoment("previous_until")
+                let failingSince = try row.optionalMoment("failing_since")
+                let lastSuccessAt = try row.optionalMoment("last_success_at")
+                guard case .webhook(let receiver)? = SourceSettings(.webhook, stored: settings) else { return nil }
+                return Found(
+                    receiver: Receiver(
+                        key: key,
+                        isEnabled: isEnabled,
+                        settings: receiver,
+                        secrets: [secret, previous].compactMap(\.self),
+                        failingSince: failingSince,
+                        lastSuccessAt: lastSuccessAt
+                    ),
+                    previousUntil: previous == nil ? nil : previousUntil
+                )
+            }.first ?? nil
+        }
+    }
+
+    private func admitStranger(at moment: Timestamp) throws(Problem) {
+        let isAdmitted = state.withLock { state in
+            if state.second != moment.seconds { (state.second, state.looks) = (moment.seconds, 0) }
+            state.looks += 1
+            return state.looks <= Self.strangersPerSecond
+        }
+        if !isAdmitted { throw Problem.overloaded("too many unknown sources are asked for") }
+    }
+
+    // MARK: - What became of messages
+
+    /// Notes that a message was taken, where that is news: to the minute. What was taken stays so, whatever becomes of
+    /// the note.
+    package func succeeded(_ receiver: Receiver) async {
+        let moment = now()
+        let isNews =
+            receiver.failingSince != nil
+            || receiver.lastSuccessAt.map { $0.adding(seconds: Self.noteSeconds) <= moment } ?? true
+        guard isNews else { return }
+        let parameters = Parameters(of: receiver.key.organization, receiver.key.name, moment)
+        await note(receiver.key, Query(Self.succeedStatement, parameters))
+    }
+
+    /// Notes that a message was refused, where that is news: to the minute.
+    ///
+    /// - Parameter error: why, with nothing secret in it.
+    package func failed(_ receiver: Receiver, _ error: String) async {
+        let moment = now()
+        let isNews = state.withLock { state in
+            if receiver.failingSince != nil, let last = state.failures.find(receiver.key),
+                last.adding(seconds: Self.noteSeconds) > moment
+            {
+                return false
+            }
+            state.failures.insert(moment, for: receiver.key)
+            return true
+        }
+        guard isNews else { return }
+        let bounded = SourceStore.bounded(error)
+        let parameters = Parameters(of: receiver.key.organization, receiver.key.name, moment, bounded)
+        await note(receiver.key, Query(Self.failStatement, parameters))
+    }
+
+    private func note(_ key: SourceKey, _ query: Query) async {
+        do {
+            _ = try await pool.run([query])
+            invalidate(key)
+        } catch {
+            _ = failure.problem(error, doing: "note what became of a message")
+        }
+    }
+
+    private static let findStatement = Statement(
+        "source_receivers_find",
+        """
+        SELECT s.status, s.settings, s.secret, CASE WHEN s.previous_until > $3 THEN s.previous_secret END AS previous_secret,
+            s.previous_until, s.failing_since, s.last_success_at
+        FROM sources s
+        WHERE s.organization_id = $1 AND s.name = $2 AND s.kind = 'webhook'
+        """
+    )
+
+    private static let succeedStatement = Statement(
+        "source_receivers_succeed",
+        """
+        UPDATE sources AS s
+        SET last_success_at = $3, last_event_at = $3, failure_count = 0, failing_since = NULL, last_error = NULL
+        WHERE s.organization_id = $1 AND s.name = $2 AND s.kind = 'webhook'
+        """
+    )
+
+    private static let failStatement = Statement(
+        "source_receivers_fail",
+        """
+        UPDATE sources AS s
+        SET failure_count = least(s.failure_count, 1000000) + 1, failing_since = coalesce(s.failing_since, $3),
+            last_error = $4
+        WHERE s.organization_id = $1 AND s.name = $2 AND s.kind = 'webhook'
+        """
+    )
+
+    static let statements = [findStatement, succeedStatement, failStatement]
+}

@@ -1,0 +1,234 @@
+import Postgres
+package import SyncModel
+
+/// The database operations of the workers that fetch what sources have. Any number of replicas may use it at the same
+/// time: a lease's token only grows, and what a worker reports under an older one changes nothing.
+package struct SourceStore: Sendable {
+    /// How long a worker may hold a source without a word, in seconds.
+    package static let leaseSeconds: Double = 60
+    /// How often it says a word, in seconds.
+    package static let renewSeconds: Double = 20
+    /// Sources that one look finds.
+    package static let searchLimit = 500
+    /// The longest error that is kept, in bytes.
+    package static let maximumErrorBytes = 1_000
+
+    let pool: Pool
+    let catalog: Catalog
+    let now: TimeSource
+    let failure: StoreFailure
+
+    init(pool: Pool, catalog: Catalog, now: @escaping TimeSource, failure: StoreFailure) {
+        self.pool = pool
+        self.catalog = catalog
+        self.now = now
+        self.failure = failure
+    }
+
+    // MARK: - Finding
+
+    /// Where a look goes on.
+    package struct Place: Sendable, Hashable {
+        let nextRunAt: Timestamp
+        let key: SourceKey
+    }
+
+    /// Sources that a worker is to look at, those that have waited longest first: a plain read without locks.
+    ///
+    /// - Parameter place: where the look before ended; nil begins.
+    /// - Returns: what was found, and where the next look goes on; nil at the end.
+    package func due(_ kind: SourceKind, after place: Place? = nil) async throws(Problem) -> (
+        due: [SourceKey], next: Place?
+    ) {
+        let parameters = Parameters(
+            kind.rawValue,
+            now(),
+            place?.nextRunAt ?? Timestamp(microseconds: 0),
+            place?.key.organization ?? .least,
+            place?.key.name ?? "",
+            Int64(Self.searchLimit)
+        )
+        do {
+            let results = try await pool.transaction { connection in
+                try await connection.run([
+                    Query(SettleStatements.planShape), Query(SourceStatements.due, parameters),
+                ])
+            }
+            let found = try results[1].read { row in
+                let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
+                return Place(nextRunAt: try row.moment("next_run_at"), key: key)
+            }
+            return (found.map(\.key), found.count < Self.searchLimit ? nil : found.last)
+        } catch {
+            throw failure.problem(error, doing: "look for sources")
+        }
+    }
+
+    // MARK: - Working
+
+    /// Takes a source, if it is due and no other worker has it.
+    ///
+    /// - Returns: nil where it is not to be worked on now: it is disabled, another worker's or gone, or its organization
+    ///   is not served, or its settings are of a newer gateway.
+    package func claim(_ key: SourceKey, _ kind: SourceKind) async throws(Problem) -> ClaimedSource? {
+        guard let organization = try await catalog.organization(key.organization), organization.status == .active
+        else { return nil }
+        let moment = now()
+        let until = moment.adding(seconds: Self.leaseSeconds)
+        let parameters = Parameters(of: key.organization, key.name, kind.rawValue, moment, until)
+        do {
+            return try await catalog.opening(key.organization) { seal in
+                // what cannot be opened is not claimed
+                try await pool.transaction { connection in
+                    let rows = try await connection.run(Query(SourceStatements.claim, parameters))
+                    return try rows.read { row in try Self.claimed(&row, key, kind, until, seal) }.first ?? nil
+                }
+            }
+        } catch {
+            throw failure.problem(error, doing: "claim a source")
+        }
+    }
+
+    private static func claimed(
+        _ row: inout RowReader,
+        _ key: SourceKey,
+        _ kind: SourceKind,
+        _ until: Timestamp,
+        _ seal: Seal
+    ) throws -> ClaimedSource? {
+        let settings = SourceSettings(kind, stored: try row.bytes("settings"))
+        let secret = try seal.open(text: row.optionalString("secret"), as: .source(.secret, key.name))
+        let state = try row.optionalBytes("state")
+        let token = try row.int64("lease_token")
+        let failureCount = try row.int32("failure_count")
+        let lastSuccessAt = try row.optionalMoment("last_success_at")
+        guard let settings else { return nil }
+        return ClaimedSource(
+            key: key,
+            settings: settings,
+            secret: secret,
+            state: state,
+            failureCount: failureCount,
+            lastSuccessAt: lastSuccessAt,
+            leasedUntil: until,
+            token: token
+        )
+    }
+
+    /// Says that the worker is still there; every ``renewSeconds``.
+    ///
+    /// - Returns: until when it has the source now; nil where it has it no more: another worker has it, or an operator
+    ///   changed, disabled, restarted or removed it. Then the worker ends what it does.
+    package func renew(_ claim: ClaimedSource) async throws(Problem) -> Timestamp? {
+        let until = now().adding(seconds: Self.leaseSeconds)
+        let isHeld = try await report(claim, SourceStatements.renew, Self.parameters(claim, until), "hold a source")
+        return isHeld ? until : nil
+    }
+
+    /// Writes how far the worker is, and renews its lease. Call it once the events that the state covers are durable: a
+    /// worker that comes after begins behind them.
+    ///
+    /// - Parameters:
+    ///   - state: a JSON object.
+    ///   - hasEvents: whether there was something new.
+    /// - Returns: until when it has the source now; nil where it has it no more, and nothing was written.
+    package func progress(
+        _ claim: ClaimedSource,
+        state: [UInt8],
+        hasEvents: Bool
+    ) async throws(Problem) -> Timestamp? {
+        let moment = now()
+        let until = moment.adding(seconds: Self.leaseSeconds)
+        var parameters = Self.parameters(claim, until)
+        parameters.add(json: state)
+        parameters.add(timestamp: hasEvents ? moment.microseconds : nil)
+        parameters.add(timestamp: moment.microseconds)
+        return try await report(claim, SourceStatements.progress, parameters, "note how far a source is") ? until : nil
+    }
+
+    /// Gives a source back.
+    ///
+    /// - Returns: false where the worker had it no more: then nothing was written.
+    package func finish(_ claim: ClaimedSource, _ outcome: SourceOutcome) async throws(Problem) -> Bool {
+        let moment = now()
+        switch outcome {
+        case .succeeded(let state, let hasEvents, let nextRunAt, let warning):
+            var parameters = Self.parameters(claim, nextRunAt)
+            parameters.add(json: state)
+            parameters.add(timestamp: hasEvents ? moment.microseconds : nil)
+            parameters.add(timestamp: moment.microseconds)
+            parameters.add(warning.map(Self.bounded))
+            return try await report(claim, SourceStatements.succeed, parameters, "write what became of a source")
+        case .failed(let error, let retryAt, let state):
+            var parameters = Self.parameters(claim, retryAt)
+            parameters.add(Self.bounded(error))
+            parameters.add(timestamp: moment.microseconds)
+            parameters.add(json: state)
+            return try await report(claim, SourceStatements.fail, parameters, "write why a source failed")
+        case .released(let nextRunAt):
+            let parameters = Self.parameters(claim, nextRunAt)
+            return try await report(claim, SourceStatements.release, parameters, "give a source back")
+        }
+    }
+
+    private static func parameters(_ claim: ClaimedSource, _ moment: Timestamp) -> Parameters {
+        Parameters(of: claim.key.organization, claim.key.name, claim.token, moment)
+    }
+
+    private func report(
+        _ claim: ClaimedSource,
+        _ statement: Statement,
+        _ parameters: Parameters,
+        _ what: StaticString
+    ) async throws(Problem) -> Bool {
+        try await failure.reporting(what) {
+            try await pool.run([Query(statement, parameters)])[0].affected > 0
+        }
+    }
+
+    /// An error as it is kept and shown: without control characters, and no longer than ``maximumErrorBytes``.
+    package static func bounded(_ error: String) -> String {
+        var bounded = ""
+        var bytes = 0
+        for character in error {
+            let isControl = character.unicodeScalars.contains { $0.value < 0x20 || (0x7f...0x9f).contains($0.value) }
+            let next = isControl ? " " : character
+            bytes += next.utf8.count
+            guard bytes <= maximumErrorBytes - 3 else { return bounded + "…" }
+            bounded.append(next)
+        }
+        return bounded
+    }
+
+    // MARK: - Metrics
+
+    /// Sources of a kind over all organizations that are served.
+    package struct Census: Sendable, Hashable {
+        package var ok = 0
+        /// Enabled, and what was tried last failed.
+        package var failing = 0
+        package var disabled = 0
+        /// When the one that has had no success for longest had its last; its making, where it had none.
+        package var oldestSuccess: Timestamp?
+
+        package init() {}
+    }
+
+    package func census() async throws(Problem) -> [SourceKind: Census] {
+        do {
+            var found: [SourceKind: Census] = [:]
+            for var row in try await pool.run([Query(SourceStatements.census)])[0] {
+                let kind: SourceKind = try row.choice("kind")
+                var census = Census()
+                census.ok = Int(try row.int64("ok"))
+                census.failing = Int(try row.int64("failing"))
+                census.disabled = Int(try row.int64("disabled"))
+                census.oldestSuccess = try row.optionalMoment("oldest_success")
+                found[kind] = census
+            }
+            return found
+        } catch {
+            throw failure.problem(error, doing: "count sources")
+        }
+    }
+}

@@ -1,0 +1,30 @@
+import FoundationEssentials
+import JSONText
+package import SyncModel
+
+extension TokenConfiguration {
+    /// No token of the issuer is taken for the user that a text is.
+    package struct NobodysText: Error {}
+
+    /// Who comes under a text that an issuer says: what its tokens would be taken for, so that operators let in whoever
+    /// comes. An issuer that no setting names yet says subjects, and so do several of one name that do not agree.
+    ///
+    /// - Parameter issuer: as it is remembered.
+    package func user(called text: ExactText, by issuer: ExactText) throws(NobodysText) -> TokenClaims.User {
+        let forms = Set(issuers.filter { $0.rememberedAs == issuer }.map(\.places.userForm))
+        guard !forms.isEmpty, !forms.contains(.mapped) else { return .subject(text) }
+        if let id = UUID(parsing: text.string) { return .id(id) }
+        guard forms.contains(.either) else { throw NobodysText() }
+        return .subject(text)
+    }
+}
+
+extension TokenVerifier {
+    /// ``TokenConfiguration/user(called:by:)`` of the settings in force.
+    package func user(
+        called text: ExactText,
+        by issuer: ExactText
+    ) throws(TokenConfiguration.NobodysText) -> TokenClaims.User {
+        try configuration.user(called: text, by: issuer)
+    }
+}

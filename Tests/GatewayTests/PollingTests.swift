@@ -1,0 +1,327 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import Postgres
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+/// A whole gateway asks APIs for what changed.
+@Suite struct PollingTests {
+    private static let rule = """
+        {"entity_type": "contact", "operation": {"at": "/deleted", "values": {"true": "delete"}, "otherwise": "upsert"},
+         "id": "/id", "version": "/version", "occurred_at": "/updated_at", "document": "/document"}
+        """
+    /// As docs/ingest.md shows it.
+    private static let changes = """
+        {"path": "/contacts?view=changes", "paging": {"link": true}, "page_size": {"parameter": "limit", "value": 2},
+         "updated_since": {"parameter": "updated_since", "form": "rfc3339", "from": "/updated_at"},
+         "mapping": {"rules": [\(rule)]}}
+        """
+
+    private func admin(_ worker: SyncWorker) -> String { "/admin/organizations/\(worker.organization.lowercased)" }
+
+    private func setUpstream(_ scene: Scene, _ worker: SyncWorker, _ url: String) async throws {
+        let reply = try await scene.operate(.PUT, admin(worker) + "/upstream", #"{"base_url":"\#(url)"}"#)
+        #expect(reply.status == 201, "\(reply.text)")
+    }
+
+    private func poll(
+        _ scene: Scene,
+        _ worker: SyncWorker,
+        _ settings: String = changes,
+        name: String = "crm"
+    ) async throws {
+        // everybody's: of a user's own the items would have to say whose they are
+        for type in ["contact", "note"] {
+            let reply = try await scene.operate(
+                .PUT,
+                admin(worker) + "/entity-types/\(type)",
+                #"{"visibility":"organization"}"#
+            )
+            #expect([200, 201].contains(reply.status), "\(reply.text)")
+        }
+        let body = #"{"kind": "poller", "settings": \#(settings)}"#
+        let reply = try await scene.operate(.PUT, admin(worker) + "/sources/\(name)", body)
+        #expect(reply.status == 201, "\(reply.text)")
+    }
+
+    private func row(_ scene: Scene, _ worker: SyncWorker, name: String = "crm") async throws -> JSONValue {
+        let reply = try await scene.operate(.GET, admin(worker) + "/sources/\(name)")
+        return try #require(reply.json, "\(reply.text)")
+    }
+
+    private func waitFor(
+        _ scene: Scene,
+        _ worker: SyncWorker,
+        _ what: String,
+        name: String = "crm",
+        _ holds: (JSONValue) -> Bool
+    ) async throws {
+        var last = ""
+        try await waitUntil("\(what): \(last)", every: .milliseconds(20)) {
+            let row = try await row(scene, worker, name: name)
+            last = row.text
+            return holds(row)
+        }
+    }
+
+    /// Has a source polled, and waits until it was.
+    private func run(_ scene: Scene, _ worker: SyncWorker) async throws {
+        scene.gateway.clock.advance(seconds: 30)
+        let moment = scene.gateway.clock.now.rfc3339
+        try await waitFor(scene, worker, "it was polled") { $0["last_success_at"]?.string == moment }
+    }
+
+    private func colleague(_ method: HTTPMethod, _ url: String, _ body: String? = nil) async throws {
+        let reply = try await send(method, url, body: body.map { Array($0.utf8) })
+        #expect((200..<300).contains(reply.status), "\(reply.text)")
+    }
+
+    // MARK: - Edits
+
+    @Test func `what colleagues do at an API without webhooks comes to phones, and phones' own edits do not come back`()
+        async throws
+    {
+        let scene = try await Scene(forwards: true, polls: true)
+        let lines = Mutex<[String]>([])
+        let api = try await DemoServer.start(
+            report: { line in lines.withLock { $0.append(line) } },
+            now: { scene.gateway.clock.now }
+        )
+        try await setUpstream(scene, scene.ada, api.baseURL)
+        try await poll(scene, scene.ada)
+        try await waitFor(scene, scene.ada, "it was polled") { $0["last_success_at"]?.isNull == false }
+        scene.gateway.clock.advance(seconds: 6)
+        let local = UUID()
+        let create = scene.ada.create("contact", local: local, #"{"name":"Kari"}"#).with(["endpoint": #""/contacts""#])
+        let pushed = try await scene.ada.push([create], prefer: "wait=60")
+        #expect(pushed.statuses == ["succeeded"], "\(pushed.text)")
+        let before = try await scene.ada.get("/v1/changes")
+        #expect(before.changes.count == 1)
+        // its own: nothing comes back
+        try await run(scene, scene.ada)
+        let since = try #require(before.next)
+        #expect(try await scene.ada.get("/v1/changes?since=\(since)").changes.isEmpty)
+        try await scene.reaches(#"sluice_source_events_total{kind="poller",result="echo"} 1"#)
+
+        try await colleague(.PATCH, api.baseURL + "/contacts/1", #"{"city":"Bergen"}"#)
+        for name in ["Per", "Ola", "Liv", "Siv"] {
+            try await colleague(.POST, api.baseURL + "/contacts", #"{"name":"\#(name)"}"#)
+        }
+        try await run(scene, scene.ada)
+        let news = try await scene.ada.get("/v1/changes?since=\(since)").changes
+        #expect(news.count == 5)
+        let kari = news.first { $0["id"]?.int64 == 1 }
+        #expect(kari?["document"]?["city"]?.string == "Bergen" && kari?["document"]?["name"]?.string == "Kari")
+        #expect(lines.withLock { $0.contains { $0.contains("after=") } }, "it took several pages")
+
+        try await colleague(.DELETE, api.baseURL + "/contacts/1")
+        let next = try #require(try await scene.ada.get("/v1/changes?since=\(since)").next)
+        try await run(scene, scene.ada)
+        let gone = try await scene.ada.get("/v1/changes?since=\(next)").changes
+        #expect(gone.count == 1 && gone[0]["deleted"]?.bool == true, "\(gone.map(\.text))")
+        #expect(try await row(scene, scene.ada)["last_error"]?.isNull == true)
+    }
+
+    @Test func `a list that has not changed is not sent again`() async throws {
+        let scene = try await Scene(polls: true)
+        let lines = Mutex<[String]>([])
+        let api = try await DemoServer.start { line in lines.withLock { $0.append(line) } }
+        try await setUpstream(scene, scene.ada, api.baseURL)
+        try await colleague(.POST, api.baseURL + "/contacts", #"{"name":"Per"}"#)
+        try await poll(
+            scene,
+            scene.ada,
+            #"{"path": "/contacts?view=changes", "mapping": {"rules": [\#(Self.rule)]}}"#
+        )
+        try await waitFor(scene, scene.ada, "it was polled") { $0["last_success_at"]?.isNull == false }
+        let state = try await row(scene, scene.ada)["state"]?.text
+        try await run(scene, scene.ada)
+        #expect(lines.withLock { $0.last } == "upstream: GET /contacts?view=changes → 304 (nothing is new)")
+        #expect(try await row(scene, scene.ada)["state"]?.text == state)
+        try await colleague(.PATCH, api.baseURL + "/contacts/1", #"{"name":"Pål"}"#)
+        try await run(scene, scene.ada)
+        #expect(try await scene.ada.get("/v1/changes").changes.map { $0["document"]?["name"]?.string } == ["Pål"])
+    }
+
+    /// A server that nobody wrote for it.
+    @Test func `Kinto is polled by its own timestamps, deletions included`() async throws {
+        let server = try await KintoServer.shared()
+        let scene = try await Scene(polls: true)
+        let login = Data("\(scene.ada.user.lowercased):x".utf8).base64EncodedString()
+        let url = server.baseURL + "/buckets/default/collections/notes"
+        let upstream = #"{"base_url":"\#(url)","credential":{"header":"Authorization","value":"Basic \#(login)"}}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
+        func edit(_ method: HTTPMethod, _ path: String, _ body: String?) async throws -> Reply {
+            let reply = try await send(
+                method,
+                url + path,
+                headers: [("Authorization", "Basic \(login)")],
+                body: body.map { Array($0.utf8) }
+            )
+            #expect((200..<300).contains(reply.status), "\(reply.text)")
+            return reply
+        }
+        let made = try await edit(.POST, "/records", #"{"data":{"title":"a"}}"#)
+        let id = try #require(made.json?["data"]?["id"]?.string)
+        let settings = """
+            {"path": "/records?_sort=last_modified", "items": "/data",
+             "updated_since": {"parameter": "_since", "form": "text", "from": "/last_modified"},
+             "mapping": {"rules": [{"entity_type": "note", "id": "/id", "version": "/last_modified", "document": "",
+               "operation": {"at": "/deleted", "values": {"true": "delete"}, "otherwise": "upsert"}}]}}
+            """
+        try await poll(scene, scene.ada, settings)
+        try await waitFor(scene, scene.ada, "it was polled") { $0["last_success_at"]?.isNull == false }
+        #expect(try await scene.ada.get("/v1/changes").changes.map { $0["document"]?["title"]?.string } == ["a"])
+        _ = try await edit(.PATCH, "/records/\(id)", #"{"data":{"title":"b"}}"#)
+        try await run(scene, scene.ada)
+        #expect(try await scene.ada.get("/v1/changes").changes.map { $0["document"]?["title"]?.string } == ["b"])
+        try await run(scene, scene.ada)
+        _ = try await edit(.DELETE, "/records/\(id)", nil)
+        try await run(scene, scene.ada)
+        #expect(try await scene.ada.get("/v1/changes").changes.map { $0["deleted"]?.bool } == [true])
+    }
+
+    @Test func `each organization has what its own API lists, with its own credential`() async throws {
+        let scene = try await Scene(polls: true)
+        func api(_ name: String) async throws -> ListServer {
+            try await ListServer { head, _ in
+                guard head.headers["authorization"] == ["Bearer \(name)"] else { return .whole(401, [:], "{}") }
+                let item = #"{"id":1,"version":1,"document":{"of":"\#(name)"}}"#
+                return .whole(200, [:], "[\(item)]")
+            }
+        }
+        let (first, second) = (try await api("first"), try await api("second"))
+        for (worker, api, name) in [(scene.ada, first, "first"), (scene.eve, second, "second")] {
+            let body = #"{"base_url":"\#(api.baseURL)","credential":{"bearer":"\#(name)"}}"#
+            #expect(try await scene.operate(.PUT, admin(worker) + "/upstream", body).status == 201)
+            try await poll(scene, worker, #"{"path": "/list", "mapping": {"rules": [\#(Self.rule)]}}"#)
+            try await waitFor(scene, worker, "it was polled") { $0["last_success_at"]?.isNull == false }
+            #expect(try await worker.get("/v1/changes").changes.map { $0["document"]?["of"]?.string } == [name])
+        }
+        #expect(
+            first.requests.allSatisfy { $0.headers["x-sluice-organization"] == [scene.ada.organization.lowercased] }
+        )
+    }
+
+    // MARK: - Upstreams that do wrong
+
+    @Test func `a hostile upstream harms its own source alone, and each says what is wrong`() async throws {
+        let scene = try await Scene(polls: true)
+        let elsewhere = try await ListServer { _, _ in .whole(200, [:], "[]") }
+        let away = elsewhere.baseURL
+        let json: HTTPHeaders = ["content-type": "application/json"]
+        let api = try await ListServer { head, number in
+            let item = #"{"id":\#(number),"version":1,"document":{}}"#
+            switch head.uri.split(separator: "?").first ?? "" {
+            case "/huge": return .whole(200, ["content-length": "209715200"], "[")
+            case "/endless": return .endless(["transfer-encoding": "chunked"])
+            case "/redirect": return .whole(302, ["location": away + "/"], "")
+            case "/link": return .whole(200, ["link": "<\(away)/list>; rel=\"next\""], "[\(item)]")
+            case "/round":
+                let next = head.uri.contains("c=a") ? "b" : "a"
+                return .whole(200, json, #"{"next":"\#(next)","d":[\#(item)]}"#)
+            case "/same": return .whole(200, json, #"[{"id":1,"version":1,"document":{}}]"#)
+            case "/html": return .whole(200, ["content-type": "text/html; charset=utf-8"], "<html>Log in</html>")
+            case "/later": return .whole(429, ["retry-after": "600"], "")
+            case "/good": return .whole(200, json, #"[{"id":"good","version":1,"document":{}}]"#)
+            default: return .whole(200, json, "[\(item)]")
+            }
+        }
+        try await setUpstream(scene, scene.ada, api.baseURL)
+        let mapping = #""mapping": {"rules": [\#(Self.rule)]}"#
+        // it never comes to its end, and takes its turns
+        try await poll(
+            scene,
+            scene.ada,
+            #"{"path": "/pages", "paging": {"page": {"parameter": "p"}}, \#(mapping)}"#,
+            name: "pages"
+        )
+        for (name, paging, error) in [
+            ("huge", "", "the answer is longer than 4194304 bytes"),
+            ("endless", "", "the answer is longer than 4194304 bytes"),
+            ("redirect", "", "the upstream answered 302, a redirect, which is not followed"),
+            ("link", #""paging": {"link": true},"#, "the next page is at another origin"),
+            (
+                "round", #""items": "/d", "paging": {"cursor": {"parameter": "c", "pointer": "/next"}},"#,
+                "the pages go round"
+            ),
+            ("same", #""paging": {"page": {"parameter": "p"}},"#, "the pages repeat themselves"),
+            ("html", "", "the answer is no JSON but text/html"), ("later", "", "the upstream answered 429"),
+        ] {
+            try await poll(scene, scene.ada, #"{"path": "/\#(name)", \#(paging) \#(mapping)}"#, name: name)
+            try await waitFor(scene, scene.ada, "\(name) fails", name: name) {
+                $0["last_error"]?.string?.hasPrefix(error) == true
+            }
+            #expect(try await row(scene, scene.ada, name: name)["failure_count"]?.int64 ?? 0 >= 1)
+        }
+        let later = try await row(scene, scene.ada, name: "later")["next_run_at"]?.string
+        #expect(later == scene.gateway.clock.now.adding(seconds: 600).rfc3339)
+        #expect(elsewhere.requests.isEmpty)
+        try await poll(scene, scene.ada, #"{"path": "/good", \#(mapping)}"#, name: "good")
+        try await waitFor(scene, scene.ada, "the good one is polled", name: "good") {
+            $0["last_success_at"]?.isNull == false
+        }
+        #expect(try await row(scene, scene.ada, name: "pages")["failure_count"]?.int64 == 0)
+        #expect(try await scene.operate(.GET, "/readyz").status == 200)
+    }
+
+    @Test func `settings that cannot be are refused by their places`() async throws {
+        let scene = try await Scene()
+        for (settings, errors) in [
+            ("{}", ["/settings/path member_required", "/settings/mapping member_required"]),
+            (
+                #"{"path": "//elsewhere.example/", "interval_seconds": 1, "mapping": {"rules": [\#(Self.rule)]}}"#,
+                ["/settings/path endpoint_must_be_relative_path", "/settings/interval_seconds member_range"]
+            ),
+        ] {
+            let body = #"{"kind": "poller", "settings": \#(settings)}"#
+            let reply = try await scene.operate(.PUT, scene.admin + "/sources/crm", body)
+            #expect(reply.status == 422 && reply.errors == errors, "\(reply.text)")
+        }
+    }
+
+    @Test func `another gateway goes on where one was killed`() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let api = try await ListServer { head, _ in
+            let page = head.uri.split(separator: "=").last.flatMap { Int($0) } ?? 1
+            let items = page > 60 ? "" : #"{"id":\#(page),"version":1,"document":{}}"#
+            return .whole(200, ["content-type": "application/json"], "[\(items)]")
+        }
+        let first = try await GatewayProcess.start(database: database.uri)
+        let organization = UUID()
+        try await first.makeOrganization(organization)
+        try await first.operate("/upstream", of: organization, #"{"base_url":"\#(api.baseURL)"}"#)
+        try await first.operate("/entity-types/contact", of: organization, #"{"visibility":"organization"}"#)
+        let settings = """
+            {"path": "/list", "paging": {"page": {"parameter": "p"}}, "interval_seconds": 3600,
+             "mapping": {"rules": [\(Self.rule)]}}
+            """
+        try await first.operate("/sources/crm", of: organization, #"{"kind": "poller", "settings": \#(settings)}"#)
+        try await waitUntil("it is in the middle") { api.requests.count > 5 }
+        try await first.crash()
+        let killedAt = api.requests.count
+        let second = try await GatewayProcess.start(database: database.uri)
+        // as if a minute had gone by: the dead one's lease is over
+        let connection = try await database.connect()
+        try await connection.execute(
+            script: """
+                UPDATE sources SET leased_until = now() - interval '1 s', next_run_at = now() - interval '1 s'
+                WHERE leased_until IS NOT NULL
+                """
+        )
+        let token = try await GatewayProcess.token(organization: organization, user: UUID())
+        try await waitUntil("all is there") {
+            let reply = try await send(.GET, second.address + "/v1/changes?limit=1000", token: token)
+            return reply.changes.count == 60
+        }
+        let paths = api.requests.map(\.uri)
+        #expect(paths.filter { $0 == "/list?p=1" }.count == 1, "it went on where it was")
+        #expect(paths.count <= 62 && killedAt > 5, "one page is read again at most: \(paths.count)")
+        connection.close()
+        _ = try await second.terminate()
+    }
+}

@@ -1,0 +1,296 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import StandardWebhooks
+import SyncModel
+import TestSupport
+import Testing
+
+/// `POST /v1/sources/{organization}/{source}` and what operators do about sources, over HTTP.
+@Suite struct SourcesOverHTTPTests {
+    private static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    private static let other = "whsec_QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"
+
+    /// What docs/ingest.md shows below a heading, of this language.
+    private static func example(_ language: String, below heading: String) throws -> String {
+        let page = try Repository.text("docs/ingest.md")
+        let section = try #require(page.components(separatedBy: "### \(heading)\n").last)
+        return try #require(section.components(separatedBy: "```\(language)\n").dropFirst().first)
+            .components(separatedBy: "```")[0]
+    }
+
+    private func put(_ scene: Scene, _ name: String = "crm", _ body: String? = nil) async throws -> Reply {
+        try await scene.operate(
+            .PUT,
+            "\(scene.admin)/sources/\(name)",
+            try body ?? Self.example("json", below: "Mapping")
+        )
+    }
+
+    /// Sends a message as a Standard Webhooks library would.
+    private func send(
+        _ scene: Scene,
+        _ body: String,
+        id: String = "msg_1",
+        secret: String? = Self.secret,
+        key: WebhookSigningKey? = nil,
+        to path: String? = nil,
+        age: Int64 = 0,
+        signed: String? = nil
+    ) async throws -> Reply {
+        let signer = WebhookSigner(secrets: [secret].compactMap { $0.flatMap(WebhookSecret.init) }, key: key)
+        let headers = try signer.headers(
+            id: id,
+            timestamp: scene.gateway.clock.now.seconds - age,
+            body: Array((signed ?? body).utf8)
+        )
+        return try await GatewayTests.send(
+            .POST,
+            scene.gateway.address + (path ?? "/v1/sources/\(scene.ada.organization.lowercased)/crm"),
+            headers: headers.map { ($0.name, $0.value) },
+            body: Array(body.utf8)
+        )
+    }
+
+    private func message(_ revision: Int, _ members: String = "") -> String {
+        let contact = #"{"id": 4711, "revision": \#(revision)\#(members)}"#
+        return
+            #"{"timestamp": "2026-11-20T07:00:00Z", "data": {"changes": [{"type": "contact.updated", "contact": \#(contact)}]}}"#
+    }
+
+    private func expectPlaces(_ reply: Reply, _ pointers: [String], location: SourceLocation = #_sourceLocation) {
+        expectProblem(reply, .validationFailed, sourceLocation: location)
+        let places = reply.json?["errors"]?.elements?.map { $0["pointer"]?.string ?? "-" }
+        #expect(places == pointers, "\(reply.text)", sourceLocation: location)
+    }
+
+    // MARK: - Messages
+
+    @Test func `the page's example happens as it is shown`() async throws {
+        let scene = try await Scene()
+        let made = try await put(scene)
+        #expect(made.status == 201, "\(made.text)")
+        #expect(made.json?["secret"]?.isNull == true && !made.text.contains(Self.secret))
+        let body = try Self.example("json", below: "Webhook sources")
+        let reply = try await send(scene, body)
+        #expect(reply.status == 200, "\(reply.text)")
+        let shown = try JSONTree(parsing: Array(Self.example("text", below: "Webhook sources").utf8)).root
+        #expect(reply.json?["results"]?.text == shown["results"]?.text.filter { !$0.isWhitespace })
+        #expect(reply.json?["ignored"]?.int64 == shown["ignored"]?.int64)
+        let page = try await scene.ada.get("/v1/changes")
+        #expect(page.changes.first?["document"]?["name"]?.string == "Kari Nordmann")
+        #expect(page.next == reply.json?["feed"]?.string)
+        let again = try await send(scene, body)
+        #expect(again.status == 200 && again.results.first?["result"]?.string == "duplicate", "\(again.text)")
+        let row = try await scene.operate(.GET, scene.admin + "/sources/crm")
+        #expect(row.json?["activity"]?.string == "receiving" && row.json?["last_success_at"]?.string != nil)
+        #expect(try await scene.metrics().contains(#"sluice_source_runs_total{kind="webhook",outcome="succeeded"} 2"#))
+        #expect(
+            try await scene.metrics().contains(#"sluice_source_events_total{kind="webhook",result="ignored"} 2"#)
+        )
+    }
+
+    @Test func `a message wakes who waits, and is refused with places until the mapping fits`() async throws {
+        let scene = try await Scene()
+        let name = #""name": "x""#
+        let mapping = """
+            {"kind": "webhook", "secret": "\(Self.secret)", "settings": {"mapping": {"rules": [
+              {"entity_type": "contact", "operation": "upsert", "id": "/data/id", "version": "/data/REV",
+               "document": "/data"}]}}}
+            """
+        #expect(try await put(scene, "crm", mapping).status == 201)
+        let body = #"{"data": {"id": 1, "rev": 1, \#(name)}}"#
+        let refused = try await send(scene, body)
+        expectPlaces(refused, ["/data/REV"])
+        let row = try await scene.operate(.GET, scene.admin + "/sources/crm")
+        #expect(row.json?["failure_count"]?.int64 == 1 && row.json?["failing_since"]?.string != nil)
+        #expect(row.json?["last_error"]?.string?.contains("/data/REV") == true, "\(row.text)")
+        #expect(try await scene.ada.get("/v1/changes").changes.isEmpty)
+        #expect(try await put(scene, "crm", mapping.replacing("REV", with: "rev")).status == 200)
+        #expect(try await send(scene, body).status == 200)
+        let mended = try await scene.operate(.GET, scene.admin + "/sources/crm")
+        #expect(mended.json?["failure_count"]?.int64 == 0 && mended.json?["last_error"]?.isNull == true)
+    }
+
+    @Test func `what could be taken of a message is, and the sender keeps it for the rest`() async throws {
+        let scene = try await Scene()
+        #expect(try await put(scene).status == 201)
+        let good = #"{"type": "contact.updated", "contact": {"id": 1, "revision": 1}}"#
+        let bad = #"{"type": "contact.updated", "contact": {"id": 2}}"#
+        let body = #"{"data": {"changes": [\#(good), \#(bad)]}}"#
+        for _ in 0..<2 {
+            expectPlaces(try await send(scene, body), ["/data/changes/1/contact/revision"])
+            #expect(try await scene.ada.get("/v1/changes").changes.count == 1)
+        }
+    }
+
+    @Test func `a refusal is 422 whatever the event's own code is`() async throws {
+        let scene = try await Scene()
+        let erased = scene.bob.user.lowercased
+        _ = try await scene.bob.push([scene.bob.create("note")])
+        let gone = try await scene.operate(.DELETE, "\(scene.admin)/users/\(erased)?erase=true")
+        #expect((200..<300).contains(gone.status), "\(gone.text)")
+        let mapping = """
+            {"kind": "webhook", "secret": "\(Self.secret)", "settings": {"mapping": {"rules": [
+              {"entity_type": "contact", "operation": "upsert", "id": "/id", "version": "/v", "document": "",
+               "owner": "/owner"}]}}}
+            """
+        #expect(try await put(scene, "crm", mapping).status == 201)
+        let reply = try await send(scene, #"{"id": 1, "v": 1, "owner": "\#(erased)"}"#)
+        expectPlaces(reply, ["/owner"])
+        #expect(reply.text.contains("owner_must_not_be_erased"))
+        #expect(try await send(scene, #"{"id": 1, "v": 1, "owner": "\#(scene.ada.user.lowercased)"}"#).status == 200)
+    }
+
+    @Test func `a body that is not JSON is 400, and nothing of it is read before its signature holds`() async throws {
+        let scene = try await Scene()
+        #expect(try await put(scene).status == 201)
+        expectProblem(try await send(scene, "{"), .invalidJSON)
+        expectProblem(try await send(scene, "{", secret: Self.other), .unauthorized, errors: [])
+        expectPlaces(try await send(scene, #"{"data": 7}"#), ["/data/changes"])
+    }
+
+    // MARK: - Whose it is
+
+    @Test func `who does not sign as the source does learns nothing of which sources there are`() async throws {
+        let scene = try await Scene()
+        #expect(try await put(scene).status == 201)
+        let foreign = "/admin/organizations/\(scene.eve.organization.lowercased)/sources/theirs"
+        let theirs = try Self.example("json", below: "Mapping").replacing(Self.secret, with: Self.other)
+        #expect(try await scene.operate(.PUT, foreign, theirs).status == 201)
+        let (ada, eve) = (scene.ada.organization.lowercased, scene.eve.organization.lowercased)
+        let body = message(1)
+        var replies = [
+            try await send(scene, body, secret: Self.other),
+            try await send(scene, body, signed: body + " "),
+            try await send(scene, body, secret: nil, key: WebhookSigningKey()),
+            try await send(scene, body, age: 301), try await send(scene, body, age: -301),
+        ]
+        for path in ["\(ada)/nobody", "\(eve)/crm", "\(UUID().lowercased)/crm", "x/crm", "\(ada)/X", "\(ada)/theirs"] {
+            replies.append(try await send(scene, body, to: "/v1/sources/" + path))
+        }
+        // a secret is good for its own source alone
+        replies.append(try await send(scene, body, to: "/v1/sources/\(eve)/theirs"))
+        #expect(
+            try await put(scene, "asleep", theirs.replacing(#"{"kind""#, with: #"{"status":"disabled","kind""#)).status
+                == 201
+        )
+        replies.append(try await send(scene, body, secret: Self.other, to: "/v1/sources/\(ada)/asleep"))
+        for reply in replies { expectProblem(reply, .unauthorized, errors: []) }
+        #expect(Set(replies.map { $0.text.replacing(/"request_id":"[^"]*"/, with: "") }).count == 1)
+        #expect(Set(replies.map { $0.header("www-authenticate") }).count == 1)
+        for worker in [scene.ada, scene.eve] { #expect(try await worker.get("/v1/changes").changes.isEmpty) }
+        #expect(try await send(scene, body, secret: Self.other, to: "/v1/sources/\(eve)/theirs").status == 200)
+        #expect(try await scene.ada.get("/v1/changes").changes.isEmpty)
+        #expect(try await scene.eve.get("/v1/changes").changes.count == 1)
+    }
+
+    @Test func `a public key verifies what its sender signed`() async throws {
+        let scene = try await Scene()
+        let key = WebhookSigningKey()
+        let body = try Self.example("json", below: "Mapping").replacing(Self.secret, with: key.publicKey.text)
+        #expect(try await put(scene, "crm", body).status == 201)
+        #expect(try await send(scene, message(1), secret: nil, key: key).status == 200)
+        expectProblem(
+            try await send(scene, message(2), secret: nil, key: WebhookSigningKey()),
+            .unauthorized,
+            errors: []
+        )
+    }
+
+    @Test func `both secrets are good while one takes over from the other`() async throws {
+        let scene = try await Scene()
+        let made = try await put(
+            scene,
+            "crm",
+            try Self.example("json", below: "Mapping").replacing(#""secret": "\#(Self.secret)","#, with: "")
+        )
+        let first = try #require(made.json?["secret"]?.string)
+        #expect(try await send(scene, message(1), id: "a", secret: first).status == 200)
+        let path = scene.admin + "/sources/crm/secret"
+        let rotated = try await scene.operate(.POST, path, #"{"secret":"\#(Self.other)","overlap_seconds":60}"#)
+        #expect(rotated.status == 200 && rotated.json?["secret"]?.isNull == true, "\(rotated.text)")
+        for (id, secret) in [("b", first), ("c", Self.other)] {
+            #expect(try await send(scene, message(1), id: id, secret: secret).status == 200)
+        }
+        scene.gateway.clock.advance(seconds: 61)
+        expectProblem(try await send(scene, message(1), id: "d", secret: first), .unauthorized, errors: [])
+        #expect(try await send(scene, message(1), id: "e", secret: Self.other).status == 200)
+        let made2 = try await scene.operate(.POST, path)
+        let third = try #require(made2.json?["secret"]?.string)
+        #expect(try await send(scene, message(1), id: "f", secret: third).status == 200)
+    }
+
+    @Test func `a suspended organization takes no messages, and a message is a request of the quota`() async throws {
+        let scene = try await Scene()
+        #expect(try await put(scene).status == 201)
+        let settings = #"{"settings":{"requests_per_second":2}}"#
+        #expect(try await scene.operate(.PUT, scene.admin, settings).status == 200)
+        for _ in 0..<10 {
+            // who has no secret uses up nothing
+            expectProblem(try await send(scene, message(1), secret: Self.other), .unauthorized, errors: [])
+        }
+        var statuses: [Int] = []
+        for number in 0..<4 { statuses.append(try await send(scene, message(1), id: "q\(number)").status) }
+        #expect(statuses.first == 200 && statuses.contains(429), "\(statuses)")
+        #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
+        expectProblem(try await send(scene, message(1)), .organizationSuspended)
+    }
+
+    // MARK: - Operators
+
+    @Test func `a test says what a body would make, and changes nothing`() async throws {
+        let scene = try await Scene()
+        #expect(try await put(scene).status == 201)
+        let body = try Self.example("json", below: "Webhook sources")
+        let path = scene.admin + "/sources/crm/test"
+        let before = try await scene.tables()
+        let trial = try await scene.operate(.POST, path, #"{"headers":{"Webhook-Id":"m"},"body":\#(body)}"#)
+        #expect(trial.status == 200, "\(trial.text)")
+        #expect(trial.json?.value(at: "/events/0/event/event_id")?.string == "m#0")
+        #expect(trial.json?.value(at: "/events/0/pointer")?.string == "/data/changes/0")
+        #expect(trial.json?["ignored"]?.int64 == 1)
+        let nothing = try await scene.operate(
+            .POST,
+            path,
+            #"{"body":{"data":{"changes":[{"type":"contact.deleted"}]}}}"#
+        )
+        #expect(nothing.json?.value(at: "/events/0/event")?.isNull == true)
+        let places = nothing.json?.value(at: "/events/0/error/errors")?.elements?.compactMap { $0["pointer"]?.string }
+        #expect(places == ["/data/changes/0/contact/id"], "\(nothing.text)")
+        expectPlaces(try await scene.operate(.POST, path, #"{"body":{}}"#), ["/body/data/changes"])
+        let other =
+            #"{"body":{"id":1,"v":2},"mapping":{"rules":[{"entity_type":"x","operation":"delete","id":"/id","version":"/v"}]}}"#
+        #expect(try await scene.operate(.POST, path, other).json?.value(at: "/events/0/event/id")?.int64 == 1)
+        #expect(try await scene.tables() == before)
+        #expect(try await scene.operate(.POST, scene.admin + "/sources/nobody/test", other).status == 404)
+    }
+
+    @Test func `a source is listed changed and removed, and what is wrong with it is said with places`() async throws {
+        let scene = try await Scene()
+        let path = scene.admin + "/sources"
+        #expect(try await scene.operate(.GET, path).text == #"{"sources":[]}"#)
+        let bad =
+            #"{"kind":"webhook","settings":{"mapping":{"rules":[{"id":"x"}]}},"secret":"weak","status":"on","more":1}"#
+        expectPlaces(
+            try await put(scene, "crm", bad),
+            [
+                "/status", "/more", "/settings/mapping/rules/0/id", "/settings/mapping/rules/0/entity_type",
+                "/settings/mapping/rules/0/operation", "/settings/mapping/rules/0/version", "/secret",
+            ]
+        )
+        expectPlaces(try await put(scene, "crm", "{}"), ["/kind", "/settings"])
+        let leak = try await put(scene, "crm", bad.replacing("weak", with: "whsec_secretsecret"))
+        #expect(!leak.text.contains("secretsecret"))
+        #expect(try await put(scene).status == 201)
+        #expect(try await put(scene).status == 200)
+        let list = try await scene.operate(.GET, path)
+        #expect(list.json?.value(at: "/sources/0/name")?.string == "crm" && !list.text.contains(Self.secret))
+        expectProblem(try await scene.operate(.POST, path + "/crm/run"), .statusTransitionMustBeValid, errors: [])
+        #expect(try await scene.operate(.PUT, path + "/No", try Self.example("json", below: "Mapping")).status == 404)
+        #expect(try await scene.operate(.DELETE, path + "/crm").status == 204)
+        #expect(try await scene.operate(.DELETE, path + "/crm").status == 404)
+        expectProblem(try await send(scene, message(1)), .unauthorized, errors: [])
+    }
+}

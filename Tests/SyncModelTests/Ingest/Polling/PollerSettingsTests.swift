@@ -1,0 +1,121 @@
+import JSONText
+import Testing
+
+@testable import SyncModel
+
+/// What operators say of a poller.
+@Suite struct PollerSettingsTests {
+    private func defects(_ text: String) throws -> [String] {
+        var report = SettingsReport()
+        let settings = PollerSettings(try JSONTree(parsing: Array(text.utf8)).root, at: "/settings", &report)
+        #expect((settings == nil) == !report.problems.isEmpty)
+        return report.problems.map(\.pointer)
+    }
+
+    private func with(_ members: String) -> String {
+        #"{"path": "/contacts", "mapping": {"rules": [\#(PollSamples.rule)]}, \#(members)}"#
+    }
+
+    @Test func `what is left out has its default`() throws {
+        let settings = try PollSamples.settings("")
+        #expect(settings.intervalSeconds == 30 && settings.paging == .none && settings.since == nil)
+        #expect(settings.mapping.events?.text == "" && settings.headers.isEmpty && settings.pageSize == nil)
+        #expect(try PollSamples.settings().since?.overlapSeconds == 60)
+    }
+
+    @Test(arguments: [
+        #""paging": {"link": true}, "items": "/data", "headers": {"X-Version": "2", "accept": "application/vnd.a+json"}"#,
+        #""paging": {"cursor": {"parameter": "after", "pointer": "/next"}}, "page_size": {"parameter": "n", "value": 9}"#,
+        #""paging": {"page": {"parameter": "page", "first": 0}}, "interval_seconds": 86400"#,
+        #""updated_since": {"parameter": "s", "form": "text", "from": "^/token"}, "interval_seconds": 5"#,
+        #""updated_since": {"parameter": "s", "form": "milliseconds", "from": "/at", "overlap_seconds": 0}"#,
+    ])
+    func `what is stored is read as it was`(_ members: String) throws {
+        let settings = try PollSamples.settings(members)
+        let stored = SourceSettings.poller(settings).json
+        #expect(SourceSettings(.poller, stored: stored) == .poller(settings))
+        let again = try #require(SourceSettings(.poller, stored: stored))
+        #expect(again.json == stored)
+    }
+
+    @Test(arguments: [
+        ("{}", ["/settings/path", "/settings/mapping"]), ("[]", ["/settings"]),
+        (#"{"path": "contacts", "mapping": {"rules": []}}"#, ["/settings/path", "/settings/mapping/rules"]),
+    ])
+    func `what is missing is named`(_ text: String, _ pointers: [String]) throws {
+        #expect(try defects(text) == pointers)
+    }
+
+    @Test(arguments: [
+        (#""path": "//elsewhere.example/x""#, "/path"), (#""path": "/../admin""#, "/path"),
+        (#""path": "/a#b""#, "/path"), (#""path": "https://elsewhere.example/""#, "/path"), (#""path": 1"#, "/path"),
+    ])
+    func `a path leads nowhere but below the base URL`(_ member: String, _ pointer: String) throws {
+        let text = #"{\#(member), "mapping": {"rules": [\#(PollSamples.rule)]}}"#
+        #expect(try defects(text) == ["/settings" + pointer])
+    }
+
+    @Test(arguments: [
+        (#""interval_seconds": 4"#, "/interval_seconds"), (#""interval_seconds": 86401"#, "/interval_seconds"),
+        (#""interval_seconds": "30""#, "/interval_seconds"), (#""items": "data""#, "/items"),
+        (#""items": "^/data""#, "/items"), (#""every": 30"#, "/every"), (#""headers": []"#, "/headers"),
+        (#""headers": {"Authorization": "x"}"#, "/headers/Authorization"),
+        (#""headers": {"if-none-match": "x"}"#, "/headers/if-none-match"),
+        (#""headers": {"Accept_Encoding": "gzip"}"#, "/headers/Accept_Encoding"),
+        (#""headers": {"X-Sluice-User": "x"}"#, "/headers/X-Sluice-User"), (#""headers": {"a": 1}"#, "/headers/a"),
+        (#""headers": {"a-b": "1", "A_B": "2"}"#, "/headers/A_B"),
+        (#""headers": {"a": "1\u000a"}"#, "/headers/a"),
+        (#""paging": {}"#, "/paging"), (#""paging": {"link": false}"#, "/paging/link"),
+        (#""paging": {"link": true, "page": {"parameter": "p"}}"#, "/paging"),
+        (#""paging": {"cursor": {"parameter": "p"}}"#, "/paging/cursor/pointer"),
+        (#""paging": {"cursor": {"parameter": "", "pointer": "/a"}}"#, "/paging/cursor/parameter"),
+        (#""paging": {"page": {"parameter": "p", "first": 2}}"#, "/paging/page/first"),
+        (#""paging": {"offset": {"parameter": "p"}}"#, "/paging/offset"),
+        (#""page_size": {"parameter": "n"}"#, "/page_size/value"),
+        (#""page_size": {"parameter": "n", "value": 10001}"#, "/page_size/value"),
+        (#""updated_since": {"parameter": "s", "form": "iso", "from": "/a"}"#, "/updated_since/form"),
+        (#""updated_since": {"parameter": "s", "form": "text"}"#, "/updated_since/from"),
+        (#""updated_since": {"parameter": "s", "form": "text", "from": "a"}"#, "/updated_since/from"),
+        (
+            #""updated_since": {"parameter": "s", "form": "text", "from": "/a", "overlap_seconds": 1}"#,
+            "/updated_since/overlap_seconds"
+        ),
+        (
+            #""updated_since": {"parameter": "s", "form": "rfc3339", "from": "/a", "overlap_seconds": -1}"#,
+            "/updated_since/overlap_seconds"
+        ),
+        (
+            #""page_size": {"parameter": "n", "value": 1}, "paging": {"page": {"parameter": "n"}}"#,
+            "/page_size/parameter"
+        ),
+    ])
+    func `each defect is named by its place`(_ members: String, _ pointer: String) throws {
+        #expect(try defects(with(members)) == ["/settings" + pointer])
+    }
+
+    @Test func `a parameter that the path has is not set twice`() throws {
+        let text = #"""
+            {"path": "/contacts?a=1&per%5Fpage=2", "page_size": {"parameter": "per_page", "value": 10},
+             "mapping": {"rules": [\#(PollSamples.rule)]}}
+            """#
+        #expect(try defects(text) == ["/settings/page_size/parameter"])
+    }
+
+    @Test func `a mapping names neither its items nor documents outside of them`() throws {
+        let rule = #"{"entity_type": "a", "operation": "upsert", "id": "/id", "version": "/v", "document": "^/all"}"#
+        let text = #"{"path": "/contacts", "mapping": {"events": "/data", "rules": [\#(rule)]}}"#
+        #expect(try defects(text) == ["/settings/mapping/events", "/settings/mapping/rules/0/document"])
+    }
+
+    @Test func `an operator says where to begin`() throws {
+        for (value, isGood) in [
+            (#""2026-01-01T00:00:00Z""#, true), ("17", true), (#""token""#, true), ("[]", false), (#""""#, false),
+            ("1.5", false), ("true", false),
+        ] {
+            var report = SettingsReport()
+            let root = try JSONTree(parsing: Array(value.utf8)).root
+            let state = SourceSettings.state(from: root, of: .poller, at: "/from", &report)
+            #expect((state != nil) == isGood && report.problems.map(\.pointer) == (isGood ? [] : ["/from"]), "\(value)")
+        }
+    }
+}

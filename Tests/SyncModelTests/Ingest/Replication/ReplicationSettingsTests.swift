@@ -1,0 +1,78 @@
+import Foundation
+import JSONText
+import Testing
+
+@testable import SyncModel
+
+@Suite struct ReplicationSettingsTests {
+    private static func read(_ text: String) throws -> (ReplicationSettings?, [ProblemDetail]) {
+        var report = SettingsReport()
+        let settings = ReplicationSettings(try JSONTree(parsing: Array(text.utf8)).root, at: "/settings", &report)
+        return (settings, report.problems)
+    }
+
+    private static let table = #"{"table":"public.contact","entity_type":"contact","id":"id"}"#
+
+    private static func settings(_ tables: String) -> String {
+        #"{"slot":"sluice","publication":"its \"own\"","tables":[\#(tables)]}"#
+    }
+
+    @Test func `what is read is written so that it is read again`() throws {
+        let whole = """
+            {"slot":"a_1","publication":"P","create_slot":true,"tables":[\
+            {"table":"\\"a.b\\".\\"c\\"\\"d\\"","entity_type":"t","id":"i","owner":"o","version":"v","causing_key":"k",\
+            "deleted_at":"d","columns":{"x y":"xY","i":"id"}},\(Self.table)]}
+            """
+        let settings = try #require(try Self.read(whole).0)
+        #expect(settings.createsSlot && settings.tables.count == 2)
+        #expect(settings.tables[0].name == QualifiedName(schema: "a.b", name: "c\"d"))
+        #expect(settings.tables[0].name.sql == #""a.b"."c""d""#)
+        #expect(settings.tables[0].wanted.map(\.column) == ["i", "o", "v", "k", "d", "x y", "i"])
+        #expect(settings.tables[1].columns == .all)
+        let stored = JSONWriter.object { settings.writeMembers(to: &$0) }
+        #expect(try Self.read(String(decoding: stored, as: UTF8.self)).0 == settings)
+    }
+
+    private static let place = "/settings/tables/0"
+
+    @Test(arguments: [
+        (#"{}"#, ["/settings/slot", "/settings/publication", "/settings/tables"]),
+        (
+            #"{"slot":"Aa","publication":"","tables":[]}"#,
+            ["/settings/slot", "/settings/publication", "/settings/tables"]
+        ),
+        (settings(#"{"table":"contact"}"#), [place + "/table", place + "/entity_type", place + "/id"]),
+        (
+            settings(#"{"table":"a.b.c","entity_type":"T","id":7}"#),
+            [place + "/table", place + "/entity_type", place + "/id"]
+        ),
+        (settings(table + "," + table), ["/settings/tables/1/table"]),
+        (settings(#"{"table":"a.b","entity_type":"t","id":"i","columns":{}}"#), [place + "/columns"]),
+        (settings(#"{"table":"a.b","entity_type":"t","id":"i","columns":"some"}"#), [place + "/columns"]),
+        (
+            settings(#"{"table":"a.b","entity_type":"t","id":"i","columns":{"a":"x","b":"x"}}"#),
+            [place + "/columns/b"]
+        ),
+        (settings(#"{"table":"a.b","entity_type":"t","id":"i","rows":1}"#), [place + "/rows"]),
+    ])
+    func `what is wrong is refused where it stands`(text: String, pointers: [String]) throws {
+        let (settings, problems) = try Self.read(text)
+        #expect(settings == nil)
+        #expect(problems.map(\.pointer) == pointers)
+    }
+
+    @Test(arguments: ["", "a", ".", "a.", ".a", "a.b.c", "\"a.b", "a\"b.c", "\"\".a", "\"a\"b.c"])
+    func `other texts are no names of tables`(text: String) { #expect(QualifiedName(text) == nil) }
+
+    @Test func `a worker's state is read as it was written`() throws {
+        var state = ReplicationState(slot: "s", system: "7", base: 12, confirmed: "0/1")
+        #expect(ReplicationState(state.json) == state)
+        state.refused = 3
+        state.lastRefusal = "a \"b\""
+        state.lastTruncation = "t"
+        let moment = Timestamp(microseconds: 1_795_000_000_000_000)
+        state.report = SlotReport(checkedAt: moment, lagBytes: 1, retainedBytes: 2, walStatus: "reserved", safeBytes: 5)
+        #expect(ReplicationState(state.json) == state)
+        #expect(ReplicationState(Array("{}".utf8)) == nil)
+    }
+}
