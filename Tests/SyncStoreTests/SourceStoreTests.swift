@@ -264,8 +264,8 @@ import Testing
             (SourceStatements.due, "'poller', \(now), '1970-01-01T00:00:00Z', '\(UUID.least)', '', 500"),
             (SourceStatements.claim, "\(key), 'poller', \(now), \(now)"), (SourceStatements.renew, "\(key), 1, \(now)"),
             (SourceStatements.progress, "\(key), 1, \(now), '{}', \(now), \(now)"),
-            (SourceStatements.succeed, "\(key), 1, \(now), '{}', \(now), \(now)"),
-            (SourceStatements.fail, "\(key), 1, \(now), 'x', \(now)"), (SourceStatements.release, "\(key), 1, \(now)"),
+            (SourceStatements.succeed, "\(key), 1, \(now), '{}', \(now), \(now), NULL"),
+            (SourceStatements.fail, "\(key), 1, \(now), 'x', \(now), NULL"), (SourceStatements.release, "\(key), 1, \(now)"),
             (SourceAdminStatements.get, "\(key), \(now)"), (SourceAdminStatements.delete, key),
         ]
         if isGrown {

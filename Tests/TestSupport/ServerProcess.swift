@@ -9,14 +9,16 @@ actor ServerProcess {
     /// ends the server and removes the directory.
     private let watchdog: ChildProcess
 
-    /// - Parameter isDurable: with it, what is committed survives a crash as in production.
-    init(isDurable: Bool) async throws {
+    /// - Parameters:
+    ///   - isDurable: with it, what is committed survives a crash as in production.
+    ///   - address: an IP address on which the server listens, too, at the usual port; empty for none.
+    init(isDurable: Bool, address: String) async throws {
         let binaries = try Self.findBinaries()
         directory = try Self.makeDirectory()
         let asUser = try Self.handOver(directory)
         let server =
             asUser + [
-                "\(binaries)/postgres", "-D", "\(directory)/data", "-k", directory, "-c", "listen_addresses=",
+                "\(binaries)/postgres", "-D", "\(directory)/data", "-k", directory, "-c", "listen_addresses=\(address)",
                 "-c", "max_connections=600", "-c", "log_min_messages=fatal", "-c", "shared_buffers=64MB",
             ] + (isDurable ? [] : ["-c", "fsync=off", "-c", "full_page_writes=off"])
         watchdog = try ChildProcess(["/bin/sh", "-c", Self.script, "watchdog", directory] + server)

@@ -23,9 +23,12 @@ package actor TestCluster {
 
     /// A server of one's own, to stop and start.
     ///
-    /// - Parameter isDurable: whether what is committed is flushed, so that it survives a crash as in production; slower.
-    package static func dedicated(isDurable: Bool = false) async throws -> TestCluster {
-        try await start(external: nil, isDurable: isDurable)
+    /// - Parameters:
+    ///   - isDurable: whether what is committed is flushed, so that it survives a crash as in production; slower.
+    ///   - address: an IP address of this machine on which the server listens, too, at the usual port, and which no
+    ///     other test has; empty for a Unix socket alone.
+    package static func dedicated(isDurable: Bool = false, address: String = "") async throws -> TestCluster {
+        try await start(external: nil, isDurable: isDurable, address: address)
     }
 
     private let base: String
@@ -73,9 +76,13 @@ package actor TestCluster {
     /// Freezes (`true`) or continues the server's main process, which then answers no new connection.
     package func freeze(_ frozen: Bool) async throws { try await server?.freeze(frozen) }
 
-    private static func start(external: String?, isDurable: Bool = false) async throws -> TestCluster {
+    private static func start(
+        external: String?,
+        isDurable: Bool = false,
+        address: String = ""
+    ) async throws -> TestCluster {
         if let external { return TestCluster(base: external, server: nil) }
-        let server = try await ServerProcess(isDurable: isDurable)
+        let server = try await ServerProcess(isDurable: isDurable, address: address)
         try await server.start()
         return TestCluster(base: "host=\(server.directory)&user=postgres", server: server)
     }
