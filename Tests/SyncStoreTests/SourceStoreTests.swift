@@ -265,7 +265,8 @@ import Testing
             (SourceStatements.claim, "\(key), 'poller', \(now), \(now)"), (SourceStatements.renew, "\(key), 1, \(now)"),
             (SourceStatements.progress, "\(key), 1, \(now), '{}', \(now), \(now)"),
             (SourceStatements.succeed, "\(key), 1, \(now), '{}', \(now), \(now), NULL"),
-            (SourceStatements.fail, "\(key), 1, \(now), 'x', \(now), NULL"), (SourceStatements.release, "\(key), 1, \(now)"),
+            (SourceStatements.fail, "\(key), 1, \(now), 'x', \(now), NULL"),
+            (SourceStatements.release, "\(key), 1, \(now)"),
             (SourceAdminStatements.get, "\(key), \(now)"), (SourceAdminStatements.delete, key),
         ]
         if isGrown {
