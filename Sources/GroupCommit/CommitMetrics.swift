@@ -12,6 +12,8 @@ package struct CommitMetrics: Sendable {
         case staleTypes = "stale_types"
         /// Another replica has made a data key.
         case staleKeys = "stale_keys"
+        /// Users' keys were not in memory.
+        case userKeys = "user_keys"
         /// Another transaction was in the way.
         case contended
         /// The connection broke.

@@ -104,6 +104,12 @@ package final class Committer<Work: GroupWork>: Sendable {
                 metrics.retry(.staleKeys)
                 certainty.hasNewestKeys = true
                 work.forget(group)
+            } catch let error as SealError where error.lacksUserKeys && attempt < Self.attempts {
+                metrics.retry(.userKeys)
+                if let failure = await supply(error) {
+                    fail(group, failure)
+                    return nil
+                }
             } catch let error as SealError {
                 await bisect(group, error, share: share)
                 return nil
@@ -122,6 +128,16 @@ package final class Committer<Work: GroupWork>: Sendable {
         }
         fail(group, last ?? PostgresError(.timedOut, "the group could not be committed"))
         return nil
+    }
+
+    /// Fetches users' keys that a group lacks; the error where that fails.
+    private func supply(_ error: SealError) async -> (any Error)? {
+        do {
+            try await work.supply(error)
+            return nil
+        } catch {
+            return error
+        }
     }
 
     /// Halves a group in which the database refuses something, or a value cannot be opened, until the culprit stands

@@ -16,6 +16,9 @@ package protocol GroupWork: Sendable {
     /// Whether a database error says that the cached organizations are out of date.
     func isStale(_ error: PostgresError) -> Bool
 
+    /// Fetches users' keys that values are sealed with, or are to be.
+    func supply(_ error: SealError) async throws
+
     /// Drops a group's organizations from the cache.
     func forget(_ group: [Job])
 }

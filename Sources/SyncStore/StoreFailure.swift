@@ -77,10 +77,10 @@ package struct StoreFailure: Sendable {
     private func problem(_ error: SealError, _ what: StaticString) -> Problem {
         let metadata: Logger.Metadata = ["operation": "\(what)", "reason": "\(error)"]
         switch error {
-        case .locked, .unknownKey:
+        case .locked, .unknownKey, .unknownUserKeys, .noUserKeys, .closedUserKey:
             logger.log(level: warned.isDue() ? .error : .debug, "sealed data cannot be opened", metadata: metadata)
             return Self.sealed
-        case .damaged:
+        case .damaged, .destroyedUserKey:
             logger.error("sealed data cannot be opened", metadata: metadata)
             return Problem(.internalError, "the request could not be completed")
         }

@@ -30,6 +30,7 @@ package final class LiveGateway: RunningGateway {
     package let address: String
     package let operations: String
     package let port: Int
+    package let hasOwnKeys: Bool
     private let tokens: TokenConfiguration
     private let service: Task<Void, Never>
 
@@ -101,6 +102,7 @@ package final class LiveGateway: RunningGateway {
         _ masterKeys: String?,
         _ configuration: HTTPConfiguration
     ) async throws {
+        hasOwnKeys = masterKeys != nil
         var logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
         let uri = role.map { database.uri(user: $0) } ?? database.uri

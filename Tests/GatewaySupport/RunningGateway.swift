@@ -3,19 +3,25 @@ package import Foundation
 import JSONText
 import NIOCore
 import NIOHTTP1
+import TestSupport
 
 /// A gateway that a test has started, and what its operator does there first.
 package protocol RunningGateway: Sendable {
     static var operatorToken: String { get }
     /// Where operations are, `http://127.0.0.1:…`.
     var operations: String { get }
+    /// Whether its master keys are not those of the environment.
+    var hasOwnKeys: Bool { get }
 }
 
 extension RunningGateway {
+    package var hasOwnKeys: Bool { true }
+
     /// Makes an organization.
     ///
     /// - Parameter settings: as JSON text.
     package func makeOrganization(_ id: UUID, settings: String = "{}") async throws {
+        let settings = TestKeys.settings(settings, hasOwnKeys: hasOwnKeys)
         try await operate("", of: id, #"{"name":"Test","settings":\#(settings)}"#)
     }
 

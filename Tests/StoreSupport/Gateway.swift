@@ -14,6 +14,8 @@ package final class Gateway: Sendable {
     package let store: Store
     package let clock = ManualClock()
     private let service: Task<Void, Never>
+    /// Whether the test has chosen its master keys, and not the environment.
+    private let hasOwnKeys: Bool
 
     /// - Parameters:
     ///   - replicaOf: another gateway whose database this one shares.
@@ -25,6 +27,7 @@ package final class Gateway: Sendable {
         masterKeys: String? = nil,
         lookInterval: Duration? = nil
     ) async throws {
+        hasOwnKeys = masterKeys != nil
         database = if let other { other.database } else { try await Self.migratedDatabase() }
         let clock = clock
         var logger = Logger(label: "test")
@@ -60,6 +63,7 @@ package final class Gateway: Sendable {
     /// A new organization with settings as JSON text.
     package func organization(_ settings: String = "{}") async throws -> Organization {
         let id = UUID()
+        let settings = TestKeys.settings(settings, hasOwnKeys: hasOwnKeys)
         let body = #"{"name":"Test","settings":\#(settings)}"#
         _ = try await store.administration.put(id, OrganizationUpdate(body: Array(body.utf8)))
         return try await known(id)

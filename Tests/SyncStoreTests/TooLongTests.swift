@@ -50,6 +50,7 @@ private struct Naps: GroupWork {
 
     func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "nap") }
     func isStale(_ error: PostgresError) -> Bool { false }
+    func supply(_ error: SealError) async throws { throw error }
     func forget(_ group: [Job]) {}
 }
 

@@ -11,7 +11,18 @@ package enum TestKeys {
 
     /// With `SLUICE_TEST_SEALED` every gateway of the tests seals what it stores: whatever holds of plain rows must hold
     /// of sealed ones.
-    package static let ofEnvironment = ProcessInfo.processInfo.environment["SLUICE_TEST_SEALED"].map { _ in first }
+    package static let ofEnvironment = environment.map { _ in first }
+
+    private static let environment = ProcessInfo.processInfo.environment["SLUICE_TEST_SEALED"]
+
+    /// Settings of an organization as JSON text: with `SLUICE_TEST_SEALED=users` its users have keys of their own, unless
+    /// the test has chosen keys itself.
+    package static func settings(_ settings: String, hasOwnKeys: Bool) -> String {
+        guard environment == "users", !hasOwnKeys, settings.first == "{", !settings.contains("user_keys") else {
+            return settings
+        }
+        return #"{"user_keys":true"# + (settings == "{}" ? "" : ",") + settings.dropFirst()
+    }
 
     private static func hex(_ start: Int) -> String {
         (0..<32).map { index in

@@ -11,7 +11,8 @@ struct AfterRestoreCommand: AsyncParsableCommand {
             Cursors of changes, events and mappings that were handed out after the backup was
             made would name things that never were: from now on every older cursor is
             answered 410, and clients start over. Lanes that somebody worked on when the
-            backup was made can be taken at once.
+            backup was made can be taken at once. Users who were erased since, as far as
+            the database still says so, are erased again once gateways run.
 
             EXAMPLES
               sluice after-restore
@@ -43,6 +44,7 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         case .done(let report):
             Terminal.say("\(report.feeds) organizations: cursors from before are answered 410 from now on")
             Terminal.say("\(report.lanes) lanes were being worked on, and can be taken at once")
+            if report.erasures > 0 { Terminal.say("\(report.erasures) users had been erased; gateways erase them again") }
             if report.hadRetention { Terminal.say("retention's turn is free") }
         }
     }

@@ -29,6 +29,7 @@ extension OrganizationUpdate {
             case "settings":
                 report.problems += OrganizationSettings.problems(in: value, pointer: "/settings")
                 update.settings = Array(value.raw)
+                update.wantsUserKeys = value["user_keys"]?.bool == true
             case "external_ids": update.externalIDs = report.externalIDs(value)
             default: return false
             }

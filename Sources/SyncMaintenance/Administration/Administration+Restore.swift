@@ -19,19 +19,24 @@ extension Administration {
                     [
                         Query(Self.expireLeasesStatement, time), Query(Self.expireTurnStatement),
                         Query(Self.changeEpochsStatement, change), Query(Self.forgetPagesStatement),
+                        Query(Self.reopenErasuresStatement, time),
                     ],
-                    timeout: .seconds(60)
+                    timeout: Self.restorePatience
                 )
             }
             return RestoreReport(
                 feeds: results[2].affected,
                 lanes: results[0].affected,
-                hadRetention: results[1].affected > 0
+                hadRetention: results[1].affected > 0,
+                erasures: results[4].affected
             )
         } catch {
             throw failure.problem(error, doing: "set right what was restored")
         }
     }
+
+    /// Users who were erased are looked for in every row.
+    private static let restorePatience: Duration = .seconds(3_600)
 
     /// Counts the sessions of other gateways on the database, as far as the role can see them.
     package func otherSessions() async throws(Problem) -> Int {
@@ -64,6 +69,34 @@ extension Administration {
         "UPDATE retention_runs AS r SET owner = NULL, expires_at = NULL WHERE r.owner IS NOT NULL"
     )
 
+    /// Erased users of whom the backup brought something back are erased again, from the beginning, by the gateways. They are
+    /// known by their hashes: everybody of the organizations that have erased anyone is looked at.
+    static let reopenErasuresStatement = Statement(
+        "restore_erasures",
+        """
+        UPDATE user_erasures AS e
+        SET state = 'closing', user_ids = ARRAY[b.user_id] || ARRAY(
+                SELECT j.user_id FROM user_joins j
+                WHERE j.organization_id = b.organization_id AND j.into_id = b.user_id AND j.closed_until IS NULL),
+            started_at = $1, walked_position = 0, attempts = 0, last_error = NULL, due_at = $1, finished_at = NULL
+        FROM (
+            SELECT k.organization_id, k.user_id, sha256(uuid_send(k.organization_id) || uuid_send(k.user_id)) AS user_hash
+            FROM (
+                SELECT x.organization_id, x.user_id FROM lanes x
+                UNION SELECT x.organization_id, x.user_id FROM users x
+                UNION SELECT x.organization_id, x.user_id FROM devices x
+                UNION SELECT x.organization_id, x.user_id FROM user_subjects x
+                UNION SELECT x.organization_id, x.user_id FROM user_keys x
+                UNION SELECT x.organization_id, x.owner_id FROM entities x
+                UNION SELECT x.organization_id, x.updated_by FROM entities x
+                UNION SELECT x.organization_id, x.owner_id FROM parked_events x WHERE x.owner_id IS NOT NULL
+            ) k
+            WHERE k.organization_id IN (SELECT y.organization_id FROM user_erasures y)
+        ) b
+        WHERE e.organization_id = b.organization_id AND e.user_hash = b.user_hash AND e.state <> 'closing'
+        """
+    )
+
     static let sessionsStatement = Statement(
         "restore_sessions",
         """
@@ -73,7 +106,7 @@ extension Administration {
     )
 
     static let restoreStatements = [
-        changeEpochsStatement, forgetPagesStatement, expireLeasesStatement, expireTurnStatement,
+        changeEpochsStatement, forgetPagesStatement, reopenErasuresStatement, expireLeasesStatement, expireTurnStatement,
         sessionsStatement,
     ]
 }

@@ -48,7 +48,8 @@ package struct Administration: Sendable {
 
     /// Creates or changes an organization.
     ///
-    /// - Throws: `not_found` while it is purged; `external_id_taken` with pointers.
+    /// - Throws: `not_found` while it is purged; `external_id_taken` with pointers; `validation_failed` and `overloaded`
+    ///   where it cannot have users' keys, or not yet.
     package func put(
         _ id: UUID,
         _ update: OrganizationUpdate
@@ -61,11 +62,13 @@ package struct Administration: Sendable {
             now()
         )
         let feed = Parameters(of: id, Int64.random(in: 1...0xffff_ffff_ffff))
+        if update.wantsUserKeys, !catalog.userKeys.canMake { throw .nothingWrapsUserKeys }
         do {
             let written = try await pool.transaction { connection -> (isNew: Bool, value: OrganizationRow) in
                 let results = try await connection.run([
                     Query(Self.makeStatement, parameters), Query(Self.changeStatement, parameters),
                 ])
+                if update.wantsUserKeys { try await Self.checkGateways(on: connection) }
                 let isNew = results[0].affected > 0
                 guard let row = try results[1].read(OrganizationRow.init).first else {
                     throw Problem(.notFound, "the organization is being purged")
@@ -81,6 +84,17 @@ package struct Administration: Sendable {
             return written
         } catch {
             throw failure.problem(error, doing: "write an organization")
+        }
+    }
+
+    /// - Throws: `overloaded` where a gateway runs that could not read what is sealed with users' keys.
+    private static func checkGateways(on connection: Connection) async throws {
+        let parameters = Parameters("0023_user_keys", UserFacts.gatewayMemory)
+        let found = try await connection.run(Query(Self.oldGatewayStatement, parameters))
+        guard try !found.bool(0, 0) else {
+            throw Problem.overloaded(
+                "a gateway of an older version is running, which knows of no users' keys: update all of them first"
+            )
         }
     }
 
@@ -180,6 +194,12 @@ package struct Administration: Sendable {
         "INSERT INTO feeds AS f (organization_id, epoch) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING"
     )
 
+    /// $1: the migration that a gateway has to know; $2: the seconds for which one counts as running that says nothing.
+    static let oldGatewayStatement = Statement(
+        "organizations_old_gateway",
+        "SELECT \(UserFacts.hasOldGateway("$1", within: "$2")) AS has_old_gateway"
+    )
+
     static let wholeStatement = Statement(
         "users_whole",
         """
@@ -204,11 +224,21 @@ package struct Administration: Sendable {
 
     static let statements = [
         namedStatement, listStatement, getStatement, makeStatement, changeStatement, feedStatement,
-        wholeStatement, putUserStatement, deleteUserStatement,
+        oldGatewayStatement, wholeStatement, putUserStatement, deleteUserStatement,
     ]
 }
 
 extension Problem {
+    /// Without a master key nothing is sealed, and users' keys would guard nothing.
+    static var nothingWrapsUserKeys: Problem {
+        Problem(
+            .validationFailed,
+            pointer: "/settings/user_keys",
+            rule: Rule.needsMasterKey,
+            "users have keys of their own only where data are sealed: set SLUICE_MASTER_KEY_FILE, with a key that wraps"
+        )
+    }
+
     static var erasedUserIsNotLetIn: Problem {
         Problem(.userErased, "The user was erased, and is not let in again: give the person another id.")
     }

@@ -9,6 +9,8 @@ package struct OrganizationUpdate: Sendable {
     package var status: OrganizationStatus?
     /// JSON text of the changed settings; null resets one to its default.
     package var settings: [UInt8]?
+    /// Whether the settings turn users' own keys on.
+    package var wantsUserKeys = false
     /// What issuers call it: all names, each once; at most ``Administration/maximumExternalIDs``.
     package var externalIDs: [ExternalID]?
 

@@ -99,6 +99,8 @@ extension Administration {
         purge("erased_names", key: ["user_hash", "name_hash"]),
         purge("erased_subjects", key: ["subject_hash"]),
         purge("user_erasures", key: ["user_hash"]),
+        // without these no copy of their users' sealed values can be opened any more
+        purge("user_keys", key: ["made_for"]),
     ]
 
     static let lastStatements: [Statement] = [

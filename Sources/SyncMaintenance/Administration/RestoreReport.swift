@@ -6,4 +6,6 @@ package struct RestoreReport: Sendable {
     package let lanes: Int
     /// Whether retention was running when the backup was made.
     package let hadRetention: Bool
+    /// Users who were erased since the backup was made, and are erased again.
+    package let erasures: Int
 }

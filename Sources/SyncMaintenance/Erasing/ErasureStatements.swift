@@ -140,20 +140,26 @@ enum ErasureStatements {
 
     // MARK: - Entities
 
-    /// Locks entities, in the order given, that a user ($2) owns or wrote last, and says which of them are deleted.
+    /// Locks entities, in the order given, that a user ($2) owns or wrote last, and says which of them are deleted. A
+    /// document that stays and is sealed with a user's key is read: nobody but its owner saw it once.
     static let lockEntities = Statement(
         "erase_lock_entities",
         """
-        SELECT e.entity_type, e.id, e.owner_id = $2 AND NOT e.is_deleted AND coalesce((
-            SELECT t.on_erase = 'delete' OR t.visibility = 'user' FROM entity_types t
-            WHERE t.organization_id = $1 AND t.name = e.entity_type), true) AS goes
+        SELECT e.entity_type, e.id, g.goes,
+            CASE WHEN NOT g.goes AND e.owner_id = $2 AND e.document::text ~ '^"sluice-sealed:1:[0-9]+[.]' THEN e.document END
+                AS document
         FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)
         CROSS JOIN LATERAL (
-            SELECT x.entity_type, x.id, x.owner_id, x.is_deleted FROM entities x
+            SELECT x.entity_type, x.id, x.owner_id, x.is_deleted, x.document FROM entities x
             WHERE x.organization_id = $1 AND x.entity_type = k.entity_type AND x.id = k.id
                 AND (x.owner_id = $2 OR x.updated_by = $2)
             FOR UPDATE
         ) e
+        CROSS JOIN LATERAL (
+            SELECT e.owner_id = $2 AND NOT e.is_deleted AND coalesce((
+                SELECT t.on_erase = 'delete' OR t.visibility = 'user' FROM entity_types t
+                WHERE t.organization_id = $1 AND t.name = e.entity_type), true) AS goes
+        ) g
         """
     )
 

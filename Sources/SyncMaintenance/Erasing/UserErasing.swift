@@ -272,10 +272,19 @@ package struct UserErasing: Sendable {
             }
         }
         try await eraseElsewhere(erasure)
+        try await destroyKeys(erasure)
         // without the other settings, which may be sealed: so far nothing has to be opened
         let told = try await pool.run([Query(ErasureStatements.endpoint, Parameters(of: lane.organization))])[0]
         if told.isEmpty { return try await finish(erasure) }
         return try await move(erasure, to: .telling)
+    }
+
+    /// From here on nothing opens what was sealed with the user's keys, wherever copies of it are.
+    private func destroyKeys(_ erasure: UserErasureRow) async throws {
+        let parameters = Parameters(of: erasure.organization, erasure.users)
+        let gone = try await pool.run([Query(UserKeyRows.destroyStatement, parameters)])[0]
+        let users = try gone.read { LaneKey(organization: erasure.organization, user: try $0.uuid("made_for")) }
+        catalog.userKeys.ring.forget(users)
     }
 
     private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
@@ -298,12 +307,22 @@ package struct UserErasing: Sendable {
     private func write(_ keys: [EntityKey], of lane: LaneKey) async throws {
         let wanted = Parameters(of: lane, keys.map(\.type), keys.map(\.id))
         let moment = now()
-        let count = try await pool.transaction { connection in
+        let count = try await catalog.userKeys.supplying { try await write(wanted, of: lane, at: moment) }
+        if count > 0 { notifier.changed([lane]) }
+    }
+
+    private func write(_ wanted: Parameters, of lane: LaneKey, at moment: Timestamp) async throws -> Int {
+        // without master keys, too, as long as nothing has to be opened
+        let seal = try? await catalog.seal(of: lane.organization)
+        return try await pool.transaction { connection in
             let locked = try await connection.run([
                 Query(SettleStatements.planShape), Query(ErasureStatements.lockEntities, wanted),
             ])[1]
-            let found = try locked.read { (key: try $0.entityKey(), goes: try $0.bool("goes")) }
+            let found = try locked.read { row in
+                (key: try row.entityKey(), goes: try row.bool("goes"), document: try row.optionalBytes("document"))
+            }
             guard !found.isEmpty else { return 0 }
+            try await keep(found.compactMap { one in one.document.map { (one.key, $0) } }, of: lane, seal, on: connection)
             let raise = Parameters(of: lane.organization, Int64(found.count))
             let raised = try await connection.run(Query(JoinStatements.raiseFeed, raise))
             let write = Parameters(
@@ -318,7 +337,24 @@ package struct UserErasing: Sendable {
             _ = try await connection.run(Query(ErasureStatements.writeEntities, write))
             return found.count
         }
-        if count > 0 { notifier.changed([lane]) }
+    }
+
+    /// Seals documents that stay without their owner's key, which is about to go.
+    private func keep(
+        _ documents: [(key: EntityKey, document: [UInt8])],
+        of lane: LaneKey,
+        _ seal: Seal?,
+        on connection: Connection
+    ) async throws {
+        guard !documents.isEmpty else { return }
+        guard let seal else { throw StoreFailure.sealed }
+        var renewal = Renewal(seal: seal)
+        let queries = try documents.map { key, document in
+            var parameters = Parameters(of: lane.organization, key.type, key.id)
+            parameters.add(json: try renewal.json(document, as: .document(type: key.type, id: key.id)))
+            return Query(SealStatements.writeEntity, parameters)
+        }
+        _ = try await connection.run(queries)
     }
 
     // MARK: - 4: the upstream is told
@@ -387,6 +423,8 @@ package struct UserErasing: Sendable {
             }
             let queries =
                 [
+                    // one may have been made at the last moment
+                    Query(UserKeyRows.destroyStatement, users),
                     Query(ErasureStatements.followers, followers), Query(ErasureStatements.joins, users),
                     Query(ErasureStatements.places, Parameters(of: lane.organization, open.users, UUID.least)),
                     WebhookOutbox.query(told, at: moment), Query(ErasureStatements.finish, finish),

@@ -81,8 +81,13 @@ package struct UserExport: Sendable {
         var query = Query(kind.first, Parameters(of: user, kind.page))
         while true {
             let rows = try await pool.run([Query(SettleStatements.planShape), query])[1]
-            var keys: [String] = []
-            for var row in rows { keys = try lines.add(&row, of: kind) }
+            let start = lines
+            let keys: [String]
+            (lines, keys) = try await catalog.userKeys.supplying {
+                var (next, keys) = (start, [String]())
+                for var row in rows { keys = try next.add(&row, of: kind) }
+                return (next, keys)
+            }
             if rows.count > 0 { try await write(lines.take()) }
             guard rows.count == kind.page else { return }
             var parameters = Parameters(of: user)
@@ -106,7 +111,12 @@ package struct UserExport: Sendable {
                 let rows = try await pool.run([
                     Query(SettleStatements.planShape), Query(ExportedRows.entities, keys),
                 ])[1]
-                for var row in rows { try pending.addEntity(&row) }
+                let start = pending
+                pending = try await catalog.userKeys.supplying {
+                    var next = start
+                    for var row in rows { try next.addEntity(&row) }
+                    return next
+                }
                 if rows.count > 0 { try await write(pending.take()) }
             }
         }

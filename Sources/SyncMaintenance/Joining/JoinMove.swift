@@ -42,6 +42,8 @@ struct JoinMove {
         try await check(lanes, entities.count, parties)
         try await own(entities)
         if !seal.isPlain { try await sealAnew() }
+        // what is sealed with the user's key names it, and stays: documents are not sealed anew
+        _ = try await connection.run(Query(UserKeyRows.moveStatement, parties))
         let shift = lane.absorb(lanes[user] ?? LaneState(), now: now)
         let mutations = Parameters(of: user, target.user, shift.positions, shift.changes)
         let mappings = Parameters(of: user, target.user, shift.changes)
@@ -119,23 +121,20 @@ struct JoinMove {
         for case .unknownKey(let number) in renewal.closed.map(\.error) where seal.isThere(number) {
             throw StoreFailure.sealed
         }
+        for case .closedUserKey in renewal.closed.map(\.error) { throw StoreFailure.sealed }
     }
 
     private func page(of rows: SealedLaneRows, from start: UUID) async throws -> [UUID] {
         var parameters = rows.place(start)
         parameters.add(SealingRun.scan)
-        parameters.add(SealedText.beginning(number: seal.number ?? 0, isJSON: true))
-        if rows.hasText { parameters.add(SealedText.beginning(number: seal.number ?? 0, isJSON: false)) }
+        rows.add(seal.number ?? 0, seal, to: &parameters)
         return try await connection.run(Query(rows.page, parameters), timeout: timeout).read { try rows.key(&$0) }
     }
 
     private func seal(_ ids: [UUID], of rows: SealedLaneRows, _ renewal: inout Renewal) async throws {
         let read = rows.read(ids)
         let found = try await connection.run(read, timeout: timeout)[read.count - 1]
-        var queries: [Query] = []
-        for var row in found {
-            if let query = try rows.renewed(&row, &renewal) { queries.append(query) }
-        }
+        let queries = try found.readSealed { try rows.renewed(&$0, &renewal) }.compactMap(\.self)
         if !queries.isEmpty { _ = try await connection.run(queries, timeout: timeout) }
     }
 }

@@ -159,16 +159,19 @@ package struct UserJoining: Sendable {
         catalog.invalidate(organization)
         let seal = try await catalog.seal(of: organization)
         let known = entities.inLockingOrder
-        let join = try await pool.transaction { connection -> UserJoinRow? in
-            let move = JoinMove(
-                connection: connection,
-                user: lanes[0],
-                target: lanes[1],
-                seal: seal,
-                now: now(),
-                timeout: Self.statementTimeout
-            )
-            return try await move.run(known, expecting: before[lanes[0]])
+        try await catalog.userKeys.prepare([lanes[1]]) { _ in seal }
+        let join = try await catalog.userKeys.supplying {
+            try await pool.transaction { connection -> UserJoinRow? in
+                let move = JoinMove(
+                    connection: connection,
+                    user: lanes[0],
+                    target: lanes[1],
+                    seal: seal,
+                    now: now(),
+                    timeout: Self.statementTimeout
+                )
+                return try await move.run(known, expecting: before[lanes[0]])
+            }
         }
         guard let join else { return nil }
         catalog.invalidate(organization)

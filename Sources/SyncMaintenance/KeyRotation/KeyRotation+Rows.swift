@@ -6,7 +6,7 @@ import SyncStore
 /// Seals values that are stored in plain text or under an older data key, row by row, while gateways run: mutations
 /// and refusals under their lane's lock, entities under their own, a few at a time.
 extension KeyRotation {
-    /// Seals an organization's rows under its newest data key, and drops its older ones. Values sealed under it
+    /// Seals an organization's rows under its newest data key, users' rows with their own keys where it has them, and drops its older ones. Values sealed under it
     /// already are only looked at, so an interrupted run continues when it is called again. Values that cannot be
     /// opened are left as they are, and reported.
     ///
@@ -33,7 +33,14 @@ extension KeyRotation {
                 throw Problem(.validationFailed, "the organization has no data key, and no master key is to wrap one")
             }
             try await waitUntilKnown(number, organization, grace, onWait)
-            var run = SealingRun(pool: pool, organization: organization, seal: seal, number: number, progress: progress)
+            var run = SealingRun(
+                pool: pool,
+                userKeys: catalog.userKeys,
+                organization: organization,
+                seal: seal,
+                number: number,
+                progress: progress
+            )
             try await run.sealAll()
             if dropsKeys, !run.rows.needsOlderKeys {
                 run.rows.droppedKeys = try await drop(before: number, organization)

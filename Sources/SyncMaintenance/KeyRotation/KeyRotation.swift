@@ -33,7 +33,7 @@ package struct KeyRotation: Sendable {
 
     // MARK: - Master keys
 
-    /// Wraps every data key by the first master key. Keys that it wraps already stay, so an interrupted run continues
+    /// Wraps every data key, users' keys among them, by the first master key. Keys that it wraps already stay, so an interrupted run continues
     /// when it is called again.
     ///
     /// - Parameter progress: called with the number of keys rewrapped so far, a few hundred at a time.
@@ -46,7 +46,7 @@ package struct KeyRotation: Sendable {
         var last = (organization: UUID.least, number: Int32(0))
         while true {
             let keys = try await stored(after: last.organization, last.number, besides: master.label)
-            guard let end = keys.last?.key else { return (rewrapped, unknown) }
+            guard let end = keys.last?.key else { break }
             do {
                 var queries: [Query] = []
                 for (key, wrapped) in keys {
@@ -65,6 +65,9 @@ package struct KeyRotation: Sendable {
             progress(rewrapped)
             last = (end.organization, end.number)
         }
+        var counts = (rewrapped: rewrapped, unknown: unknown)
+        try await rewrapUserKeys(by: master, knowing: masters, &counts, progress)
+        return counts
     }
 
     // MARK: - Data keys
@@ -154,7 +157,7 @@ package struct KeyRotation: Sendable {
         """
     )
 
-    static let statements = [pageStatement, replaceStatement]
+    static let statements = [pageStatement, replaceStatement] + userStatements
 }
 
 extension Problem {

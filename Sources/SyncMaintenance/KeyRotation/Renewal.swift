@@ -1,3 +1,4 @@
+import Foundation
 import SyncModel
 
 /// Opens stored values and seals them anew.
@@ -21,6 +22,18 @@ struct Renewal {
         }
     }
 
+    /// The same of a document, which may be sealed with its owner's key.
+    mutating func json(
+        _ stored: [UInt8]?,
+        as place: SealedPlace,
+        type: String,
+        owner: UUID?
+    ) throws(SealError) -> [UInt8]? {
+        try renewed(stored, place) { seal throws(SealError) in
+            try seal.seal(json: seal.open(json: stored, as: place), as: place, of: seal.user(ofType: type, owner: owner))
+        }
+    }
+
     /// The same of a text column.
     mutating func text(_ stored: String?, as place: SealedPlace) throws(SealError) -> String? {
         let destination = destination(place)
@@ -38,6 +51,7 @@ struct Renewal {
             return try renew(seal)
         } catch {
             if case .locked = error { throw error }
+            if error.lacksUserKeys { throw error }
             closed.append((place, error))
             return stored
         }

@@ -7,6 +7,15 @@ enum SealStatements {
         "coalesce(NOT starts_with(\(column)::text, \(beginning)), false)"
     }
 
+    /// SQL: how a document begins that is sealed as it should be: with its owner's key where its type is among those in $6,
+    /// behind $7, and as $5 says otherwise.
+    private static func ofOwner(_ row: String) -> String {
+        """
+        CASE WHEN \(row).entity_type = ANY ($6::text[]) AND \(row).owner_id IS NOT NULL
+                THEN $7::text || \(row).owner_id::text || ':' ELSE $5::text END
+        """
+    }
+
     static let nextLane = Statement(
         "seal_next_lane",
         "SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id >= $2 ORDER BY user_id LIMIT 1"
@@ -27,7 +36,7 @@ enum SealStatements {
     static let entities = Statement(
         "seal_entities",
         """
-        SELECT e.entity_type, e.id, \(isOther("e.document", "$5")) AS is_due
+        SELECT e.entity_type, e.id, \(isOther("e.document", ofOwner("e"))) AS is_due
         FROM entities e
         WHERE e.organization_id = $1 AND (e.entity_type, e.id) > ($2, $3)
         ORDER BY e.entity_type, e.id
@@ -43,7 +52,7 @@ enum SealStatements {
     static let parkedEvents = Statement(
         "seal_parked_events",
         """
-        SELECT p.source, p.event_id, \(isOther("p.document", "$5")) AS is_due
+        SELECT p.source, p.event_id, \(isOther("p.document", ofOwner("p"))) AS is_due
         FROM parked_events p
         WHERE p.organization_id = $1 AND (p.source, p.event_id) > ($2, $3)
         ORDER BY p.source, p.event_id
@@ -57,7 +66,7 @@ enum SealStatements {
         SELECT p.*
         FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, event_id)
         CROSS JOIN LATERAL (
-            SELECT x.source, x.event_id, x.document FROM parked_events x
+            SELECT x.source, x.event_id, x.document, x.entity_type, x.owner_id FROM parked_events x
             WHERE x.organization_id = k.organization_id AND x.source = k.source AND x.event_id = k.event_id
             FOR UPDATE
         ) p

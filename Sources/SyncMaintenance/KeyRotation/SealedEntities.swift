@@ -4,11 +4,10 @@ import SyncModel
 import SyncStore
 
 /// An organization's entities, each under its own lock.
-struct SealedEntities: SealedKind {
+struct SealedEntities: SealedDocuments {
     let organization: UUID
 
     var page: Statement { SealStatements.entities }
-    var hasText: Bool { false }
     var first: EntityKey { EntityKey(type: "", id: "") }
 
     func place(_ key: EntityKey) -> Parameters {
@@ -21,9 +20,10 @@ struct SealedEntities: SealedKind {
     func read(_ keys: [EntityKey]) -> [Query] { [EntityRows.lock(keys.map { (organization, $0) })] }
 
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
-        guard let (key, document) = try EntityRows.document(&row) else { return nil }
+        guard let (key, document, owner) = try EntityRows.document(&row) else { return nil }
         var parameters = place(key)
-        parameters.add(json: try renewal.json(document, as: .document(type: key.type, id: key.id)))
+        let place = SealedPlace.document(type: key.type, id: key.id)
+        parameters.add(json: try renewal.json(document, as: place, type: key.type, owner: owner))
         return Query(SealStatements.writeEntity, parameters)
     }
 }

@@ -1,4 +1,5 @@
 import Postgres
+import SyncModel
 import SyncStore
 
 /// A kind of rows with sealed values: how to find, read and write those that are to be sealed anew.
@@ -6,9 +7,11 @@ protocol SealedKind: Sendable {
     associatedtype Key: Sendable
 
     /// Reads a page of keys from a place on, with a flag for rows to be sealed anew. Its parameters: the place, the
-    /// limit, the beginning of sealed JSON values and, where the rows have a text column, of sealed texts.
+    /// limit, and what ``add(_:_:to:)`` adds.
     var page: Statement { get }
-    var hasText: Bool { get }
+    /// Adds how values begin that are sealed as they should be: under the data key of that number, and with users' own
+    /// keys where the organization has them.
+    func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters)
     /// Where the first page begins.
     var first: Key { get }
     func place(_ key: Key) -> Parameters
@@ -20,4 +23,15 @@ protocol SealedKind: Sendable {
     func read(_ keys: [Key]) -> [Query]
     /// The query that writes a row with its values sealed anew; nil where there is nothing to write.
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query?
+}
+
+/// Documents, which are sealed with their owners' keys where nobody else sees those of their type.
+protocol SealedDocuments: SealedKind {}
+
+extension SealedDocuments {
+    func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters) {
+        parameters.add(SealedText.beginning(number: number, isJSON: true))
+        parameters.add(seal.privateTypes.sorted())
+        parameters.add(SealedText.beginning(number: number, isJSON: true).dropLast() + ".")
+    }
 }

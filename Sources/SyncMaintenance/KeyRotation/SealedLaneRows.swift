@@ -9,13 +9,19 @@ struct SealedLaneRows: SealedKind {
     let lane: LaneKey
 
     var page: Statement { table.page }
-    var hasText: Bool { table.columns.contains(where: \.isText) }
+    private var hasText: Bool { table.columns.contains(where: \.isText) }
     // clients choose ids: the least UUID is one, too
     var first: UUID { .least }
 
     func place(_ id: UUID) -> Parameters {
         let parameters = Parameters(of: lane, id)
         return parameters
+    }
+
+    func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters) {
+        let user = seal.usesUserKeys ? lane.user : nil
+        parameters.add(SealedText.beginning(number: number, user: user, isJSON: true))
+        if hasText { parameters.add(SealedText.beginning(number: number, user: user, isJSON: false)) }
     }
 
     func key(_ row: inout RowReader) throws -> UUID { try row.uuid("id") }

@@ -4,7 +4,7 @@ import SyncModel
 import SyncStore
 
 /// An organization's events that wait, each under its own lock.
-struct SealedParkedEvents: SealedKind {
+struct SealedParkedEvents: SealedDocuments {
     /// An event's source and id.
     struct Key: Sendable {
         let source: String
@@ -14,7 +14,6 @@ struct SealedParkedEvents: SealedKind {
     let organization: UUID
 
     var page: Statement { SealStatements.parkedEvents }
-    var hasText: Bool { false }
     var first: Key { Key(source: "", event: "") }
 
     func place(_ key: Key) -> Parameters { Parameters(of: organization, key.source, key.event) }
@@ -35,8 +34,10 @@ struct SealedParkedEvents: SealedKind {
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
         let key = try key(&row)
         guard let document = try row.optionalBytes("document") else { return nil }
-        var parameters = place(key)
-        parameters.add(json: try renewal.json(document, as: .parked(source: key.source, event: key.event)))
+        let place = SealedPlace.parked(source: key.source, event: key.event)
+        let (type, owner) = (try row.string("entity_type"), try row.optionalUUID("owner_id"))
+        var parameters = self.place(key)
+        parameters.add(json: try renewal.json(document, as: place, type: type, owner: owner))
         return Query(SealStatements.writeParkedEvent, parameters)
     }
 }

@@ -23,6 +23,7 @@ package struct SealedRows: Sendable, Hashable {
             if unreadableValues.count < Self.namedValues {
                 unreadableValues.append("\(place.name) in \(place.row): \(error)")
             }
+            if case .closedUserKey = error { needsOlderKeys = true }
             if case .unknownKey(let number) = error, seal.isThere(number) { needsOlderKeys = true }
         }
     }

@@ -11,6 +11,7 @@ struct SealingRun {
     static let batch = 20
 
     let pool: Pool
+    let userKeys: UserKeys
     let organization: UUID
     let seal: Seal
     let number: Int32
@@ -41,8 +42,7 @@ struct SealingRun {
         while let start = next {
             var parameters = kind.place(start)
             parameters.add(Self.scan)
-            parameters.add(SealedText.beginning(number: number, isJSON: true))
-            if kind.hasText { parameters.add(SealedText.beginning(number: number, isJSON: false)) }
+            kind.add(number, seal, to: &parameters)
             let found = try await pool.run([Query(kind.page, parameters)])[0]
             let all = try found.read { (key: try kind.key(&$0), isDue: try $0.bool("is_due")) }
             guard let last = all.last?.key else { return }
@@ -60,16 +60,15 @@ struct SealingRun {
     /// Seals rows anew under their locks; values that cannot be opened stay unchanged, and are noted.
     private mutating func write<Kind: SealedKind>(_ keys: [Kind.Key], of kind: Kind) async throws {
         let seal = seal
-        let closed = try await pool.transaction { connection in
-            let read = [Query(SettleStatements.planShape)] + kind.read(keys)
-            let found = try await connection.run(read)[read.count - 1]
-            var renewal = Renewal(seal: seal)
-            let queries = try found.compactMap { row in
-                var row = row
-                return try kind.renewed(&row, &renewal)
+        let closed = try await userKeys.supplying {
+            try await pool.transaction { connection in
+                let read = [Query(SettleStatements.planShape)] + kind.read(keys)
+                let found = try await connection.run(read)[read.count - 1]
+                var renewal = Renewal(seal: seal)
+                let queries = try found.readSealed { try kind.renewed(&$0, &renewal) }.compactMap(\.self)
+                if !queries.isEmpty { _ = try await connection.run(queries) }
+                return renewal.closed
             }
-            if !queries.isEmpty { _ = try await connection.run(queries) }
-            return renewal.closed
         }
         rows.leave(closed, seal)
     }

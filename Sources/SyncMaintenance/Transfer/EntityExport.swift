@@ -214,12 +214,15 @@ extension EntityExport.Page {
         }
         head = cursor?.head ?? end
         var cut: Int64?
+        var lacking = LackingKeys()
         for var row in rows {
             for name in Self.feedColumns { row.skip(name) }
             guard let position = try row.optionalInt64("feed_position") else { continue }
             cut = try row.bool("is_cut") ? position : nil
-            entities.append(try ExportedEntity(&row, at: position, seal))
+            let entity = try lacking.collect { try ExportedEntity(&row, at: position, seal) }
+            if let entity { entities.append(entity) }
         }
+        try lacking.check()
         let position = cut ?? (scanned >= limit ? scannedTo ?? end : end)
         next = FeedCursor(epoch: epoch, position: position, head: max(head, position), filter: filter)
         isLast = position >= end

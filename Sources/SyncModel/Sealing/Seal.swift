@@ -43,6 +43,8 @@ public struct Seal: Sendable {
     private var closing = Closing.known
     /// Called with each value that stays closed.
     private let observer: (@Sendable (SealedPlace, SealError) -> Void)?
+    /// How users' own keys are used; nil where there are none.
+    private let users: UserSealing?
 
     /// For an organization without data keys.
     public static let plain = Seal(state: .plain)
@@ -55,6 +57,7 @@ public struct Seal: Sendable {
     private init(state: State) {
         self.state = state
         observer = nil
+        users = nil
     }
 
     /// Unwraps an organization's data keys. An older key that cannot be unwrapped is left out; if the newest cannot be,
@@ -62,14 +65,17 @@ public struct Seal: Sendable {
     ///
     /// - Parameters:
     ///   - masters: nil where none are configured.
+    ///   - users: how users' own keys are used; nil where there are none.
     ///   - observer: called with each value that stays closed, see ``read(json:as:_:)``.
     public init(
         of organization: UUID,
         _ wrapped: [WrappedKey],
         _ masters: MasterKeys?,
+        users: UserSealing? = nil,
         observer: (@Sendable (SealedPlace, SealError) -> Void)? = nil
     ) {
         self.observer = observer
+        self.users = users
         guard let newest = wrapped.max(by: { $0.number < $1.number }) else {
             state = .plain
             return
@@ -109,14 +115,40 @@ public struct Seal: Sendable {
         if case .sealed(let keys) = state { keys.number } else { nil }
     }
 
+    /// Whether new values of users' rows are sealed with their own keys.
+    public var usesUserKeys: Bool {
+        if case .sealed = state { users?.seals == true } else { false }
+    }
+
+    /// Types whose documents are sealed with their owners' keys.
+    public var privateTypes: Set<String> { usesUserKeys ? users?.privateTypes ?? [] : [] }
+
+    /// Of users, those whose keys are to be fetched or made before values are sealed for them.
+    public func lacking(_ users: some Sequence<LaneKey>) -> [LaneKey] {
+        guard usesUserKeys, let ring = self.users?.ring else { return [] }
+        return users.filter { !ring.canSeal($0) }
+    }
+
+    /// The user with whose key a document is sealed; nil where more people see documents of that type.
+    public func user(ofType type: String, owner: UUID?) -> UUID? {
+        guard usesUserKeys, let owner, users?.privateTypes.contains(type) == true else { return nil }
+        return owner
+    }
+
     // MARK: - Values of json columns
 
-    /// - Throws: ``SealError/locked(_:)``.
-    public func seal(json plain: [UInt8]?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> [UInt8]? {
+    /// - Parameter owner: the user that a document is sealed for, see ``user(ofType:owner:)``; the users of other rows are
+    ///   part of their places.
+    /// - Throws: ``SealError/locked(_:)``; ``SealError/noUserKeys(_:)``.
+    public func seal(
+        json plain: [UInt8]?,
+        as place: @autoclosure () -> SealedPlace,
+        of owner: UUID? = nil
+    ) throws(SealError) -> [UInt8]? {
         guard let plain else { return nil }
         switch state {
         case .plain: return SealedText.escaped(json: plain)
-        case .sealed(let keys): return try Self.seal(plain, keys, place(), isJSON: true)
+        case .sealed(let keys): return try seal(plain, keys, place(), owner, isJSON: true)
         case .locked(let reason): throw .locked(reason)
         }
     }
@@ -129,13 +161,13 @@ public struct Seal: Sendable {
 
     // MARK: - Values of text columns
 
-    /// - Throws: ``SealError/locked(_:)``.
+    /// - Throws: ``SealError/locked(_:)``; ``SealError/noUserKeys(_:)``.
     public func seal(text plain: String?, as place: @autoclosure () -> SealedPlace) throws(SealError) -> String? {
         guard let plain else { return nil }
         switch state {
         case .plain: return SealedText.escaped(text: plain)
         case .sealed(let keys):
-            return String(decoding: try Self.seal(Array(plain.utf8), keys, place(), isJSON: false), as: UTF8.self)
+            return String(decoding: try seal(Array(plain.utf8), keys, place(), nil, isJSON: false), as: UTF8.self)
         case .locked(let reason): throw .locked(reason)
         }
     }
@@ -175,8 +207,10 @@ public struct Seal: Sendable {
     /// Whether a value stays closed, so that its row is shown without it.
     private func isHopeless(_ error: SealError) -> Bool {
         switch error {
-        case .locked: false
-        case .damaged: true
+        // what is lacking is fetched, and then the value is read again
+        case .locked, .unknownUserKeys, .noUserKeys: false
+        case .damaged, .destroyedUserKey: true
+        case .closedUserKey: closing != .damaged
         case .unknownKey(let number): closing == .everything || (closing == .known && isThere(number))
         }
     }
@@ -220,34 +254,66 @@ public struct Seal: Sendable {
 
     // MARK: -
 
-    private static func seal(
+    /// A user's own key to seal with; nil for the organization's alone.
+    private func own(_ user: UUID, _ keys: DataKeys) throws(SealError) -> SymmetricKey? {
+        guard let users, users.seals else { return nil }
+        let name = LaneKey(organization: keys.organization, user: user)
+        switch users.ring.find(name) {
+        case .key(let key): return key
+        // the user's values from before are as they were; new ones wait until the key can be unwrapped
+        case .closed(let reason): throw .locked(reason)
+        // whoever is being erased is given no new key: what still comes goes with the rest
+        case .refused: return nil
+        case .gone, nil: throw .noUserKeys([name])
+        }
+    }
+
+    private func seal(
         _ plain: [UInt8],
         _ keys: DataKeys,
         _ place: SealedPlace,
+        _ owner: UUID?,
         isJSON: Bool
     ) throws(SealError) -> [UInt8] {
+        var (key, user) = (keys.current, place.user ?? owner)
+        if let one = user, let own = try own(one, keys) {
+            key = UserSealing.contentKey(key, own, of: LaneKey(organization: keys.organization, user: one))
+        } else {
+            user = nil
+        }
         do {
-            let box = try AES.GCM.seal(
-                plain,
-                using: keys.current,
-                authenticating: place.authenticated(in: keys.organization)
-            )
+            let authenticated = place.authenticated(in: keys.organization, under: user)
+            let box = try AES.GCM.seal(plain, using: key, authenticating: authenticated)
             guard let combined = box.combined else { throw SealError.damaged(place.name) }
-            return SealedText.written(combined, number: keys.digits, isJSON: isJSON)
+            return SealedText.written(combined, number: keys.digits, user: user, isJSON: isJSON)
         } catch {
             throw .damaged(place.name)
         }
     }
 
+    /// The key of values that were sealed with a user's.
+    private func contentKey(_ data: SymmetricKey, of user: LaneKey) throws(SealError) -> SymmetricKey {
+        switch users?.ring.find(user) {
+        case .key(let own): return UserSealing.contentKey(data, own, of: user)
+        case .closed(let reason): throw .closedUserKey(reason)
+        case .gone, .refused: throw .destroyedUserKey(user)
+        case nil:
+            // where there is no ring, there is nobody to fetch it either
+            throw users == nil ? .destroyedUserKey(user) : .unknownUserKeys([user])
+        }
+    }
+
     private func open(_ stored: [UInt8], _ place: SealedPlace, isJSON: Bool) throws(SealError) -> [UInt8] {
         if case .locked(let reason) = state { throw .locked(reason) }
-        guard let (number, sealed) = SealedText.read(stored, isJSON: isJSON) else { throw .damaged(place.name) }
+        guard let (number, user, sealed) = SealedText.read(stored, isJSON: isJSON) else { throw .damaged(place.name) }
         // another gateway may have made the organization's first key a moment ago
         guard case .sealed(let keys) = state else { throw .unknownKey(number) }
-        guard let key = keys.all[number] else { throw .unknownKey(number) }
+        guard var key = keys.all[number] else { throw .unknownKey(number) }
+        if let user { key = try contentKey(key, of: LaneKey(organization: keys.organization, user: user)) }
         do {
+            let authenticated = place.authenticated(in: keys.organization, under: user)
             let box = try AES.GCM.SealedBox(combined: sealed)
-            let plain = try AES.GCM.open(box, using: key, authenticating: place.authenticated(in: keys.organization))
+            let plain = try AES.GCM.open(box, using: key, authenticating: authenticated)
             return Array(plain)
         } catch {
             throw .damaged(place.name)

@@ -1,9 +1,19 @@
+import JSONText
+
 /// Why a value cannot be sealed or opened. No case reveals anything about the value or a key.
 public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The organization's data are sealed, and its key is not available: none of it is served or written.
     case locked(String)
     /// The value was sealed under a data key that is unknown here: a newer one, or one that was dropped.
     case unknownKey(Int32)
+    /// Values are sealed with users' keys that are not in memory: they are to be read from the store.
+    case unknownUserKeys(Set<LaneKey>)
+    /// Values are to be sealed for users whose keys are not in memory: they are to be read from the store, or made.
+    case noUserKeys(Set<LaneKey>)
+    /// The value is sealed with a user's key that was destroyed: the user was erased.
+    case destroyedUserKey(LaneKey)
+    /// The value is sealed with a user's key that cannot be unwrapped here.
+    case closedUserKey(String)
     /// The value was changed, or was not written to this place.
     case damaged(String)
 
@@ -12,7 +22,18 @@ public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
         switch self {
         case .locked(let reason): reason
         case .unknownKey(let number): "a value is sealed under data key \(number), which is not known"
+        case .unknownUserKeys(let users), .noUserKeys(let users): "\(users.count) users' keys are not in memory"
+        case .destroyedUserKey(let user): "a value is sealed with the key of user \(user.user.lowercased), which is gone"
+        case .closedUserKey(let reason): reason
         case .damaged(let place): "a sealed \(place) does not open: it was changed, or belongs elsewhere"
+        }
+    }
+
+    /// Whether all is well once the keys of some users are in memory.
+    public var lacksUserKeys: Bool {
+        switch self {
+        case .unknownUserKeys, .noUserKeys: true
+        case .locked, .unknownKey, .destroyedUserKey, .closedUserKey, .damaged: false
         }
     }
 }

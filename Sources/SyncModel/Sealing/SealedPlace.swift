@@ -53,6 +53,14 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
+    /// The user whose row it is; nil where that is to be said by whoever writes.
+    var user: UUID? {
+        switch self {
+        case .mutation(_, let user, _), .rejection(let user, _): user
+        case .document, .upstream, .parked, .webhook, .source: nil
+        }
+    }
+
     private var column: UInt8 {
         switch self {
         case .mutation(let column, _, _): column.rawValue
@@ -107,13 +115,14 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The authenticated bytes: version of the form, organization, column, row. Each part but the last has a fixed
-    /// length or an end, so no two places have the same bytes.
-    func authenticated(in organization: UUID) -> [UInt8] {
+    /// The authenticated bytes: version, organization, the user whose key seals (in the second version), column, row.
+    /// Each part but the last has a fixed length or an end, so no two places have the same bytes.
+    func authenticated(in organization: UUID, under keyUser: UUID? = nil) -> [UInt8] {
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(64)
-        bytes.append(SealedText.version)
+        bytes.reserveCapacity(80)
+        bytes.append(keyUser == nil ? 1 : 2)
         bytes.append(organization)
+        if let keyUser { bytes.append(keyUser) }
         bytes.append(column)
         switch self {
         case .mutation(_, let user, let id):

@@ -1,15 +1,15 @@
-import Foundation
+public import Foundation
+import JSONText
 
 /// The written form of a sealed value: `sluice-sealed:1:NUMBER:BASE64` of nonce, ciphertext and tag; in a json column
-/// as a JSON string of that, and in a text column as it is.
+/// as a JSON string of that, and in a text column as it is. Sealed with a user's own key beside the organization's it is
+/// `sluice-sealed:1:NUMBER.USER:BASE64`, with the user that the key was made for.
 ///
 /// A value is sealed exactly if it begins like that. A plain value that begins like that, with or without leading
 /// spaces, is stored with one more space in front (``escaped(json:)``, ``escaped(text:)``), which the reader takes
 /// away. So no client and no upstream can make a payload or an answer look like a sealed value, and every value is read
 /// as it was written, to the byte.
 public enum SealedText {
-    /// The version of the form.
-    static let version: UInt8 = 1
     static let prefix = Array("sluice-sealed:1:".utf8)
     private static let quote = UInt8(ascii: "\"")
     private static let space = UInt8(ascii: " ")
@@ -24,9 +24,9 @@ public enum SealedText {
 
     static func isSealed(text: String) -> Bool { text.utf8.starts(with: prefix) }
 
-    /// The beginning of a sealed value, or of one sealed under that number, as SQL compares it.
-    public static func beginning(number: Int32? = nil, isJSON: Bool) -> String {
-        let digits = number.map { String($0) + ":" } ?? ""
+    /// The beginning of a sealed value, or of one sealed under that number and with that user's key, as SQL compares it.
+    public static func beginning(number: Int32? = nil, user: UUID? = nil, isJSON: Bool) -> String {
+        let digits = number.map { String($0) + (user.map { "." + $0.lowercased } ?? "") + ":" } ?? ""
         return (isJSON ? "\"" : "") + String(decoding: prefix, as: UTF8.self) + digits
     }
 
@@ -56,33 +56,47 @@ public enum SealedText {
         text.utf8.first == space && needsEscape(text: text) ? String(text.dropFirst()) : text
     }
 
-    static func written(_ sealed: Data, number: [UInt8], isJSON: Bool) -> [UInt8] {
+    static func written(_ sealed: Data, number: [UInt8], user: UUID?, isJSON: Bool) -> [UInt8] {
         let encoded = sealed.base64EncodedData()
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(prefix.count + number.count + encoded.count + 3)
+        bytes.reserveCapacity(prefix.count + number.count + encoded.count + 40)
         if isJSON { bytes.append(quote) }
         bytes += prefix
         bytes += number
+        if let user {
+            bytes.append(UInt8(ascii: "."))
+            bytes += user.lowercased.utf8
+        }
         bytes.append(UInt8(ascii: ":"))
         bytes += encoded
         if isJSON { bytes.append(quote) }
         return bytes
     }
 
-    /// The data key's number and the sealed bytes of a value that begins like a sealed one; nil where the rest has
-    /// another form.
-    static func read(_ bytes: some RandomAccessCollection<UInt8>, isJSON: Bool) -> (number: Int32, sealed: Data)? {
+    /// What a value that begins like a sealed one consists of.
+    typealias Parts = (number: Int32, user: UUID?, sealed: Data)
+
+    /// The data key's number, the user of the user's key and the sealed bytes of a value that begins like a sealed one; nil
+    /// where the rest has another form.
+    static func read(_ bytes: some RandomAccessCollection<UInt8>, isJSON: Bool) -> Parts? {
         var rest = bytes.dropFirst(prefix.count + (isJSON ? 1 : 0))
         if isJSON {
             guard rest.last == quote else { return nil }
             rest = rest.dropLast()
         }
-        guard let end = rest.firstIndex(of: UInt8(ascii: ":")),
-            let number = Int32(String(decoding: rest[..<end], as: UTF8.self)), number > 0
-        else { return nil }
+        guard let end = rest.firstIndex(of: UInt8(ascii: ":")) else { return nil }
+        let names = rest[..<end].split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard names.count <= 2, let number = Int32(String(decoding: names[0], as: UTF8.self)), number > 0 else {
+            return nil
+        }
+        var user: UUID?
+        if names.count == 2 {
+            user = UUID(uuidString: String(decoding: names[1], as: UTF8.self))
+            if user == nil { return nil }
+        }
         guard let sealed = Data(base64Encoded: Data(rest[rest.index(after: end)...])), sealed.count >= overhead else {
             return nil
         }
-        return (number, sealed)
+        return (number, user, sealed)
     }
 }

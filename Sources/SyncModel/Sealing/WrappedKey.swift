@@ -43,13 +43,11 @@ public struct WrappedKey: Sendable, Hashable {
         guard let master = masters[masterKey] else {
             throw .locked("the organization's data are sealed, and master key \(masterKey) is not configured")
         }
-        do {
-            let box = try AES.GCM.SealedBox(combined: bytes)
-            let place = Self.authenticated(number, organization)
-            return SymmetricKey(data: try AES.GCM.open(box, using: master.key, authenticating: place))
-        } catch {
+        let place = Self.authenticated(number, organization)
+        guard let key = KeyWrap.unwrap(bytes, by: master, authenticating: place) else {
             throw .locked("master key \(masterKey) does not open the organization's data key \(number)")
         }
+        return key
     }
 
     private static func wrap(
@@ -58,14 +56,8 @@ public struct WrappedKey: Sendable, Hashable {
         _ organization: UUID,
         _ master: MasterKey
     ) throws(SealError) -> WrappedKey {
-        do {
-            let plain = key.withUnsafeBytes { Data($0) }
-            let box = try AES.GCM.seal(plain, using: master.key, authenticating: authenticated(number, organization))
-            guard let bytes = box.combined else { throw SealError.damaged("data key") }
-            return WrappedKey(number: number, masterKey: master.label, bytes: Array(bytes))
-        } catch {
-            throw .locked("master key \(master.label) cannot wrap a data key")
-        }
+        let bytes = try KeyWrap.wrap(key, by: master, authenticating: authenticated(number, organization))
+        return WrappedKey(number: number, masterKey: master.label, bytes: bytes)
     }
 
     private static func authenticated(_ number: Int32, _ organization: UUID) -> [UInt8] {

@@ -41,6 +41,7 @@ extension OrganizationSettings {
         case staleAfterDays = "stale_after_days"
         case requestsPerSecond = "requests_per_second"
         case mutationsPerDayPerUser = "mutations_per_day_per_user"
+        case userKeys = "user_keys"
     }
 
     /// Sets one setting; returns why it cannot be set, nil if it can.
@@ -59,6 +60,7 @@ extension OrganizationSettings {
             }
         case .requestsPerSecond: limit(\.requestsPerSecond, value, name, 1_000_000)
         case .mutationsPerDayPerUser: limit(\.mutationsPerDayPerUser, value, name, 1_000_000_000)
+        case .userKeys: if let value = value.bool { set(\.userKeys, value) } else { "user_keys must be true or false" }
         case nil: "'\(name)' is not a setting"
         }
     }
@@ -102,6 +104,7 @@ extension OrganizationSettings {
         writer.member("stale_after_days", Int64(staleAfterDays))
         writer.member("requests_per_second", requestsPerSecond)
         writer.member("mutations_per_day_per_user", mutationsPerDayPerUser)
+        writer.member("user_keys", userKeys)
         writer.endObject()
     }
 }

@@ -37,6 +37,8 @@ public enum Rule {
     public static let header = "header_not_allowed"
     /// An entity that no client created, or two names that do not agree.
     public static let entityReference = "entity_reference_must_exist"
+    /// Users' own keys without a master key.
+    public static let needsMasterKey = "master_key_required"
     /// A user who was erased.
     public static let owner = "owner_must_not_be_erased"
 }

@@ -66,6 +66,8 @@ package final class Catalog: Sendable {
     private let reader: CatalogReader
     /// Nil where nothing is sealed.
     private let masterKeys: MasterKeys?
+    /// Users' own keys.
+    package let userKeys: UserKeys
     private let now: TimeSource
     private let failure: StoreFailure
     private let state = Mutex(State())
@@ -74,6 +76,7 @@ package final class Catalog: Sendable {
         self.pool = pool
         reader = CatalogReader(pool: pool, now: now)
         self.masterKeys = masterKeys
+        userKeys = UserKeys(pool: pool, masterKeys: masterKeys, now: now)
         self.now = now
         self.failure = failure
     }
@@ -223,14 +226,20 @@ package final class Catalog: Sendable {
         do {
             let rows = try await reader.read(id)
             let found = try Found(id, rows)
-            var seal = try await seal(of: id, rows.keys, found)
+            let types = try Self.types(rows.types)
+            let users = UserSealing(
+                userKeys.ring,
+                seals: found?.settings.userKeys == true,
+                privateTypes: Set(types.values.lazy.filter { $0.visibility == .user }.map(\.name))
+            )
+            var seal = try await seal(of: id, rows.keys, users, found)
             var organization: Organization?
             if let found { (organization, seal) = try self.organization(found, upstream: rows.upstream, seal) }
             if let reason = seal.lock { failure.note(locked: id, reason) }
             bornAt = rows.bornAt
             read = Entry(
                 organization: organization,
-                types: try Self.types(rows.types),
+                types: types,
                 partition: rows.partition ?? Self.spread(id),
                 seal: seal,
                 joins: try UserJoins(rows.joins),
@@ -249,12 +258,20 @@ package final class Catalog: Sendable {
             }
             return isAnother ? state.onRebirth : nil
         }
-        onRebirth?()
+        if let onRebirth {
+            userKeys.ring.removeAll()
+            onRebirth()
+        }
         return read
     }
 
     /// Unwraps an organization's keys; makes the first one if there is none and a master key can wrap it.
-    private func seal(of id: UUID, _ keys: [RowReader], _ organization: Found?) async throws -> Seal {
+    private func seal(
+        of id: UUID,
+        _ keys: [RowReader],
+        _ users: UserSealing,
+        _ organization: Found?
+    ) async throws -> Seal {
         var wrapped = try keys.map { row in
             var row = row
             return try OrganizationKeys.key(&row)
@@ -266,7 +283,7 @@ package final class Catalog: Sendable {
             ])
             wrapped = try OrganizationKeys.keys(results[1])
         }
-        return Seal(of: id, wrapped, masterKeys) { [failure] place, error in
+        return Seal(of: id, wrapped, masterKeys, users: users) { [failure] place, error in
             failure.note(unreadable: place, of: id, error)
         }
     }
@@ -363,5 +380,5 @@ package final class Catalog: Sendable {
         }
     }
 
-    static let statements = [userStatement, ErasedUsers.lookUp] + CatalogReader.statements
+    static let statements = [userStatement, ErasedUsers.lookUp] + CatalogReader.statements + UserKeyRows.statements
 }

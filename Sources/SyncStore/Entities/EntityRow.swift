@@ -29,6 +29,8 @@ struct EntityRow {
     /// Seals the document for storage.
     mutating func seal(_ seals: SealTable) throws(SealError) {
         let place = SealedPlace.document(type: key.type, id: key.id)
-        state.document = try seals[organization].seal(json: state.document, as: place)
+        let seal = seals[organization]
+        let owner = seal.user(ofType: key.type, owner: state.owner)
+        state.document = try seal.seal(json: state.document, as: place, of: owner)
     }
 }

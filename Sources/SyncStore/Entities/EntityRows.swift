@@ -44,18 +44,23 @@ package enum EntityRows {
 
     /// Loads the rows of ``EntityStatements/lockEntities`` or ``EntityStatements/lookAtEntities``.
     static func load(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: SealTable) throws {
+        var lacking = LackingKeys()
         for var row in rows {
-            let (of, state) = try read(&row, seals)
+            guard let (of, state) = try lacking.collect({ try read(&row, seals) }) else { continue }
             tables[of.organization, default: EntityTable()].load(of.key, state)
         }
+        try lacking.check()
     }
 
-    /// The stored document, if any, of an entity that ``EntityStatements/lockEntities`` found.
-    package static func document(_ row: inout RowReader) throws -> (key: EntityKey, document: [UInt8])? {
+    /// The stored document, if any, and its owner, of an entity that ``EntityStatements/lockEntities`` found.
+    package static func document(
+        _ row: inout RowReader
+    ) throws -> (key: EntityKey, document: [UInt8], owner: UUID)? {
         row.skip("organization_id")
         let key = try row.entityKey()
         for column in ["id_is_integer", "version", "is_deleted"] as [StaticString] { row.skip(column) }
-        return try row.optionalBytes("document").map { (key, $0) }
+        guard let document = try row.optionalBytes("document") else { return nil }
+        return (key, document, try row.uuid("owner_id"))
     }
 
     /// An entity by its server id.
@@ -84,6 +89,18 @@ package enum EntityRows {
     /// The query that raises the feeds of the organizations written to: the last lock of a transaction.
     static func raiseFeeds(_ changes: [Writes]) -> Query { raises.query(EntityStatements.raiseFeeds, changes) }
 
+    private static func seal(_ rows: inout [EntityRow], _ seals: SealTable) throws(SealError) {
+        var missing: Set<LaneKey> = []
+        for index in rows.indices {
+            do throws(SealError) {
+                try rows[index].seal(seals)
+            } catch .noUserKeys(let users) {
+                missing.formUnion(users)
+            }
+        }
+        if !missing.isEmpty { throw .noUserKeys(missing) }
+    }
+
     /// The queries that write entities, at positions below the raised feeds' ends.
     static func write(_ changes: [Writes], now: Timestamp, _ seals: SealTable) throws(SealError) -> [Query] {
         var rows = changes.flatMap { organization, writes in
@@ -99,7 +116,7 @@ package enum EntityRows {
         let areAsStored =
             seals.arePlain
             && !rows.contains { $0.state.document.map { SealedText.needsEscape(json: $0[...]) } ?? false }
-        if !areAsStored { for index in rows.indices { try rows[index].seal(seals) } }
+        if !areAsStored { try seal(&rows, seals) }
         let new = rows.filter { !$0.state.isStored }
         let known = rows.filter(\.state.isStored)
         var queries: [Query] = []

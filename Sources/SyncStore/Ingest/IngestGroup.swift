@@ -88,7 +88,12 @@ struct IngestGroup {
         }
         if !waiting.isEmpty {
             add(EventName.columns.query(IngestStatements.parked, waiting)) { group, rows in
-                for var row in rows { group.parked.append(try ParkedEventRow.read(&row, group.seals)) }
+                var lacking = LackingKeys()
+                for var row in rows {
+                    let found = try lacking.collect { try ParkedEventRow.read(&row, group.seals) }
+                    if let found { group.parked.append(found) }
+                }
+                try lacking.check()
             }
         }
     }
@@ -121,7 +126,9 @@ struct IngestGroup {
         guard !keys.isEmpty else { return }
         let sorted = keys.sorted().map { ($0.organization, $0.key) as EntityRows.Key }
         add(EntityRows.keys.query(IngestStatements.lockEntities, sorted)) { group, rows in
-            for var row in rows { try group.load(&row) }
+            var lacking = LackingKeys()
+            for var row in rows { _ = try lacking.collect { try group.load(&row) } }
+            try lacking.check()
         }
         add(EntityRows.keys.query(IngestStatements.requests, sorted)) { group, rows in
             for var row in rows { try group.note(&row) }

@@ -44,7 +44,8 @@ struct ParkedEventRow {
         self.event = event.event
         document = try seals[name.organization].seal(
             json: event.event.isShallow ? event.event.document.map(Self.wrapped) : event.event.document,
-            as: .parked(source: name.source, event: name.eventID)
+            as: .parked(source: name.source, event: name.eventID),
+            of: seals[name.organization].user(ofType: event.event.entityType, owner: event.event.owner)
         )
         receivedAt = event.receivedAt
         self.lookAt = lookAt

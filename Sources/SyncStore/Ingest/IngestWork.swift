@@ -23,6 +23,7 @@ struct IngestWork: GroupWork {
             entries[id] = try await catalog.entry(id)
             seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
         }
+        try await catalog.userKeys.prepare(owners(group, entries)) { seals[$0] }
         var steps = IngestGroup(group, entries: entries, seals: SealTable(seals), now: moment)
         try steps.read(await connection.run(steps.readQueries))
         steps.decide()
@@ -31,11 +32,24 @@ struct IngestWork: GroupWork {
         finish(group, steps, feeds)
     }
 
+    /// Whose documents the events bring, as far as they say so.
+    private func owners(_ group: [IngestJob], _ entries: [UUID: Catalog.Entry]) -> [LaneKey] {
+        group.flatMap { job -> [LaneKey] in
+            guard let entry = entries[job.organization] else { return [] }
+            return job.events.compactMap { event in
+                guard let user = entry.seal.user(ofType: event.entityType, owner: event.owner) else { return nil }
+                return LaneKey(organization: job.organization, user: user)
+            }
+        }
+    }
+
     func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "commit events") }
 
     func isStale(_ error: PostgresError) -> Bool {
         error.statement == GroupStatements.useTypes.name && error.sqlState == "23502"
     }
+
+    func supply(_ error: SealError) async throws { try await catalog.userKeys.supply(error) }
 
     func forget(_ group: [IngestJob]) {
         for job in group { catalog.invalidate(job.organization) }

@@ -98,11 +98,14 @@ struct LaneGroup {
     }
 
     func readLost(_ results: [Rows]) throws {
+        var lacking = LackingKeys()
         for var row in results[0] {
             guard let (plan, entry) = try step(&row) else { continue }
-            let mutation = try reader.mutation(&row, of: plan.request.lane, entry)
+            let found = try lacking.collect { try reader.mutation(&row, of: plan.request.lane, entry) }
+            guard let mutation = found else { continue }
             plan.recover(mutation, isForwarded: entry.type(mutation.entity.type).isForwarded)
         }
+        try lacking.check()
         for var row in results[1] {
             guard let (plan, _) = try step(&row) else { continue }
             plan.recover(waitersFor: try row.uuid("id"))
@@ -128,9 +131,12 @@ struct LaneGroup {
     mutating func readNext(_ results: [Rows]) throws {
         if !sources.isEmpty { try readWaiting(results[0]) }
         if plans.contains(where: { $0?.unblocking != nil }) { try readReleased(results[results.count - 2]) }
+        var lacking = LackingKeys()
         for var row in results[results.count - 1] {
             guard let (plan, entry) = try step(&row) else { continue }
-            plan.head = try reader.head(&row, of: plan.request.lane, entry)
+            let found = try lacking.collect { try reader.head(&row, of: plan.request.lane, entry) }
+            guard let found else { continue }
+            plan.head = found
             guard entry.readAt < now else { continue }
             switch plan.head {
             case .mutation(let head, _, _, _) where entry.types[head.entity.type] == nil: isStale = true
@@ -138,6 +144,7 @@ struct LaneGroup {
             default: break
             }
         }
+        try lacking.check()
     }
 
     private mutating func readWaiting(_ rows: Rows) throws {

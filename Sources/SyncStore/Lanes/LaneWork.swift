@@ -25,9 +25,10 @@ struct LaneWork: GroupWork {
         if !locked.isEmpty { try await leaveAlone(locked, moment, on: connection) }
         let group = locked.isEmpty ? group : group.filter { entries[$0.lane.organization]?.seal.lock == nil }
         guard !group.isEmpty else { return }
+        try await catalog.userKeys.prepare(group.lazy.map(\.lane)) { entries[$0]?.seal }
         do {
             try await run(group, entries, certainty, moment, on: connection)
-        } catch let error as SealError where Self.isDamaged(group, entries, error, moment) {
+        } catch let error as SealError where !error.lacksUserKeys && Self.isDamaged(group, entries, error, moment) {
             failure.logger.error("lane waits: what was in flight cannot be opened", metadata: ["reason": "\(error)"])
             _ = try await connection.run([.rollback])
             try await leaveAlone(group, moment, on: connection)
@@ -103,6 +104,8 @@ struct LaneWork: GroupWork {
     func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "run lanes") }
 
     func isStale(_ error: PostgresError) -> Bool { false }
+
+    func supply(_ error: SealError) async throws { try await catalog.userKeys.supply(error) }
 
     func forget(_ group: [LaneJob]) {
         for job in group { catalog.invalidate(job.lane.organization) }

@@ -34,7 +34,7 @@ struct QueuedReader {
             let mappings = try Self.mappings(&row)
             let entity = row.isNextNull ? nil : try EntityRows.read(&row, seals).state
             return .mutation(mutation, entry.type(mutation.entity.type), mappings, entity)
-        } catch let error as SealError {
+        } catch let error as SealError where !error.lacksUserKeys {
             row = start
             return .sealed(position: try QueuedColumns.position(&row), error)
         }

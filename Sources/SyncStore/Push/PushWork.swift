@@ -80,6 +80,8 @@ struct PushWork: GroupWork {
         error.statement == GroupStatements.useTypes.name && error.sqlState == "23502"
     }
 
+    func supply(_ error: SealError) async throws { try await catalog.userKeys.supply(error) }
+
     func forget(_ group: [PushJob]) {
         for job in group { catalog.invalidate(job.organization.id) }
     }
@@ -90,6 +92,7 @@ struct PushWork: GroupWork {
             let seal = try await catalog.seal(of: id)
             seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
         }
+        try await catalog.userKeys.prepare(group.lazy.map(\.lane)) { seals[$0] }
         return SealTable(seals)
     }
 

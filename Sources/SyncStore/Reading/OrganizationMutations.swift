@@ -41,7 +41,7 @@ extension MutationReader {
             parameters.add(Self.pageBytes)
             found = try await catalog.opening(organization.id) { [parameters] seal in
                 let page = try await pool.run([Query(Self.organizationStatement, parameters)])[0]
-                return try page.read { row in
+                return try page.readSealed { row in
                     let user = try row.uuid("user_id")
                     return try MutationDetail(&row, user: user, seal)
                 }

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Checks whether the master keys configured here wrap the stored data keys.
 final class MasterKeyCheck: Sendable {
-    /// How long a result is valid: a look reads every data key.
+    /// How long a result is valid: a look reads every organization's data key.
     private static let interval: Duration = .seconds(60)
 
     private struct Look {
@@ -22,7 +22,10 @@ final class MasterKeyCheck: Sendable {
         self.masterKeys = masterKeys
     }
 
-    /// Counts the data keys wrapped by master keys that are not configured here, by master key (empty if all is well),
+    /// Users' keys that are counted at most of each master key: there may be millions.
+    static let counted = 10_000
+
+    /// Counts the data keys, users' keys among them, wrapped by master keys that are not configured here, by master key (empty if all is well),
     /// and tells whether any data key can be unwrapped.
     func look() async throws -> (unknown: [(label: String, count: Int64)], anyKnown: Bool) {
         let rows = try await pool.run([Query(Self.mastersStatement)])[0]
@@ -47,7 +50,24 @@ final class MasterKeyCheck: Sendable {
 
     static let mastersStatement = Statement(
         "organization_keys_masters",
-        "SELECT k.master_key, count(*) AS count FROM organization_keys k GROUP BY k.master_key ORDER BY k.master_key"
+        """
+        WITH RECURSIVE m (master_key) AS (
+            (SELECT k.master_key FROM user_keys k ORDER BY k.master_key LIMIT 1)
+            UNION ALL
+            SELECT (SELECT k.master_key FROM user_keys k WHERE k.master_key > m.master_key ORDER BY k.master_key LIMIT 1)
+            FROM m WHERE m.master_key IS NOT NULL
+        )
+        SELECT x.master_key, sum(x.count)::int8 AS count
+        FROM (
+            SELECT k.master_key, count(*) AS count FROM organization_keys k GROUP BY k.master_key
+            UNION ALL
+            SELECT m.master_key, (
+                SELECT count(*) FROM (
+                    SELECT 1 FROM user_keys k WHERE k.master_key = m.master_key LIMIT \(counted)) y)
+            FROM m WHERE m.master_key IS NOT NULL
+        ) x
+        GROUP BY x.master_key ORDER BY x.master_key
+        """
     )
 
     static let statements = [mastersStatement]

@@ -13,7 +13,7 @@ package struct SealTable: Sendable {
     }
 
     /// An organization whose keys were not read is locked: its values are never written unsealed by mistake.
-    subscript(organization: UUID) -> Seal {
+    package subscript(organization: UUID) -> Seal {
         seals[organization] ?? .locked("the organization's keys were not read")
     }
 
@@ -24,7 +24,7 @@ package struct SealTable: Sendable {
 }
 
 extension Catalog {
-    /// Reads values that may be sealed. Where one is sealed under a key that another replica made a moment ago, the
+    /// Reads values that may be sealed. Where users' keys are not in memory they are fetched, and `body` runs again. Where one is sealed under a key that another replica made a moment ago, the
     /// organization's keys are read anew, once; values that cannot be opened then stay closed.
     ///
     /// - Throws: what `body` does; `store_unavailable` while the organization's data are locked.
@@ -33,10 +33,10 @@ extension Catalog {
         _ body: (Seal) async throws -> Value
     ) async throws -> Value {
         do {
-            return try await body(seal(of: organization))
+            return try await userKeys.supplying { try await body(seal(of: organization)) }
         } catch SealError.unknownKey {
             invalidate(organization)
-            return try await body(seal(of: organization).lastWord)
+            return try await userKeys.supplying { try await body(seal(of: organization).lastWord) }
         }
     }
 

@@ -1,0 +1,28 @@
+/// Collects the users whose keys are not in memory, of many values, so that one statement fetches them all.
+public struct LackingKeys {
+    private var unknown: Set<LaneKey> = []
+    private var missing: Set<LaneKey> = []
+
+    public init() {}
+
+    /// Notes what a value lacks, so that the next one can be looked at.
+    ///
+    /// - Returns: nil where keys are lacking.
+    /// - Throws: what `body` throws for other reasons.
+    public mutating func collect<Value>(_ body: () throws -> Value) throws -> Value? {
+        do {
+            return try body()
+        } catch SealError.unknownUserKeys(let users) {
+            unknown.formUnion(users)
+        } catch SealError.noUserKeys(let users) {
+            missing.formUnion(users)
+        }
+        return nil
+    }
+
+    /// - Throws: ``SealError/unknownUserKeys(_:)``, ``SealError/noUserKeys(_:)`` where anything was lacking.
+    public func check() throws(SealError) {
+        if !unknown.isEmpty { throw .unknownUserKeys(unknown) }
+        if !missing.isEmpty { throw .noUserKeys(missing) }
+    }
+}

@@ -1,0 +1,28 @@
+import Crypto
+
+/// Whether and how an organization's values are sealed with users' own keys, beside the organization's.
+public struct UserSealing: Sendable {
+    /// The keys at hand.
+    let ring: UserKeyRing
+    /// Whether new values are sealed with them; what is sealed with them is opened in any case.
+    let seals: Bool
+    /// Types whose documents only their owners see.
+    let privateTypes: Set<String>
+
+    public init(_ ring: UserKeyRing, seals: Bool = false, privateTypes: Set<String> = []) {
+        self.ring = ring
+        self.seals = seals
+        self.privateTypes = privateTypes
+    }
+
+    /// What a user's values are sealed with: nobody can open them without both the organization's data key and the user's
+    /// own, of which one is gone once the user is erased.
+    static func contentKey(_ data: SymmetricKey, _ own: SymmetricKey, of user: LaneKey) -> SymmetricKey {
+        var info = Array("sluice content of ".utf8)
+        info.append(user.organization)
+        info.append(user.user)
+        return own.withUnsafeBytes { salt in
+            HKDF<SHA256>.deriveKey(inputKeyMaterial: data, salt: Array(salt), info: info, outputByteCount: 32)
+        }
+    }
+}

@@ -1,0 +1,80 @@
+package import Postgres
+package import SyncModel
+
+/// Rows of `user_keys`.
+package enum UserKeyRows {
+    package static let columns = "k.organization_id, k.made_for, k.master_key, k.wrapped_key"
+
+    /// Reads the columns of ``columns``.
+    package static func key(_ row: inout RowReader) throws -> WrappedUserKey {
+        WrappedUserKey(
+            name: LaneKey(organization: try row.uuid("organization_id"), user: try row.uuid("made_for")),
+            masterKey: try row.string("master_key"),
+            bytes: try row.bytes("wrapped_key")
+        )
+    }
+
+    /// The keys that were made for users.
+    static let readStatement = Statement(
+        "user_keys_read",
+        """
+        SELECT \(columns)
+        FROM unnest($1::uuid[], $2::uuid[]) AS o (organization_id, made_for)
+        CROSS JOIN LATERAL (
+            SELECT * FROM user_keys x
+            WHERE x.organization_id = o.organization_id AND x.made_for = o.made_for
+            OFFSET 0
+        ) k
+        """
+    )
+
+    /// Inserts keys for users who have none yet: if two gateways make one, the first counts. Holds the organizations' rows,
+    /// so that a purge, which changes them first, leaves no key behind. Of a user whose rows are gone no key is made: its
+    /// erasure may have destroyed one already.
+    static let makeStatement = Statement(
+        "user_keys_make",
+        """
+        INSERT INTO user_keys AS k (organization_id, made_for, user_id, master_key, wrapped_key, created_at)
+        SELECT o.id, n.made_for, n.made_for, $3, n.wrapped_key, $5
+        FROM unnest($1::uuid[], $2::uuid[], $4::bytea[]) AS n (organization_id, made_for, wrapped_key)
+        CROSS JOIN LATERAL (
+            SELECT x.id FROM organizations x WHERE x.id = n.organization_id AND x.status <> 'purging' FOR SHARE
+        ) o
+        WHERE coalesce((
+            SELECT e.state FROM user_erasures e
+            WHERE e.organization_id = n.organization_id
+                AND e.user_hash = sha256(uuid_send(n.organization_id) || uuid_send(n.made_for))), 'closing') = 'closing'
+        ON CONFLICT (organization_id, made_for) DO NOTHING
+        """
+    )
+
+    /// Destroys the keys of users ($2), with those of whoever was joined into them.
+    package static let destroyStatement = Statement(
+        "user_keys_destroy",
+        """
+        DELETE FROM user_keys AS k
+        WHERE k.organization_id = $1 AND (k.user_id = ANY ($2::uuid[]) OR k.made_for = ANY ($2::uuid[]))
+        RETURNING k.made_for
+        """
+    )
+
+    /// The keys of a user ($2) are another's ($3) from now on.
+    package static let moveStatement = Statement(
+        "user_keys_move",
+        "UPDATE user_keys AS k SET user_id = $3 WHERE k.organization_id = $1 AND k.user_id = $2"
+    )
+
+    static func read(_ users: [LaneKey]) -> Query {
+        Query(readStatement, Parameters(users.map(\.organization), users.map(\.user)))
+    }
+
+    static func make(_ keys: [WrappedUserKey], by label: String, at moment: Timestamp) -> Query {
+        var parameters = Parameters(keys.map(\.name.organization), keys.map(\.name.user))
+        parameters.add(label)
+        parameters.add(byteas: keys.map(\.bytes))
+        parameters.add(timestamp: moment.microseconds)
+        return Query(makeStatement, parameters)
+    }
+
+    package static let statements = [readStatement, makeStatement, destroyStatement, moveStatement]
+}

@@ -1,0 +1,69 @@
+package import Foundation
+import Postgres
+package import SyncModel
+
+/// Fetches users' own keys into memory, and makes those that are missing, many in a statement.
+package struct UserKeys: Sendable {
+    /// How often something is tried again that lacks keys. Each time they are fetched, so a second time is rare: what
+    /// lacks others then, one by one, ends somewhere.
+    static let attempts = 200
+
+    let pool: Pool
+    /// Nil where nothing is sealed.
+    let masterKeys: MasterKeys?
+    /// The keys at hand, of all organizations.
+    package let ring = UserKeyRing()
+    let now: TimeSource
+
+    /// Whether a master key is to wrap users' keys.
+    package var canMake: Bool { masterKeys?.wrapping != nil }
+
+    /// Fetches the keys that users' rows are to be sealed with, where they are not at hand; makes those that are missing. In
+    /// a transaction of its own: whoever writes afterwards names keys that are stored.
+    package func prepare(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
+        var lacking: Set<LaneKey> = []
+        for user in users where seal(user.organization)?.lacking([user]).isEmpty == false { lacking.insert(user) }
+        if !lacking.isEmpty { try await make(lacking) }
+    }
+
+    /// Fetches, and makes where that is needed, what an error says is lacking.
+    ///
+    /// - Throws: the error, where it says something else.
+    package func supply(_ error: SealError) async throws {
+        switch error {
+        case .unknownUserKeys(let users): _ = try await read(users.sorted(), isRefused: false)
+        case .noUserKeys(let users): try await make(users)
+        case .locked, .unknownKey, .destroyedUserKey, .closedUserKey, .damaged: throw error
+        }
+    }
+
+    /// Does something, and does it again each time that it lacked users' keys.
+    package func supplying<Value>(_ body: () async throws -> Value) async throws -> Value {
+        for _ in 1..<Self.attempts {
+            do {
+                return try await body()
+            } catch let error as SealError where error.lacksUserKeys {
+                try await supply(error)
+            }
+        }
+        return try await body()
+    }
+
+    /// - Returns: those who have none.
+    private func read(_ users: [LaneKey], isRefused: Bool) async throws -> [LaneKey] {
+        let queries = [Query(SettleStatements.planShape), UserKeyRows.read(users)]
+        let found = try await pool.run(queries)[1].read(UserKeyRows.key)
+        for key in found { ring.insert(key, masterKeys) }
+        let none = Set(users).subtracting(found.map(\.name)).sorted()
+        for user in none { ring.insertNone(for: user, isRefused: isRefused) }
+        return none
+    }
+
+    private func make(_ users: Set<LaneKey>) async throws {
+        let missing = try await read(users.sorted(), isRefused: masterKeys?.wrapping == nil)
+        guard !missing.isEmpty, let master = masterKeys?.wrapping else { return }
+        let new = try missing.map { try WrappedUserKey.new(for: $0, by: master) }
+        _ = try await pool.run([Query(SettleStatements.planShape), UserKeyRows.make(new, by: master.label, at: now())])
+        _ = try await read(missing, isRefused: true)
+    }
+}

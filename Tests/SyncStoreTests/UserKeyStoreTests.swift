@@ -1,0 +1,405 @@
+import Foundation
+import JSONText
+import Postgres
+import StoreSupport
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncMaintenance
+@testable import SyncStore
+
+/// Users with data keys of their own.
+@Suite struct UserKeyStoreTests {
+    static let marker = "geheimnis"
+    static let on = #"{"user_keys":true}"#
+
+    /// An organization whose users have keys, and a type of which everybody sees only the own documents.
+    func organization(_ gateway: Gateway, _ settings: String = on) async throws -> Organization {
+        let organization = try await gateway.organization(settings)
+        try await show(.user, "diary", gateway, organization)
+        return try await gateway.known(organization.id)
+    }
+
+    func show(
+        _ visibility: Visibility,
+        _ type: String,
+        _ gateway: Gateway,
+        _ organization: Organization,
+        onErase: OnErase = .delete
+    ) async throws {
+        var update = EntityTypeUpdate()
+        (update.visibility, update.onErase) = (visibility, onErase)
+        _ = try await gateway.store.administration.putEntityType(type, in: organization.id, update)
+    }
+
+    func put(_ settings: String, _ organization: Organization, _ gateway: Gateway) async throws(Problem) {
+        let body = #"{"settings":\#(settings)}"#
+        _ = try await gateway.store.administration.put(organization.id, OrganizationUpdate(body: Array(body.utf8)))
+    }
+
+    /// A private document, a shared one, and an entry that is refused.
+    @discardableResult
+    func history(_ phone: Phone) async throws -> [Entry] {
+        let payload = #"{"title":"\#(Self.marker)"}"#
+        var bad = phone.create(payload: payload)
+        bad.extra["dependency_ids"] = #"["\#(UUID().lowercased)"]"#
+        let entries = [phone.create("diary", payload: payload), phone.create("task", payload: payload), bad]
+        #expect(try await phone.push(entries).results.map(\.status) == ["succeeded", "succeeded", "rejected"])
+        return entries
+    }
+
+    func beginning(_ user: UUID, number: Int32 = 1) -> String {
+        SealedText.beginning(number: number, user: user, isJSON: false)
+    }
+
+    func tables(_ text: String, _ gateway: Gateway) async throws -> [String: Int] {
+        try await gateway.database.mentions(of: text)
+    }
+
+    func titles(_ phone: Phone) async throws -> [String] {
+        try await phone.pull().compactMap { $0["document"]?["title"]?.string }
+    }
+
+    // MARK: - Sealing
+
+    @Test func `what users write is sealed with their own keys`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let (first, second) = (try await organization(gateway), try await organization(gateway))
+        let (ada, bob) = (Phone(gateway, first), Phone(gateway, first))
+        let eve = Phone(gateway, second, user: ada.user)
+        var entries: [Entry] = []
+        for phone in [ada, bob, eve] { entries = try await history(phone) }
+        #expect(try await tables(Self.marker, gateway) == [:])
+        for (user, factor) in [(ada.user, 2), (bob.user, 1)] {
+            let found = try await tables(beginning(user), gateway)
+            #expect(found == ["entities": factor, "mutations": 2 * factor, "rejections": factor])
+        }
+        // what the whole organization sees is under the organization's key alone
+        #expect(try await tables(SealedText.beginning(number: 1, isJSON: false), gateway) == ["entities": 3])
+        #expect(try await gateway.count("user_keys", of: first.id) == 2)
+
+        // a gateway that has none of the keys in memory
+        let cold = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
+        let elsewhere = eve.signedIn(as: eve.user, through: cold)
+        #expect(try await titles(elsewhere) == [Self.marker, Self.marker])
+        #expect(try await elsewhere.push(entries).results.map(\.isReplayed) == [true, true, true])
+        let page = try await cold.store.mutations.list(MutationFilter(), organization: first, of: nil)
+        let listed = try JSONTree(parsing: page.json()).root.list("mutations")
+        #expect(listed.count == 4 && listed.allSatisfy { $0["unreadable"] == nil })
+        #expect(listed.allSatisfy { $0["payload"]?["title"]?.string == Self.marker })
+    }
+
+    @Test func `without the setting nobody has a key`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway, #"{"user_keys":false}"#)
+        let phone = Phone(gateway, organization)
+        try await history(phone)
+        #expect(try await gateway.count("user_keys", of: organization.id) == 0)
+        #expect(try await tables("sluice-sealed:1:1.", gateway) == [:])
+    }
+
+    @Test func `many keys are made at once and the first of two gateways counts`() async throws {
+        let one = try await Gateway(masterKeys: TestKeys.first)
+        let other = try await Gateway(replicaOf: one, masterKeys: TestKeys.first)
+        let organization = try await organization(one)
+        let users = (0..<300).map { _ in LaneKey(organization: organization.id, user: UUID()) }
+        let seals = [
+            try await one.store.catalog.seal(of: organization.id), try await other.store.catalog.seal(of: organization.id),
+        ]
+        async let first: Void = one.store.catalog.userKeys.prepare(users) { _ in seals[0] }
+        async let second: Void = other.store.catalog.userKeys.prepare(users) { _ in seals[1] }
+        _ = try await (first, second)
+        #expect(try await one.count("user_keys", of: organization.id) == 300)
+        for user in users {
+            let place = SealedPlace.rejection(user: user.user, key: UUID())
+            let stored = try seals[0].seal(json: Array("{}".utf8), as: place)
+            #expect(try seals[1].open(json: stored, as: place) == Array("{}".utf8))
+        }
+        let before = try await one.rows("SELECT md5(string_agg(k::text, '' ORDER BY k)) FROM user_keys k")
+        try await one.store.catalog.userKeys.prepare(users) { _ in seals[0] }
+        #expect(try await one.rows("SELECT md5(string_agg(k::text, '' ORDER BY k)) FROM user_keys k") == before)
+    }
+
+    @Test func `a group of many users is committed by a gateway with an empty memory`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway)
+        let phones = (0..<20).map { _ in Phone(gateway, organization) }
+        for phone in phones { try await phone.push([phone.create("diary")]) }
+        gateway.store.catalog.userKeys.ring.removeAll()
+        let statuses = try await withThrowingTaskGroup(of: [String].self) { group in
+            for phone in phones {
+                group.addTask { try await phone.push([phone.create("diary"), phone.create()]).results.map(\.status) }
+            }
+            return try await group.reduce(into: []) { $0 += $1 }
+        }
+        #expect(statuses.count == 40 && statuses.allSatisfy { $0 == "succeeded" })
+    }
+
+    @Test func `events from elsewhere are sealed with their owner's key`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway)
+        let source = EventSource(gateway, organization)
+        let phones = (0..<10).map { _ in Phone(gateway, organization) }
+        func events(_ version: Int) -> [String] {
+            phones.enumerated().map { index, phone in
+                EventSource.event(
+                    "e\(version)-\(index)",
+                    of: "diary",
+                    #""\#(index)""#,
+                    version: Int64(version),
+                    #"{"title":"\#(Self.marker)"}"#,
+                    extra: ["owner": #""\#(phone.user.lowercased)""#]
+                )
+            }
+        }
+        #expect(try await source.results(events(1)).allSatisfy { $0 == "applied" })
+        #expect(try await tables(Self.marker, gateway) == [:])
+        #expect(try await gateway.count("user_keys", of: organization.id) == 10)
+        gateway.store.catalog.userKeys.ring.removeAll()
+        #expect(try await source.results(events(2)).allSatisfy { $0 == "applied" })
+        for phone in phones { #expect(try await titles(phone) == [Self.marker]) }
+    }
+
+    // MARK: - The setting
+
+    @Test func `the setting needs a master key and gateways that know of it`() async throws {
+        let without = try await Gateway(masterKeys: SealingTests.without)
+        let plain = try await without.organization()
+        let refused = await #expect(throws: Problem.self) { try await put(Self.on, plain, without) }
+        #expect(refused?.code == .validationFailed)
+        #expect(refused?.errors.map(\.pointer) == ["/settings/user_keys"])
+
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await gateway.organization()
+        let phone = Phone(gateway, organization)
+        let old = "INSERT INTO gateways (id, seen_at, newest_migration)"
+            + " VALUES (gen_random_uuid(), clock_timestamp(), '0021_sources')"
+        try await phone.execute(old)
+        let early = await #expect(throws: Problem.self) { try await put(Self.on, organization, gateway) }
+        #expect(early?.code == .overloaded)
+        #expect(try await gateway.known(organization.id).settings.userKeys == false)
+        try await phone.execute("DELETE FROM gateways")
+        try await put(Self.on, organization, gateway)
+        #expect(try await gateway.known(organization.id).settings.userKeys)
+    }
+
+    @Test func `turned on and off what is there stays readable and is sealed anew on request`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway, "{}")
+        let phone = Phone(gateway, organization)
+        try await put(#"{"user_keys":false}"#, organization, gateway)
+        try await history(phone)
+        try await put(Self.on, organization, gateway)
+        #expect(try await titles(phone).count == 2)
+        try await history(phone)
+        #expect(try await tables(beginning(phone.user), gateway) == ["entities": 1, "mutations": 2, "rejections": 1])
+        let rotation = gateway.store.keyRotation
+        let rows = try #require(try await rotation.sealRows(of: organization.id, grace: 0) { _ in })
+        #expect(rows.sealed == 4 && rows.unreadable == 0)
+        #expect(try await tables(beginning(phone.user), gateway) == ["entities": 2, "mutations": 4, "rejections": 2])
+        #expect(try await rotation.sealRows(of: organization.id, grace: 0) { _ in }?.sealed == 0)
+        #expect(try await titles(phone).count == 4)
+
+        // a new data key of the organization takes them along
+        let number = try #require(try await rotation.renew(organization.id))
+        let renewed = try #require(try await rotation.sealRows(of: organization.id, grace: 0) { _ in })
+        #expect(renewed.droppedKeys == 1)
+        #expect(
+            try await tables(beginning(phone.user, number: number), gateway) == [
+                "entities": 2, "mutations": 4, "rejections": 2,
+            ]
+        )
+        #expect(try await titles(phone).count == 4)
+
+        try await put(#"{"user_keys":false}"#, organization, gateway)
+        try await history(phone)
+        #expect(try await titles(phone).count == 6)
+        _ = try await rotation.sealRows(of: organization.id, grace: 0) { _ in }
+        #expect(try await tables(beginning(phone.user, number: number), gateway) == [:])
+        #expect(try await titles(phone).count == 6)
+    }
+
+    // MARK: - Erasure
+
+    /// What a backup holds of users.
+    private static let backup = ["lanes", "users", "devices", "mutations", "rejections", "entities"]
+
+    @Test func `a copy from before an erasure opens nowhere and is erased again`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway)
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        let entries = try await history(one)
+        try await history(other)
+        try await one.execute(
+            Self.backup.map { "CREATE TABLE copy_\($0) AS SELECT * FROM \($0)" }.joined(separator: ";")
+        )
+        try await one.erase()
+        #expect(try await gateway.rows("SELECT made_for::text FROM user_keys") == [other.user.lowercased])
+
+        // the big tables as they were, beside the keys and the erasures of today
+        try await one.execute(
+            Self.backup.map { "DELETE FROM \($0); INSERT INTO \($0) SELECT * FROM copy_\($0)" }.joined(separator: ";")
+        )
+        let restored = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
+        let report = try await restored.store.administration.setRightAfterRestore()
+        #expect(report.erasures == 1)
+        let page = try await restored.store.mutations.list(MutationFilter(), organization: organization, of: nil)
+        let listed = try JSONTree(parsing: page.json()).root.list("mutations")
+        let lost = listed.filter { mutation in entries.contains { $0.id == mutation["id"]?.uuid } }
+        #expect(listed.count == 4 && lost.count == 2)
+        for mutation in lost {
+            #expect(mutation["payload"]?.isNull == true && mutation["unreadable"]?.text.contains("payload") == true)
+        }
+        // nothing else is held up
+        let phone = other.signedIn(as: other.user, through: restored)
+        #expect(try await titles(phone).count == 3)
+        #expect(try await phone.push([phone.create("diary")]).results.map(\.status) == ["succeeded"])
+        let again = one.signedIn(as: one.user, through: restored)
+        restored.clock.advance(seconds: 20)
+        try await again.erase()
+        for table in Self.backup where table != "entities" {
+            #expect(try await again.rowCount(table) == 0, "\(table)")
+        }
+        #expect(try await tables(beginning(one.user), restored).keys.allSatisfy { $0.hasPrefix("copy_") })
+        #expect(try await restored.store.administration.setRightAfterRestore().erasures == 0)
+    }
+
+    @Test func `nothing of an erased user is in any column`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway)
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        for phone in [one, other] { try await history(phone) }
+        try await one.erase()
+        for text in [one.user.lowercased, one.user.lowercased.replacing("-", with: "")] {
+            #expect(try await gateway.mentions(of: text, in: organization.id) == [:])
+        }
+        #expect(try await titles(other).count == 2)
+        // nor is a key made for that user any more
+        let lane = LaneKey(organization: organization.id, user: one.user)
+        let seal = try await gateway.store.catalog.seal(of: organization.id)
+        try await gateway.store.catalog.userKeys.prepare([lane]) { _ in seal }
+        #expect(try await gateway.count("user_keys", of: organization.id) == 1)
+        #expect(seal.lacking([lane]).isEmpty)
+    }
+
+    @Test func `a document that was private once and stays is readable without its owner's key`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway)
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        try await one.push([one.create("diary", payload: #"{"title":"\#(Self.marker)"}"#)])
+        try await show(.organization, "diary", gateway, organization, onErase: .blankOwner)
+        _ = try await gateway.known(organization.id)
+        #expect(try await tables(beginning(one.user), gateway)["entities"] == 1)
+        try await one.erase()
+        #expect(try await tables(beginning(one.user), gateway) == [:])
+        #expect(try await titles(other) == [Self.marker])
+    }
+
+    // MARK: - Joined users
+
+    @Test func `what came with a joined user opens and goes with the other`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway)
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        let bystander = Phone(gateway, organization)
+        let entries = try await history(one)
+        try await history(bystander)
+        // who has no key yet
+        _ = try await gateway.store.administration.putUser(other.user, in: organization.id)
+        try await one.join(into: other)
+        let cold = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
+        cold.clock.set(gateway.clock.now)
+        let phone = one.signedIn(as: other.user, through: cold)
+        #expect(try await titles(phone).filter { $0 == Self.marker }.count == 3)
+        #expect(try await phone.push(entries).results.map(\.isReplayed) == [true, true, true])
+        #expect(try await phone.read(entries[0].id).value(at: "/payload/title")?.string == Self.marker)
+        let owners = try await gateway.rows(
+            "SELECT made_for || ' ' || user_id FROM user_keys WHERE user_id <> '\(bystander.user)' ORDER BY created_at"
+        )
+        #expect(
+            Set(owners) == [
+                "\(one.user.lowercased) \(other.user.lowercased)", "\(other.user.lowercased) \(other.user.lowercased)",
+            ]
+        )
+        // rows moved; the document names whom its key was made for, until it is sealed anew
+        #expect(try await tables(beginning(one.user), gateway) == ["entities": 1])
+        _ = try await gateway.store.keyRotation.sealRows(of: organization.id, grace: 0) { _ in }
+        #expect(try await tables(beginning(one.user), gateway) == [:])
+        #expect(try await titles(phone).count == 3)
+        try await phone.erase()
+        #expect(try await gateway.rows("SELECT made_for::text FROM user_keys") == [bystander.user.lowercased])
+        #expect(try await titles(bystander).count >= 2)
+    }
+
+    // MARK: - Master keys
+
+    @Test func `users' keys are wrapped by the new master key`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let (first, second) = (try await organization(gateway), try await organization(gateway))
+        let phones = [Phone(gateway, first), Phone(gateway, first), Phone(gateway, second)]
+        for phone in phones { try await history(phone) }
+        let blind = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second)
+        let notReady = await blind.store.readiness()
+        #expect(notReady.count == 1 && notReady[0].hasPrefix("5 data keys are wrapped by master key first:"))
+        let both = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second + "\n" + TestKeys.first)
+        let outcome = try await both.store.keyRotation.rewrap { _ in }
+        #expect(outcome.rewrapped == 5 && outcome.unknown == 0)
+        #expect(try await both.store.keyRotation.rewrap { _ in }.rewrapped == 0)
+        let after = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second)
+        #expect(await after.store.readiness() == [])
+        for phone in phones {
+            let count = phone.organization.id == first.id ? 3 : 2
+            #expect(try await titles(phone.signedIn(as: phone.user, through: after)).count == count)
+        }
+    }
+
+    // MARK: - Statements
+
+    /// Before the table was ever analyzed and after, small and grown.
+    @Test func `keys are found by index`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await gateway.organization()
+        let connection = try await gateway.database.connect(settings: Store.pooledSettings)
+        defer { connection.close() }
+        let user = UUID()
+        func grow(_ count: Int) async throws {
+            try await connection.execute(
+                script: """
+                    INSERT INTO user_keys (organization_id, made_for, user_id, master_key, wrapped_key, created_at)
+                    SELECT '\(organization.id)', u.id, u.id, 'first:00000000', decode(repeat('00', 60), 'hex'), now()
+                    FROM (SELECT gen_random_uuid() AS id FROM generate_series(1, \(count))) u
+                    """
+            )
+        }
+        let shape = Query(SettleStatements.planShape)
+        let one = "ARRAY['\(organization.id)']::uuid[], ARRAY['\(user)']::uuid[]"
+        let calls: [(Statement, String)] = [
+            (UserKeyRows.readStatement, one),
+            (
+                UserKeyRows.makeStatement,
+                "\(one), 'first:00000000', ARRAY[decode(repeat('00', 60), 'hex')], '2026-11-24T07:00:00Z'"
+            ),
+            (UserKeyRows.destroyStatement, "'\(organization.id)', ARRAY['\(user)']::uuid[]"),
+            (UserKeyRows.moveStatement, "'\(organization.id)', '\(user)', '\(UUID())'"),
+            (KeyRotation.userPageStatement, "'\(organization.id)', '\(user)', 'second:00000000', 500"),
+            (
+                KeyRotation.userReplaceStatement,
+                "'\(organization.id)', '\(user)', 'first:00000000', 'second:00000000', decode(repeat('00', 60), 'hex')"
+            ),
+        ]
+        for count in [0, 20_000] {
+            if count > 0 {
+                try await grow(count)
+                try await connection.execute(script: "ANALYZE user_keys")
+            }
+            for (statement, values) in calls {
+                for plan in try await connection.plans(of: statement, values, [shape]) {
+                    #expect(!plan.contains("Seq Scan on user_keys"), "\(statement.name) \(plan)")
+                    #expect(!plan.contains("Hash Join"), "\(statement.name) \(plan)")
+                }
+            }
+        }
+    }
+}
