@@ -130,7 +130,9 @@ import Testing
         gateway.store.catalog.userKeys.ring.removeAll()
         let statuses = try await withThrowingTaskGroup(of: [String].self) { group in
             for phone in phones {
-                group.addTask { try await phone.push([phone.create("diary"), phone.create()]).results.map(\.status) }
+                group.addTask {
+                    try await phone.push([phone.create("diary"), phone.create()]).results.map { $0.status ?? "-" }
+                }
             }
             return try await group.reduce(into: []) { $0 += $1 }
         }
