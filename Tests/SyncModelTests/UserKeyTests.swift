@@ -175,7 +175,9 @@ import Testing
 
     @Test func `other forms are damaged`() throws {
         let seal = seal(ring(try key()))
-        for odd in ["3.:AAAA", "3.x:AAAA", "3.\(user).\(user):AAAA", ".\(user):AAAA", "3.\(user):AAAA", "0.\(user):AAAA"] {
+        for odd in [
+            "3.:AAAA", "3.x:AAAA", "3.\(user).\(user):AAAA", ".\(user):AAAA", "3.\(user):AAAA", "0.\(user):AAAA",
+        ] {
             #expect(throws: SealError.damaged(place.name)) {
                 try seal.open(json: Array(#""sluice-sealed:1:\#(odd)""#.utf8), as: place)
             }

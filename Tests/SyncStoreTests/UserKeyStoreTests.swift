@@ -106,7 +106,8 @@ import Testing
         let organization = try await organization(one)
         let users = (0..<300).map { _ in LaneKey(organization: organization.id, user: UUID()) }
         let seals = [
-            try await one.store.catalog.seal(of: organization.id), try await other.store.catalog.seal(of: organization.id),
+            try await one.store.catalog.seal(of: organization.id),
+            try await other.store.catalog.seal(of: organization.id),
         ]
         async let first: Void = one.store.catalog.userKeys.prepare(users) { _ in seals[0] }
         async let second: Void = other.store.catalog.userKeys.prepare(users) { _ in seals[1] }
@@ -176,9 +177,12 @@ import Testing
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()
         let phone = Phone(gateway, organization)
-        let old = "INSERT INTO gateways (id, seen_at, newest_migration)"
-            + " VALUES (gen_random_uuid(), clock_timestamp(), '0021_sources')"
-        try await phone.execute(old)
+        try await phone.execute(
+            """
+            INSERT INTO gateways (id, seen_at, newest_migration)
+            VALUES (gen_random_uuid(), clock_timestamp(), '0021_sources')
+            """
+        )
         let early = await #expect(throws: Problem.self) { try await put(Self.on, organization, gateway) }
         #expect(early?.code == .overloaded)
         #expect(try await gateway.known(organization.id).settings.userKeys == false)

@@ -44,7 +44,9 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         case .done(let report):
             Terminal.say("\(report.feeds) organizations: cursors from before are answered 410 from now on")
             Terminal.say("\(report.lanes) lanes were being worked on, and can be taken at once")
-            if report.erasures > 0 { Terminal.say("\(report.erasures) users had been erased; gateways erase them again") }
+            if report.erasures > 0 {
+                Terminal.say("\(report.erasures) users had been erased; gateways erase them again")
+            }
             if report.hadRetention { Terminal.say("retention's turn is free") }
         }
     }

@@ -106,7 +106,7 @@ extension Administration {
     )
 
     static let restoreStatements = [
-        changeEpochsStatement, forgetPagesStatement, reopenErasuresStatement, expireLeasesStatement, expireTurnStatement,
-        sessionsStatement,
+        changeEpochsStatement, forgetPagesStatement, reopenErasuresStatement, expireLeasesStatement,
+        expireTurnStatement, sessionsStatement,
     ]
 }

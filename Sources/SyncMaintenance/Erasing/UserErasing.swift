@@ -322,7 +322,8 @@ package struct UserErasing: Sendable {
                 (key: try row.entityKey(), goes: try row.bool("goes"), document: try row.optionalBytes("document"))
             }
             guard !found.isEmpty else { return 0 }
-            try await keep(found.compactMap { one in one.document.map { (one.key, $0) } }, of: lane, seal, on: connection)
+            let kept = found.compactMap { one in one.document.map { (one.key, $0) } }
+            try await keep(kept, of: lane, seal, on: connection)
             let raise = Parameters(of: lane.organization, Int64(found.count))
             let raised = try await connection.run(Query(JoinStatements.raiseFeed, raise))
             let write = Parameters(

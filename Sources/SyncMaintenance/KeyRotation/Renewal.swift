@@ -30,7 +30,8 @@ struct Renewal {
         owner: UUID?
     ) throws(SealError) -> [UInt8]? {
         try renewed(stored, place) { seal throws(SealError) in
-            try seal.seal(json: seal.open(json: stored, as: place), as: place, of: seal.user(ofType: type, owner: owner))
+            let owner = seal.user(ofType: type, owner: owner)
+            return try seal.seal(json: seal.open(json: stored, as: place), as: place, of: owner)
         }
     }
 

@@ -23,7 +23,8 @@ public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
         case .locked(let reason): reason
         case .unknownKey(let number): "a value is sealed under data key \(number), which is not known"
         case .unknownUserKeys(let users), .noUserKeys(let users): "\(users.count) users' keys are not in memory"
-        case .destroyedUserKey(let user): "a value is sealed with the key of user \(user.user.lowercased), which is gone"
+        case .destroyedUserKey(let name):
+            "a value is sealed with the key of user \(name.user.lowercased), which is gone"
         case .closedUserKey(let reason): reason
         case .damaged(let place): "a sealed \(place) does not open: it was changed, or belongs elsewhere"
         }
