@@ -118,7 +118,10 @@ import Testing
             try await scene.execute(
                 """
                 INSERT INTO organization_keys (organization_id, number, master_key, wrapped_key, created_at)
-                VALUES ('\(worker.organization)', 1, 'of-a-test 00000000', decode(repeat('00', 60), 'hex'), now())
+                VALUES ('\(worker.organization)', 1, 'of-a-test 00000000', decode(repeat('00', 60), 'hex'), now());
+                INSERT INTO user_keys (organization_id, made_for, user_id, master_key, wrapped_key, created_at)
+                VALUES ('\(worker.organization)', '\(UUID())', '\(worker.user)', 'of-a-test 00000000',
+                    decode(repeat('00', 60), 'hex'), now())
                 """
             )
             try await scene.execute(

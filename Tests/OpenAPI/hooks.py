@@ -99,6 +99,8 @@ REASONS = [
     # a schema counts characters
     ("putEntityType", "validation_failed", "member_range", "a relation is a member"),
     ("putUpstream", "validation_failed", "member_required", "base_url is required: the organization has no"),
+    # whether a master key is there is configuration
+    ("putOrganization", "validation_failed", "master_key_required", ""),
     ("putOrganization", "validation_failed", "member_range", "external_id must be a text"),
     ("putOrganization", "validation_failed", "member_range", "issuer must be a text"),
     ("letUserIn", "validation_failed", "member_range", "subject must be a text"),

@@ -85,7 +85,7 @@ extension GroupReader {
     }
 
     private static func records(_ rows: Rows, _ seals: [LaneSeal]) throws -> [(push: Int, record: MutationRecord)] {
-        try rows.read { row in
+        try rows.readSealed { row in
             let push = try row.push()
             return (push, try RecordColumns.record(&row, seals[push]))
         }
@@ -98,12 +98,12 @@ extension GroupReader {
     ).json
 
     private static func readRejections(_ rows: Rows, _ snapshot: inout GroupSnapshot, _ seals: [LaneSeal]) throws {
-        for var row in rows {
+        let rejections = try rows.readSealed { row in
             let push = try row.push()
             let key = try row.uuid("idempotency_key")
             let place = SealedPlace.rejection(user: seals[push].user, key: key)
             var unreadable: [String] = []
-            snapshot.pushes[push].rejections[key] = Rejection(
+            let rejection = Rejection(
                 idempotencyKey: key,
                 id: try row.optionalUUID("id"),
                 deviceID: try row.uuid("device_id"),
@@ -111,7 +111,9 @@ extension GroupReader {
                 error: try seals[push].seal.read(json: row.bytes("error"), as: place, &unreadable)
                     ?? Self.lostRefusal
             )
+            return (push: push, rejection: rejection)
         }
+        for (push, rejection) in rejections { snapshot.pushes[push].rejections[rejection.idempotencyKey] = rejection }
     }
 
     static func readMappings(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
