@@ -57,6 +57,26 @@ import Testing
         #expect(try await scene.ada.push([draft]).results.first?["replayed"]?.bool == true)
     }
 
+    @Test func `users' keys are a setting that needs a master key`() async throws {
+        let settings = #"{"settings":{"user_keys":true}}"#
+        let plain = try await Scene(masterKeys: Self.without)
+        let refused = try await plain.operate(.PUT, plain.admin, settings)
+        #expect(refused.status == 422)
+        #expect(refused.json?.value(at: "/errors/0/pointer")?.string == "/settings/user_keys")
+        let wrong = try await plain.operate(.PUT, plain.admin, #"{"settings":{"user_keys":"yes"}}"#)
+        #expect(wrong.json?.value(at: "/errors/0/rule")?.string == "member_range")
+        let off = try await plain.operate(.PUT, plain.admin, #"{"settings":{"user_keys":false}}"#)
+        #expect(off.json?.value(at: "/settings/user_keys")?.bool == false)
+
+        let sealed = try await Scene(masterKeys: TestKeys.first)
+        let on = try await sealed.operate(.PUT, sealed.admin, settings)
+        #expect(on.status == 200 && on.json?.value(at: "/settings/user_keys")?.bool == true)
+        #expect(try await sealed.ada.push([sealed.ada.create("task", #"{"title":"x"}"#)]).statuses == ["succeeded"])
+        #expect(try await sealed.lines("SELECT made_for::text FROM user_keys") == [sealed.ada.user.lowercased])
+        let reset = try await sealed.operate(.PUT, sealed.admin, #"{"settings":{"user_keys":null}}"#)
+        #expect(reset.json?.value(at: "/settings/user_keys")?.bool == false)
+    }
+
     @Test func `a key that one organization lacks stops nobody else`() async throws {
         let scene = try await Scene(masterKeys: TestKeys.first)
         #expect(try await scene.ada.push([scene.ada.create()]).statuses == ["succeeded"])

@@ -1,0 +1,60 @@
+import Foundation
+import JSONText
+import Postgres
+import ServiceLifecycle
+import StoreSupport
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncDispatch
+@testable import SyncMaintenance
+@testable import SyncStore
+
+/// Lanes of users with data keys of their own.
+@Suite struct UserKeyLaneTests {
+    private static let settings = #"{"user_keys":true}"#
+
+    @Test func `answers are sealed with the key of whose lane it is`() async throws {
+        let upstream = FakeUpstream { _, _ in .status(201, #"{"id":1,"title":"geheimnis"}"#) }
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let stage = try await Stage(settings: Self.settings, gateway: gateway, upstream: upstream)
+        let create = stage.create(payload: #"{"title":"geheimnis"}"#)
+        try await stage.phone.push([create])
+        let created = try await stage.mutation(create.id, is: .succeeded)
+        #expect(created.value(at: "/response/body/title")?.string == "geheimnis")
+        #expect(try await gateway.database.mentions(of: "geheimnis") == [:])
+        let beginning = SealedText.beginning(number: 1, user: stage.phone.user, isJSON: false)
+        #expect(try await gateway.database.mentions(of: beginning).keys.contains("mutations"))
+    }
+
+    /// As after a restore: the rows are there, and the key is not.
+    @Test func `a head whose key was destroyed fails and the lane goes on`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let stage = try await Stage(settings: Self.settings, gateway: gateway, isRunning: false)
+        let (lost, next) = (stage.create(), stage.create(payload: #"{"title":"next"}"#))
+        try await stage.phone.push([lost])
+        let connection = try await gateway.database.connect()
+        try await connection.execute(script: "DELETE FROM user_keys")
+        await connection.closeAndWait()
+        let fresh = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
+        let phone = stage.phone.signedIn(as: stage.phone.user, through: fresh)
+        try await phone.push([next])
+        let (dispatcher, group) = Stage.dispatcher(fresh, stage.upstream, pollInterval: 0.05)
+        _ = dispatcher
+        let service = Task { try? await group.run() }
+        defer { service.cancel() }
+        try await stage.mutation(next.id, is: .succeeded)
+        let found = try await fresh.store.mutations.mutation(
+            lost.id,
+            organization: stage.organization,
+            user: phone.user,
+            wait: .zero
+        )
+        let failed = try JSONTree(parsing: #require(found).json()).root
+        #expect(failed.status == "failed" && failed["attempt_count"]?.int64 == 0)
+        #expect(failed["last_error"]?.string?.contains("cannot be opened (payload)") == true)
+        #expect(failed["unreadable"]?.text == #"["payload"]"#)
+        #expect(stage.upstream.effects.count == 1)
+    }
+}
