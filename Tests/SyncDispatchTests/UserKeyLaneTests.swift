@@ -3,6 +3,7 @@ import JSONText
 import Postgres
 import ServiceLifecycle
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
