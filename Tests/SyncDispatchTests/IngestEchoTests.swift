@@ -156,6 +156,87 @@ import Testing
         try await waitUntil("it is applied") { try await stage.phone.pull()[0].version == 2 }
     }
 
+    /// A request about entity 1 is under way until the gate opens.
+    private func flying(_ gate: Gate) async throws -> Stage {
+        let stage = try await stage(
+            FakeUpstream { request, _ in
+                if request.method == "PATCH" { await gate.pass() }
+                return nil
+            }
+        )
+        let contact = try await made(stage)
+        try await stage.phone.push([stage.change("update", local: contact, payload: #"{"by":"phone"}"#)])
+        await gate.arrivals(1)
+        return stage
+    }
+
+    private func settled(_ stage: Stage) async throws {
+        try await waitUntil("nothing waits") {
+            try await stage.gateway.count("parked_events", of: stage.organization.id) == 0
+        }
+    }
+
+    @Test func `patches of the same moment are taken in the order in which they came`() async throws {
+        let gate = Gate()
+        let stage = try await flying(gate)
+        let other = try await Gateway(replicaOf: stage.gateway)
+        // nothing but the order in which they come says which is newer
+        let patches = (0..<300).map { number in
+            let document = #"{"last":\#(number),"n\#(number)":\#(number)}"#
+            return EventSource.event("p\(299 - number)", "patch", of: "contact", "1", document)
+        }
+        let source = source(stage)
+        for start in stride(from: 0, to: 300, by: 50) {
+            let through = start % 100 == 0 ? stage.gateway : other
+            let results = try await source.results(Array(patches[start..<(start + 50)]), through: through)
+            #expect(results == Array(repeating: "parked", count: 50))
+        }
+        gate.open()
+        try await settled(stage)
+        let changed = try #require(try await stage.phone.pull().first)
+        #expect(changed["document"]?["last"]?.int64 == 299)
+        let document = changed["document"]?.text ?? ""
+        #expect((0..<300).allSatisfy { document.contains(#""n\#($0)":\#($0)"#) })
+        #expect(changed.version == 302)
+    }
+
+    @Test func `who finds no more room is refused and may come again, and nothing is lost`() async throws {
+        let gate = Gate()
+        let stage = try await flying(gate)
+        let source = source(stage)
+        for start in stride(from: 0, to: IngestPlanner.parkedLimit, by: 500) {
+            let batch = (start..<(start + 500)).map { number in
+                event("p\(number)", "patch", version: Int64(number + 10), #"{"n":\#(number)}"#)
+            }
+            #expect(try await source.results(batch).allSatisfy { $0 == "parked" })
+        }
+        let more = event("more", "patch", version: 9_000, #"{"more":true}"#)
+        let refused = try #require(try await source.send([more]).first)
+        #expect(refused["result"]?.string == "refused")
+        #expect(refused.value(at: "/error/code")?.string == "overloaded")
+        gate.open()
+        try await settled(stage)
+        #expect(try await source.results([more]) == ["applied"])
+        let document = try await stage.phone.pull().first?["document"]
+        #expect(document?["n"]?.int64 == Int64(IngestPlanner.parkedLimit - 1) && document?["more"]?.bool == true)
+    }
+
+    @Test func `what is refused after it has waited may be mended and sent again under its id`() async throws {
+        let gate = Gate()
+        let stage = try await flying(gate)
+        let source = source(stage)
+        let results = try await source.results([
+            event("gone", "delete", version: 10, "{}"), event("late", "patch", version: 11, #"{"city":"Oslo"}"#),
+        ])
+        #expect(results == ["parked", "parked"])
+        gate.open()
+        try await settled(stage)
+        let mended = event("late", version: 11, #"{"city":"Oslo"}"#)
+        let again = [mended, event("gone", "delete", version: 10, "{}")]
+        #expect(try await source.results(again) == ["applied", "duplicate"])
+        #expect(try await stage.phone.pull().first?["document"]?.text == #"{"city":"Oslo"}"#)
+    }
+
     @Test func `a request that was refused leaves nothing to wait for`() async throws {
         let upstream = FakeUpstream { request, _ in request.method == "PATCH" ? .status(422, "{}") : nil }
         let stage = try await stage(upstream)

@@ -212,6 +212,15 @@ import Testing
         #expect(try WebhookURL("http://hooks.example/").problem(AddressPolicy()) == "must be https")
         #expect(try WebhookURL("http://hooks.example/").problem(allowing) == nil)
         #expect(try WebhookURL("http://127.0.0.1:1/").problem(allowing) == nil)
+        for host in ["2130706433", "0x7f.1", "127.1", "0177.0.0.1", "0x7F000001", "10.0.0.01", "example.0x1"] {
+            #expect(try WebhookURL("https://\(host)/").problem(AddressPolicy())?.contains("unusual") == true, "\(host)")
+        }
+        for host in ["168.63.129.16", "100.64.0.1", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"] {
+            #expect(try WebhookURL("https://\(host)/").problem(AddressPolicy()) != nil, "\(host)")
+        }
+        for host in ["example.com", "0x.example.com", "1.example.com", "a.b1"] {
+            #expect(try WebhookURL("https://\(host)/").problem(AddressPolicy()) == nil, "\(host)")
+        }
         #expect(try WebhookURL("https://127.0.0.1:1/").problem(AddressPolicy())?.contains("own machine") == true)
         #expect(try WebhookURL("https://[::1]/").problem(allowing) != nil)
         #expect(try WebhookURL("https://169.254.169.254/latest").problem(allowing)?.contains("link-local") == true)

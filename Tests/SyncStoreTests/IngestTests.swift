@@ -228,11 +228,16 @@ import Testing
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
         defer { connection.close() }
         let values: [(Statement, String)] = [
-            (IngestStatements.seen, "$$, '{crm}', '{e5}'"), (IngestStatements.parked, "$$, '{crm}', '{e5}'"),
+            (IngestStatements.seen, "$$, '{crm}', '{e5}'"), (IngestStatements.parked, "$$, '{task}', '{5}', 100"),
+            (IngestStatements.firstParked, "$$, '{task}', '{5}'"), (IngestStatements.lastPlaces, "$$, '{task}', '{5}'"),
+            (IngestStatements.parkedCauses, "$$, '{task}', '{5}', 100"),
             (IngestStatements.lockEntities, "$$, '{task}', '{5}'"), (IngestStatements.requests, "$$, '{task}', '{5}'"),
             (IngestStatements.causes, "$$, '{\(UUID())}'"),
             (IngestStatements.creates, "$$, '{task}', '2026-11-20T07:00:00Z'"), (IngestStatements.parkedCounts, "$$"),
-            (IngestStatements.unpark, "$$, '{crm}', '{e5}'"),
+            (IngestStatements.unpark, "$$, '{crm}', '{e5}'"), (IngestStatements.forget, "$$, '{crm}', '{e5}'"),
+            (IngestStatements.postponeEntities, "$$, '{task}', '{5}', '2026-11-20T07:00:00Z'"),
+            (IngestStatements.deferFollowers, "$$, '{task}', '{5}', '{1}'"),
+            (IngestStatements.wakeNext, "$$, '{task}', '{5}', '2026-11-20T07:00:00Z'"),
             (IngestStatements.postpone, "$$, '{crm}', '{e5}', '2026-11-20T07:00:00Z'"),
             (IngestStatements.useRequests, "$$, '{\(UUID())}'"),
             (IngestStatements.markEntities, "$$, '{task}', '{5}', '{7}', '{2026-11-20T07:00:00Z}'"),

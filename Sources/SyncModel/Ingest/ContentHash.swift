@@ -2,8 +2,8 @@ import Crypto
 import Foundation
 import JSONText
 
-/// What tells whether two documents say the same: a SHA-256 of the canonical form, whatever their white space, escapes
-/// and order of members.
+/// What tells whether two documents say the same: a SHA-256 of the canonical form, whatever their white space, escapes,
+/// order of members and ways to write a number.
 public struct ContentHash: Sendable, Hashable {
     public static let count = 32
     /// Of an entity that is gone.
@@ -23,7 +23,7 @@ public struct ContentHash: Sendable, Hashable {
         var identifiers: [UUID] = []
         root.appendCanonical(to: &canonical, identifiers: &identifiers)
         var hash = SHA256()
-        canonical.withUnsafeBytes { hash.update(bufferPointer: $0) }
+        ContentNumbers.normalized(canonical).withUnsafeBytes { hash.update(bufferPointer: $0) }
         for id in identifiers { withUnsafeBytes(of: id.uuid) { hash.update(bufferPointer: $0) } }
         bytes = Array(hash.finalize())
     }

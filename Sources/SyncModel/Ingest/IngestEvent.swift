@@ -55,9 +55,12 @@ public struct IngestEvent: Sendable, Hashable {
 public struct ReceivedEvent: Sendable, Hashable {
     public let event: IngestEvent
     public let receivedAt: Timestamp
+    /// Its place among the events about its entity that wait; nil for one that does not.
+    public internal(set) var place: Int64?
 
-    public init(_ event: IngestEvent, at receivedAt: Timestamp) {
+    public init(_ event: IngestEvent, at receivedAt: Timestamp, place: Int64? = nil) {
         self.event = event
         self.receivedAt = receivedAt
+        self.place = place
     }
 }

@@ -45,12 +45,18 @@ struct IngestJudgement {
 
     /// What becomes of the event; changes the state accordingly.
     ///
+    /// - Parameter isBehind: older events about the entity wait: this one is news to what they leave.
     /// - Throws: why it does not fit what is known.
-    func verdict(receivedAt: Timestamp, _ state: inout IngestState) throws(Problem) -> IngestVerdict {
+    func verdict(
+        receivedAt: Timestamp,
+        isBehind: Bool,
+        _ state: inout IngestState
+    ) throws(Problem) -> IngestVerdict {
         let stored = state.entities[key]
         let cause = event.causingKey.flatMap { state.requests[$0] }.flatMap { $0.mayBeAbout(key) ? $0 : nil }
         let mayWait = receivedAt.adding(seconds: IngestPlanner.patienceSeconds) > context.now
-        if mayWait, isWaiting(for: cause, receivedAt, stored, state) {
+        let hasToQueue = isBehind && !event.mark.isKnown(by: state.marks[key])
+        if hasToQueue || mayWait && isWaiting(for: cause, receivedAt, stored, state) {
             guard state.parkedCount < IngestPlanner.parkedLimit else {
                 var problem = Problem.overloaded("too many events wait for outcomes")
                 problem.errors = [ProblemDetail(pointer: pointer, rule: Rule.range, detail: problem.detail)]

@@ -8,4 +8,13 @@ public struct IngestPlan: Sendable {
     public internal(set) var typesToRegister: [EntityType] = []
 
     public init() {}
+
+    /// Adds what was decided next.
+    public mutating func append(_ other: IngestPlan) {
+        verdicts += other.verdicts
+        remembered += other.remembered
+        for type in other.typesToRegister where !typesToRegister.contains(where: { $0.name == type.name }) {
+            typesToRegister.append(type)
+        }
+    }
 }

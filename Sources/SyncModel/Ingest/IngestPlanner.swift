@@ -76,9 +76,10 @@ public struct IngestPlanner: Sendable {
                     plan.verdicts.append(IngestVerdict(eventID: event.id, .duplicate, original: original))
                     continue
                 }
-                let received = ReceivedEvent(event, at: context.now)
-                let verdict = judge(received, pointer: "/events/\(index)", &state, &plan)
-                if verdict.result == .parked { state.parkedCount += 1 }
+                var received = ReceivedEvent(event, at: context.now)
+                let isBehind = state.lastPlaces[event.key] != nil
+                let verdict = judge(received, isBehind: isBehind, pointer: "/events/\(index)", &state, &plan)
+                if verdict.result == .parked { received.place = state.park(event.key) }
                 note(received, verdict, &plan)
                 if verdict.result.isRemembered { seen[event.id] = verdict.result }
             }
@@ -86,11 +87,18 @@ public struct IngestPlanner: Sendable {
         return plan
     }
 
-    /// Judges events that have waited, the oldest state first. Those that go on waiting are not remembered anew.
+    /// Judges events that have waited, in the order in which they came. Behind one that goes on waiting, those about the
+    /// same entity do so, too; they are not remembered anew.
     public func plan(released events: [ReceivedEvent], _ state: inout IngestState) -> IngestPlan {
         var plan = IngestPlan()
+        var waiting: Set<EntityKey> = []
         for received in events {
-            let verdict = judge(received, pointer: "", &state, &plan)
+            let key = received.event.key
+            let verdict =
+                waiting.contains(key)
+                ? IngestVerdict(eventID: received.event.id, .parked)
+                : judge(received, isBehind: false, pointer: "", &state, &plan)
+            if verdict.result == .parked { waiting.insert(key) }
             note(received, verdict, &plan)
         }
         return plan
@@ -103,6 +111,7 @@ public struct IngestPlanner: Sendable {
 
     private func judge(
         _ received: ReceivedEvent,
+        isBehind: Bool,
         pointer: String,
         _ state: inout IngestState,
         _ plan: inout IngestPlan
@@ -110,7 +119,7 @@ public struct IngestPlanner: Sendable {
         let event = received.event
         do throws(Problem) {
             let judgement = try IngestJudgement(event, context, pointer: pointer)
-            let verdict = try judgement.verdict(receivedAt: received.receivedAt, &state)
+            let verdict = try judgement.verdict(receivedAt: received.receivedAt, isBehind: isBehind, &state)
             let type = judgement.type
             if verdict.result == .applied, !type.isInUse,
                 !plan.typesToRegister.contains(where: { $0.name == type.name })

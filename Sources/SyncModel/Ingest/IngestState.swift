@@ -17,6 +17,8 @@ public struct IngestState: Sendable {
     public var firstCreates: [String: Timestamp] = [:]
     /// Events that wait already.
     public var parkedCount = 0
+    /// The entities that events wait about, with the place of the last of them.
+    public var lastPlaces: [EntityKey: Int64] = [:]
 
     public init() {}
 
@@ -28,6 +30,14 @@ public struct IngestState: Sendable {
     /// The gateway's own requests about an entity.
     func requests(about key: EntityKey) -> [SentRecord] {
         (requestsByEntity[key] ?? []).compactMap { requests[$0] }
+    }
+
+    /// The place of one more event that waits.
+    mutating func park(_ key: EntityKey) -> Int64 {
+        let place = (lastPlaces[key] ?? 0) + 1
+        lastPlaces[key] = place
+        parkedCount += 1
+        return place
     }
 
     /// Notes that an event was taken for a request's echo.

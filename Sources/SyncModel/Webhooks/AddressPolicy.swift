@@ -146,5 +146,7 @@ public struct AddressPolicy: Sendable, Hashable {
         ("fc00::/7", "private"), ("ff00::/8", "multicast"), ("64:ff9b::/96", "another address in disguise"),
         ("2001::/23", "reserved"), ("2001:db8::/32", "for documentation"),
         ("2002::/16", "another address in disguise"), ("3fff::/20", "for documentation"),
+        // public by its number, but answered by the host of a virtual machine in Azure
+        ("168.63.129.16/32", "a cloud's own"),
     ].compactMap { text, kind in IPNetwork(text).map { ($0, kind) } }
 }

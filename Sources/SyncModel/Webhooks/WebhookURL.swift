@@ -42,12 +42,21 @@ public struct WebhookURL: Sendable, Hashable {
         }
     }
 
+    /// Whether the host is an address to those who read it as `inet_aton` does, as systems' resolvers do: its last part is
+    /// a number, decimal, octal or hexadecimal. No name ends so.
+    private var isOddNumber: Bool {
+        guard let last = host.split(separator: ".").last?.lowercased() else { return false }
+        if last.utf8.allSatisfy({ (48...57).contains($0) }) { return true }
+        return last.hasPrefix("0x") && last.dropFirst(2).utf8.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
+    }
+
     /// Why nothing will be sent there, as far as that is known before a name is resolved; completes "url …". Nil where
     /// nothing speaks against it.
     public func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) {
             return policy.problem(address, isTLS: isTLS).map { "cannot be used: \($0)" }
         }
+        if isOddNumber { return "names an address in an unusual form: write four decimal numbers" }
         // whether a name leads to an address that is allowed is found out when it is connected to
         if !isTLS, policy.allowed.isEmpty { return "must be https" }
         return nil

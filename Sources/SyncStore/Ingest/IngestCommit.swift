@@ -9,7 +9,7 @@ package import SyncModel
 package final class IngestCommit: Service {
     /// Events that one look finds.
     static let lookLimit: Int64 = 500
-    /// Events of one organization that are judged together.
+    /// Events of one organization that are judged together, of as many entities or of one.
     static let releaseLimit = 100
     /// Organizations whose events are judged at the same time.
     static let releaseWidth = 8
@@ -136,96 +136,99 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Judges the events that are due, and those of organizations that requests have come back to.
+    /// Judges the events about entities that requests have come back to, and those that are due; goes on as long as that
+    /// lets others follow.
     package func release() async {
         do {
-            var found: [ParkedKey] = []
-            for organization in bell.take() {
-                let parameters = Parameters(organization, Int64(IngestPlanner.parkedLimit))
-                found += try await parked(Query(Self.ofOrganizationStatement, parameters))
-            }
-            found += try await parked(Query(Self.dueStatement, Parameters(now(), Self.lookLimit)))
-            // the oldest first: each sees what those before it did
-            var seen: Set<ParkedKey> = []
-            found.removeAll { !seen.insert($0).inserted }
-            // one that is slow holds up no other
-            await withTaskGroup(of: Void.self) { group in
-                let organizations = Dictionary(grouping: found, by: \.organization)
-                for (number, (organization, events)) in organizations.enumerated() {
-                    if number >= Self.releaseWidth { await group.next() }
-                    group.addTask { await self.release(events, of: organization) }
+            var woken = bell.take()
+            while !Task.isCancelled {
+                let due = try await pool.run([Query(Self.dueStatement, Parameters(now(), Self.lookLimit))])[0].read {
+                    ParkedKey(organization: try $0.uuid("organization_id"), entity: try $0.entityKey())
                 }
+                var seen: Set<ParkedKey> = []
+                let found = (woken + due).filter { seen.insert($0).inserted }
+                guard !found.isEmpty, await release(found) else { return }
+                woken = bell.take()
             }
         } catch {
             note(error)
         }
     }
 
-    private func release(_ events: [ParkedKey], of organization: UUID) async {
+    /// - Returns: whether any event waits no longer.
+    private func release(_ found: [ParkedKey]) async -> Bool {
+        // one that is slow holds up no other
+        await withTaskGroup(of: Bool.self) { group in
+            var isAny = false
+            let organizations = Dictionary(grouping: found, by: \.organization)
+            for (number, (organization, keys)) in organizations.enumerated() {
+                if number >= Self.releaseWidth, await group.next() == true { isAny = true }
+                group.addTask { await self.release(keys.map(\.entity), of: organization) }
+            }
+            for await isMore in group where isMore { isAny = true }
+            return isAny
+        }
+    }
+
+    private func release(_ entities: [EntityKey], of organization: UUID) async -> Bool {
+        var isAny = false
         do {
-            for start in stride(from: 0, to: events.count, by: Self.releaseLimit) {
-                let part = Array(events[start..<min(events.count, start + Self.releaseLimit)])
-                try await release(part: part, of: organization)
+            for start in stride(from: 0, to: entities.count, by: Self.releaseLimit) {
+                let part = Array(entities[start..<min(entities.count, start + Self.releaseLimit)])
+                if try await release(part: part, of: organization) { isAny = true }
             }
         } catch {
             note(error)
         }
+        return isAny
     }
 
     /// The next look finds them again; who cannot be reached is in the log.
     private func note(_ error: any Error) { _ = failure.problem(error, doing: "look for events that wait") }
 
-    private func release(part events: [ParkedKey], of organization: UUID) async throws {
+    private func release(part entities: [EntityKey], of organization: UUID) async throws -> Bool {
         do throws(Problem) {
             let partition = try await catalog.entry(organization).partition
-            _ = try await committers.submit(ofPartition: partition) { (reply: OnceReply<IngestAnswer>) in
-                IngestJob(organization: organization, task: .release(events), reply: reply)
+            let limit = Self.releaseLimit / entities.count
+            let answer = try await committers.submit(ofPartition: partition) { (reply: OnceReply<IngestAnswer>) in
+                IngestJob(organization: organization, task: .release(entities, limit: limit), reply: reply)
             }
+            return answer.verdicts.contains { $0.result != .parked }
         } catch {
             // suspended, purged or sealed with keys that are not here: others' turn comes first
             let until = now().adding(seconds: 30)
-            _ = try await pool.run([EventName.columns.query(IngestStatements.postpone, events.map(\.name), at: until)])
+            let keys = entities.map { (organization, $0) as EntityRows.Key }
+            _ = try await pool.run([EntityRows.keys.query(IngestStatements.postponeEntities, keys, at: until)])
+            return false
         }
     }
-
-    private func parked(_ query: Query) async throws -> [ParkedKey] {
-        try await pool.run([query])[0].read { row in
-            ParkedKey(
-                organization: try row.uuid("organization_id"),
-                source: try row.string("source"),
-                eventID: try row.string("event_id"),
-                entity: try row.entityKey(),
-                causingKey: try row.optionalUUID("causing_key")
-            )
-        }
-    }
-
-    private static let list = "p.organization_id, p.source, p.event_id, p.entity_type, p.id, p.causing_key"
-    private static let age = "p.received_at, p.version, p.occurred_at"
 
     static let dueStatement = Statement(
         "ingest_due",
-        "SELECT \(list) FROM parked_events p WHERE p.look_at <= $1 ORDER BY p.look_at, \(age) LIMIT $2"
+        """
+        SELECT p.organization_id, p.entity_type, p.id
+        FROM parked_events p
+        WHERE p.look_at <= $1
+        ORDER BY p.look_at
+        LIMIT $2
+        """
     )
 
-    static let ofOrganizationStatement = Statement(
-        "ingest_due_of_organization",
-        "SELECT \(list) FROM parked_events p WHERE p.organization_id = $1 ORDER BY \(age) LIMIT $2"
-    )
-
-    /// Which entities of organizations have events that wait: a thousand of each at most.
+    /// Which entities of organizations have events that wait.
     static let waitingStatement = Statement(
         "ingest_waiting",
         """
-        SELECT p.*
+        SELECT DISTINCT p.organization_id, p.entity_type, p.id
         FROM unnest($1::uuid[]) AS k (id)
         CROSS JOIN LATERAL (
-            SELECT x.organization_id, x.entity_type, x.id FROM parked_events x WHERE x.organization_id = k.id LIMIT 1000
+            SELECT x.organization_id, x.entity_type, x.id FROM parked_events x
+            WHERE x.organization_id = k.id
+            LIMIT \(2 * IngestPlanner.parkedLimit)
         ) p
         """
     )
 
-    static let statements = [dueStatement, ofOrganizationStatement, waitingStatement]
+    static let statements = [dueStatement, waitingStatement]
 }
 
 extension Catalog.Entry {

@@ -20,8 +20,10 @@ struct IngestGroup {
     private var states: [UUID: IngestState] = [:]
     /// Of the users that events name as owners, those whose data were erased.
     private var erased: Set<LaneKey> = []
-    /// Events that wait, of jobs that release them; nil where one cannot be opened.
-    private var parked: [(name: EventName, event: ReceivedEvent?)] = []
+    /// The first events that wait, of jobs that release them, in the order in which they came.
+    private var parked: [EntityOfOrganization: [ParkedEvent]] = [:]
+    /// How many of an entity's were asked for.
+    private var parkedLimit = 0
 
     /// By place in the group; nil of organizations that take no events.
     private(set) var plans: [IngestPlan?] = []
@@ -54,6 +56,7 @@ struct IngestGroup {
             group.held = try Set(rows.read { try $0.uuid("id") })
         }
         addNames()
+        addParked()
         addOwners()
         addEntities()
         add(Query(IngestStatements.parkedCounts, Parameters(organizations))) { group, rows in
@@ -65,37 +68,62 @@ struct IngestGroup {
     }
 
     private mutating func addNames() {
-        var (taken, waiting): ([EventName], [EventName]) = ([], [])
+        var taken: [EventName] = []
         for job in group {
-            switch job.task {
-            case .take(_, let bearer):
-                let source = bearer.source
-                taken += job.events.map {
-                    EventName(organization: job.organization, source: source, eventID: $0.id)
-                }
-            case .release(let events):
-                waiting += events.map(\.name)
+            guard case .take(_, let bearer) = job.task else { continue }
+            taken += job.events.map {
+                EventName(organization: job.organization, source: bearer.source, eventID: $0.id)
             }
         }
-        if !taken.isEmpty {
-            add(EventName.columns.query(IngestStatements.seen, taken)) { group, rows in
-                for var row in rows {
-                    let origin = Origin(organization: try row.uuid("organization_id"), source: try row.string("source"))
-                    let id = try row.string("event_id")
-                    group.seen[origin, default: [:]][id] = try row.choice("result")
-                }
+        guard !taken.isEmpty else { return }
+        add(EventName.columns.query(IngestStatements.seen, taken)) { group, rows in
+            for var row in rows {
+                let origin = Origin(organization: try row.uuid("organization_id"), source: try row.string("source"))
+                let id = try row.string("event_id")
+                group.seen[origin, default: [:]][id] = try row.choice("result")
             }
         }
-        if !waiting.isEmpty {
-            add(EventName.columns.query(IngestStatements.parked, waiting)) { group, rows in
-                var lacking = LackingKeys()
-                for var row in rows {
-                    let found = try lacking.collect { try ParkedEventRow.read(&row, group.seals) }
-                    if let found { group.parked.append(found) }
-                }
-                try lacking.check()
-            }
+    }
+
+    /// Events that wait, of the jobs that judge them. Where somebody else has the first about an entity, all about it are
+    /// left to them: nothing overtakes what came before it.
+    private mutating func addParked() {
+        var entities: Set<EntityOfOrganization> = []
+        var limit = 0
+        for job in group {
+            guard case .release(let keys, let most) = job.task else { continue }
+            limit = max(limit, most)
+            for key in keys { entities.insert(EntityOfOrganization(organization: job.organization, key: key)) }
         }
+        guard !entities.isEmpty else { return }
+        parkedLimit = limit
+        let sorted = Self.keys(entities)
+        func query(_ statement: Statement) -> Query {
+            var parameters = EntityRows.keys.parameters(sorted)
+            parameters.add(Int64(limit))
+            return Query(statement, parameters)
+        }
+        add(query(IngestStatements.parked)) { group, rows in
+            var lacking = LackingKeys()
+            for var row in rows {
+                let found = try lacking.collect { try ParkedEventRow.read(&row, group.seals) }
+                guard let parked = found else { continue }
+                let entity = EntityOfOrganization(organization: parked.name.organization, key: parked.event.event.key)
+                group.parked[entity, default: []].append(parked)
+            }
+            try lacking.check()
+        }
+        add(EntityRows.keys.query(IngestStatements.firstParked, sorted)) { group, rows in
+            let first = try Set(rows.read(EventName.init))
+            group.parked = group.parked.filter { $0.value.first.map { first.contains($0.name) } ?? false }
+        }
+        add(query(IngestStatements.parkedCauses)) { group, rows in
+            for var row in rows { try group.note(&row) }
+        }
+    }
+
+    private static func keys(_ entities: Set<EntityOfOrganization>) -> [EntityRows.Key] {
+        entities.sorted().map { ($0.organization, $0.key) }
     }
 
     /// Events that wait go with their owner, so only those that come are looked at.
@@ -124,7 +152,14 @@ struct IngestGroup {
             for key in job.causingKeys { causes.insert(RequestKeyRow(organization: job.organization, key: key)) }
         }
         guard !keys.isEmpty else { return }
-        let sorted = keys.sorted().map { ($0.organization, $0.key) as EntityRows.Key }
+        let sorted = Self.keys(keys)
+        add(EntityRows.keys.query(IngestStatements.lastPlaces, sorted)) { group, rows in
+            for var row in rows {
+                let organization = try row.uuid("organization_id")
+                let key = try row.entityKey()
+                group.states[organization, default: IngestState()].lastPlaces[key] = try row.int64("place")
+            }
+        }
         add(EntityRows.keys.query(IngestStatements.lockEntities, sorted)) { group, rows in
             var lacking = LackingKeys()
             for var row in rows { _ = try lacking.collect { try group.load(&row) } }
@@ -206,30 +241,54 @@ struct IngestGroup {
             writer.take(plan, of: origin)
             if bearer.isUseNews { writer.use(bearer) }
             return plan
-        case .release(let keys):
-            let named = Set(keys.map(\.name))
-            let mine = parked.filter { named.contains($0.name) }.sorted { Self.isOlder($0.event, $1.event) }
-            // what cannot be opened waits for who can
-            for waiting in mine where waiting.event == nil { writer.postpone(waiting.name, seconds: 30) }
-            let open = mine.compactMap { one in one.event.map { (one.name, $0) } }
-            // what was taken is not refused for want of room
-            let count = states[organization]?.parkedCount ?? 0
-            states[organization]?.parkedCount = 0
-            let plan = planner.plan(released: open.map(\.1), &states[organization, default: IngestState()])
-            states[organization]?.parkedCount = count
-            for ((name, event), verdict) in zip(open, plan.verdicts) { writer.release(name, event, verdict) }
+        case .release(let keys, _):
+            var plan = IngestPlan()
+            for key in keys {
+                let entity = EntityOfOrganization(organization: organization, key: key)
+                // none, where two jobs name the same entity
+                guard let queue = parked.removeValue(forKey: entity) else { continue }
+                plan.append(release(queue, of: entity, planner))
+            }
             writer.register(plan.typesToRegister, in: organization)
             return plan
         }
     }
 
-    private static func isOlder(_ left: ReceivedEvent?, _ right: ReceivedEvent?) -> Bool {
-        guard let left, let right else { return left != nil }
-        if let one = left.event.mark.version, let other = right.event.mark.version, one != other { return one < other }
-        if let one = left.event.mark.occurredAt, let other = right.event.mark.occurredAt, one != other {
-            return one < other
+    /// Judges events about an entity in the order in which they came, until one has to go on waiting.
+    private mutating func release(
+        _ queue: [ParkedEvent],
+        of entity: EntityOfOrganization,
+        _ planner: IngestPlanner
+    ) -> IngestPlan {
+        // what cannot be opened waits for who can: others wait behind it, but not for ever
+        let isPatient = { [now] (parked: ParkedEvent) in
+            parked.event.receivedAt.adding(seconds: IngestPlanner.patienceSeconds) > now
         }
-        return left.receivedAt < right.receivedAt
+        let closed = queue.firstIndex { !$0.isReadable && isPatient($0) }
+        let open = queue[..<(closed ?? queue.endIndex)].filter(\.isReadable)
+        for parked in queue where !parked.isReadable { writer.postpone(parked.name, seconds: 30) }
+        var state = states[entity.organization] ?? IngestState()
+        // what was taken is not refused for want of room
+        let count = state.parkedCount
+        state.parkedCount = 0
+        let plan = planner.plan(released: open.map(\.event), &state)
+        state.parkedCount = count
+        let waiter = plan.verdicts.firstIndex { $0.result == .parked }
+        for (parked, verdict) in zip(open, plan.verdicts).prefix(waiter ?? open.count) {
+            writer.release(parked.name, parked.event, verdict)
+        }
+        if let stopped = waiter.map({ open[$0] }) ?? closed.map({ queue[$0] }) {
+            writer.deferFollowers(of: stopped)
+            if stopped.isReadable { writer.postpone(stopped.name, seconds: IngestGroupWriter.lookSeconds) }
+        } else {
+            let isAll = queue.count < parkedLimit && queue.allSatisfy(\.isReadable)
+            if isAll, let last = queue.last?.event.place, state.lastPlaces[entity.key].map({ $0 <= last }) ?? true {
+                state.lastPlaces[entity.key] = nil
+            }
+            writer.wakeNext(organization: entity.organization, entity.key)
+        }
+        states[entity.organization] = state
+        return plan
     }
 
     // MARK: - 3: write

@@ -10,6 +10,9 @@ struct IngestGroupWriter {
     private var settled: [TakenEventRow] = []
     private var toPark: [(name: EventName, event: ReceivedEvent)] = []
     private var finished: [EventName] = []
+    private var refused: [EventName] = []
+    private var stopped: [QueuePlaceRow] = []
+    private var woken: [EntityRows.Key] = []
     private var postponed: [(name: EventName, until: Timestamp)] = []
     private var used: [ServiceTokens.Bearer] = []
     private var types: [TypeRow] = []
@@ -37,10 +40,19 @@ struct IngestGroupWriter {
     }
 
     mutating func release(_ name: EventName, _ event: ReceivedEvent, _ verdict: IngestVerdict) {
-        guard verdict.result != .parked else { return postpone(name, seconds: Self.lookSeconds) }
         finished.append(name)
+        guard verdict.result.isRemembered else { return refused.append(name) }
         settled.append(TakenEventRow(name: name, result: verdict.result, receivedAt: event.receivedAt))
     }
+
+    /// Lets what came behind an event about its entity wait for it.
+    mutating func deferFollowers(of waiting: ParkedEvent) {
+        let (organization, event) = (waiting.name.organization, waiting.event)
+        stopped.append(QueuePlaceRow(organization: organization, key: event.event.key, place: event.place ?? 0))
+    }
+
+    /// Has what comes next about an entity judged soon.
+    mutating func wakeNext(organization: UUID, _ entity: EntityKey) { woken.append((organization, entity)) }
 
     mutating func postpone(_ name: EventName, seconds: Double) {
         postponed.append((name, now.adding(seconds: seconds)))
@@ -87,6 +99,10 @@ struct IngestGroupWriter {
             isChange = true
             queries.append(TakenEventRow.columns.query(IngestStatements.settle, settled.sorted(by: order)))
         }
+        if !refused.isEmpty {
+            isChange = true
+            queries.append(EventName.columns.query(IngestStatements.forget, refused))
+        }
     }
 
     private mutating func addParked(_ queries: inout [Query]) throws(SealError) {
@@ -95,6 +111,14 @@ struct IngestGroupWriter {
         for (name, event) in toPark { rows.append(try ParkedEventRow(name, event, seals, lookAt: lookAt)) }
         if !rows.isEmpty { queries.append(ParkedEventRow.columns.query(IngestStatements.park, rows)) }
         if !finished.isEmpty { queries.append(EventName.columns.query(IngestStatements.unpark, finished)) }
+        if !woken.isEmpty {
+            isChange = true
+            queries.append(EntityRows.keys.query(IngestStatements.wakeNext, woken, at: now))
+        }
+        if !stopped.isEmpty {
+            isChange = true
+            queries.append(QueuePlaceRow.columns.query(IngestStatements.deferFollowers, stopped))
+        }
         for until in Set(postponed.map(\.until)) {
             isChange = true
             let names = postponed.filter { $0.until == until }.map(\.name)

@@ -7,8 +7,8 @@ struct IngestJob: GroupJob {
     enum Task {
         /// A batch that has come.
         case take(IngestRequest, ServiceTokens.Bearer)
-        /// Events that wait, to be judged anew.
-        case release([ParkedKey])
+        /// Entities whose events that wait are to be judged anew, so many of each.
+        case release([EntityKey], limit: Int)
     }
 
     let organization: UUID
@@ -28,14 +28,14 @@ struct IngestJob: GroupJob {
     var weight: Int {
         switch task {
         case .take(let request, _): max(1, request.entries.count)
-        case .release(let events): max(1, events.count)
+        case .release(let entities, let limit): max(1, entities.count * limit)
         }
     }
 
     var bytes: Int {
         switch task {
         case .take(let request, _): request.bodyBytes
-        case .release(let events): events.count * 1_000
+        case .release(let entities, let limit): entities.count * limit * 1_000
         }
     }
 
@@ -57,25 +57,16 @@ struct IngestJob: GroupJob {
     var entities: [EntityKey] {
         switch task {
         case .take: events.map(\.key)
-        case .release(let events): events.map(\.entity)
+        case .release(let entities, _): entities
         }
     }
 
-    var causingKeys: [UUID] {
-        switch task {
-        case .take: events.compactMap(\.causingKey)
-        case .release(let events): events.compactMap(\.causingKey)
-        }
-    }
+    /// The keys of requests that its events name.
+    var causingKeys: [UUID] { events.compactMap(\.causingKey) }
 }
 
-/// Names an event that waits.
+/// Names an entity that events wait about.
 struct ParkedKey: Sendable, Hashable {
     let organization: UUID
-    let source: String
-    let eventID: String
     let entity: EntityKey
-    let causingKey: UUID?
-
-    var name: EventName { EventName(organization: organization, source: source, eventID: eventID) }
 }

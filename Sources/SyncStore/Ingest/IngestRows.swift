@@ -13,6 +13,19 @@ struct EventName: Hashable {
         .text("source", \.source),
         .text("event_id", \.eventID)
     )
+
+    init(organization: UUID, source: String, eventID: String) {
+        self.organization = organization
+        self.source = source
+        self.eventID = eventID
+    }
+
+    /// Reads the columns of ``columns``.
+    init(_ row: inout RowReader) throws {
+        organization = try row.uuid("organization_id")
+        source = try row.string("source")
+        eventID = try row.string("event_id")
+    }
 }
 
 /// An event that was taken, and what became of it.
@@ -37,6 +50,7 @@ struct ParkedEventRow {
     /// In stored form.
     let document: [UInt8]?
     let receivedAt: Timestamp
+    let place: Int64
     let lookAt: Timestamp
 
     init(_ name: EventName, _ event: ReceivedEvent, _ seals: SealTable, lookAt: Timestamp) throws(SealError) {
@@ -48,6 +62,7 @@ struct ParkedEventRow {
             of: seals[name.organization].user(ofType: event.event.entityType, owner: event.event.owner)
         )
         receivedAt = event.receivedAt
+        place = event.place ?? 0
         self.lookAt = lookAt
     }
 
@@ -65,11 +80,12 @@ struct ParkedEventRow {
         .uuid("owner_id", \.event.owner),
         .uuid("causing_key", \.event.causingKey),
         .moment("received_at") { $0.receivedAt },
+        .int8("place", \.place),
         .moment("look_at") { $0.lookAt }
     )
 
-    /// Reads the columns of ``columns`` but the last; nil where the document cannot be opened.
-    static func read(_ row: inout RowReader, _ seals: SealTable) throws -> (name: EventName, event: ReceivedEvent?) {
+    /// Reads the columns of ``columns`` but the last.
+    static func read(_ row: inout RowReader, _ seals: SealTable) throws -> ParkedEvent {
         let name = EventName(
             organization: try row.uuid("organization_id"),
             source: try row.string("source"),
@@ -101,7 +117,8 @@ struct ParkedEventRow {
         )
         event.isShallow = shallow != nil
         let receivedAt = try row.moment("received_at")
-        return (name, unreadable.isEmpty ? ReceivedEvent(event, at: receivedAt) : nil)
+        let received = ReceivedEvent(event, at: receivedAt, place: try row.int64("place"))
+        return ParkedEvent(name: name, event: received, isReadable: unreadable.isEmpty)
     }
 
     /// A shallow patch is kept as an array of it, which no other document is.
@@ -112,6 +129,28 @@ struct ParkedEventRow {
     private static func unwrapped(_ document: [UInt8]) -> [UInt8]? {
         document.first == UInt8(ascii: "[") ? Array(document.dropFirst().dropLast()) : nil
     }
+}
+
+/// An event that waits, as it was read to be judged.
+struct ParkedEvent {
+    let name: EventName
+    let event: ReceivedEvent
+    /// Whether its document can be opened.
+    let isReadable: Bool
+}
+
+/// A place among the events about an entity that wait.
+struct QueuePlaceRow {
+    let organization: UUID
+    let key: EntityKey
+    let place: Int64
+
+    static let columns = Columns<QueuePlaceRow>(
+        .uuid("organization_id", \.organization),
+        .text("entity_type", \.key.type),
+        .text("id", \.key.id),
+        .int8("place", \.place)
+    )
 }
 
 /// How new the known state of an entity is.

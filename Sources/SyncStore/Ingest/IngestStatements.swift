@@ -42,16 +42,53 @@ enum IngestStatements {
         """
     )
 
-    /// Locks events that wait; those that somebody else judges at the moment are left to them.
+    /// Locks the first events about entities that wait; those that somebody else judges at the moment are left to them.
     static let parked = Statement(
         "ingest_parked",
         """
         SELECT p.*
-        FROM \(names.unnested(as: "k"))
+        FROM \(keys.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT \(ParkedEventRow.columns.names(of: "x")) FROM parked_events x
-            WHERE x.organization_id = k.organization_id AND x.source = k.source AND x.event_id = k.event_id
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+            ORDER BY \(queue)
+            LIMIT \(keys.parameter(1))
             FOR UPDATE SKIP LOCKED
+        ) p
+        """
+    )
+
+    /// The order in which an entity's events came.
+    private static let queue = "x.place, x.received_at, x.source, x.event_id"
+
+    /// The first event about each entity that waits, whoever holds it. Read behind ``parked``: where it is another than
+    /// the first one there, somebody else judges those before.
+    static let firstParked = Statement(
+        "ingest_first_parked",
+        """
+        SELECT p.*
+        FROM \(keys.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT \(names.names(of: "x")) FROM parked_events x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+            ORDER BY \(queue)
+            LIMIT 1
+        ) p
+        """
+    )
+
+    /// The place of the last event about each entity that waits. Read before the entities are locked: what is released
+    /// meanwhile is then seen in the entity, or else still waits here.
+    static let lastPlaces = Statement(
+        "ingest_last_places",
+        """
+        SELECT p.*
+        FROM \(keys.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT x.organization_id, x.entity_type, x.id, x.place FROM parked_events x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+            ORDER BY x.place DESC
+            LIMIT 1
         ) p
         """
     )
@@ -109,6 +146,27 @@ enum IngestStatements {
         """
     )
 
+    /// The requests whose keys the first events that wait name.
+    static let parkedCauses = Statement(
+        "ingest_parked_causes",
+        """
+        SELECT s.*
+        FROM \(keys.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT x.organization_id, x.causing_key FROM parked_events x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+            ORDER BY \(queue)
+            LIMIT \(keys.parameter(1))
+        ) p
+        CROSS JOIN LATERAL (
+            SELECT \(request)
+            FROM sent_requests x
+            WHERE x.organization_id = p.organization_id AND x.idempotency_key = p.causing_key
+            OFFSET 0
+        ) s
+        """
+    )
+
     /// The first create of each type that is under way.
     static let creates = Statement(
         "ingest_creates",
@@ -140,7 +198,10 @@ enum IngestStatements {
         """
     )
 
-    static let reading = [hold, seen, erased, parked, lockEntities, requests, causes, creates, parkedCounts]
+    static let reading = [
+        hold, seen, erased, parked, firstParked, lastPlaces, lockEntities, requests, causes, parkedCauses, creates,
+        parkedCounts,
+    ]
 
     // MARK: - Writing
 
@@ -160,6 +221,16 @@ enum IngestStatements {
         INSERT INTO ingested_events AS e (\(TakenEventRow.columns.names))
         SELECT k.* FROM \(TakenEventRow.columns.unnested(as: "k"))
         ON CONFLICT (organization_id, source, event_id) DO UPDATE SET result = excluded.result
+        """
+    )
+
+    /// What was refused after it had waited may come again under its id.
+    static let forget = Statement(
+        "ingest_forget",
+        """
+        DELETE FROM ingested_events AS e
+        USING \(names.unnested(as: "k"))
+        WHERE e.organization_id = k.organization_id AND e.source = k.source AND e.event_id = k.event_id
         """
     )
 
@@ -188,6 +259,49 @@ enum IngestStatements {
         SET look_at = \(names.parameter(1))
         FROM \(names.unnested(as: "k"))
         WHERE p.organization_id = k.organization_id AND p.source = k.source AND p.event_id = k.event_id
+        """
+    )
+
+    /// Puts off looking at all events about entities that wait.
+    static let postponeEntities = Statement(
+        "ingest_postpone_entities",
+        """
+        UPDATE parked_events AS p
+        SET look_at = \(keys.parameter(1))
+        FROM \(keys.unnested(as: "k"))
+        WHERE p.organization_id = k.organization_id AND p.entity_type = k.entity_type AND p.id = k.id
+        """
+    )
+
+    /// What stands behind an event that goes on waiting is not looked at again but for that one's sake, until its own
+    /// patience ends. Each is put off once, so that many cost no more than once each.
+    static let deferFollowers = Statement(
+        "ingest_defer_followers",
+        """
+        UPDATE parked_events AS p
+        SET look_at = p.received_at + make_interval(secs => \(IngestPlanner.patienceSeconds))
+        FROM \(QueuePlaceRow.columns.unnested(as: "k"))
+        WHERE p.organization_id = k.organization_id AND p.entity_type = k.entity_type AND p.id = k.id
+            AND p.place >= k.place
+            AND p.look_at < p.received_at + make_interval(secs => \(IngestPlanner.patienceSeconds))
+        """
+    )
+
+    /// The first that is left behind those that were judged is due.
+    static let wakeNext = Statement(
+        "ingest_wake_next",
+        """
+        UPDATE parked_events AS p
+        SET look_at = \(keys.parameter(1))
+        FROM \(keys.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT x.source, x.event_id FROM parked_events x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+            ORDER BY \(queue)
+            LIMIT 1
+        ) n
+        WHERE p.organization_id = k.organization_id AND p.source = n.source AND p.event_id = n.event_id
+            AND p.look_at > \(keys.parameter(1))
         """
     )
 
@@ -222,5 +336,8 @@ enum IngestStatements {
         """
     )
 
-    static let writing = [remember, settle, park, unpark, postpone, useRequests, markEntities, touchTokens]
+    static let writing = [
+        remember, settle, forget, park, unpark, postpone, postponeEntities, deferFollowers, wakeNext, useRequests,
+        markEntities, touchTokens,
+    ]
 }

@@ -78,9 +78,10 @@ struct IngestWork: GroupWork {
     private func log(_ plan: IngestPlan, _ job: IngestJob) {
         for verdict in plan.verdicts where verdict.result == .refused {
             failure.logger.notice(
-                "an event that had waited was refused",
+                "an event that had waited was refused; it may be sent again under its id",
                 metadata: [
-                    "organization": "\(job.organization.lowercased)", "reason": "\(verdict.problem?.detail ?? "")",
+                    "organization": "\(job.organization.lowercased)", "event": "\(verdict.eventID ?? "")",
+                    "reason": "\(verdict.problem?.detail ?? "")",
                 ]
             )
         }

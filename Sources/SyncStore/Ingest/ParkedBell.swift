@@ -1,10 +1,10 @@
 import Foundation
 import Synchronization
 
-/// Tells that requests of organizations have outcomes, so that events which waited for them may be judged. Any number of
+/// Tells about which entities events waited for requests that have outcomes, so that they may be judged. Any number of
 /// rings before one is heard are one.
 final class ParkedBell: Sendable {
-    private let organizations = Mutex<Set<UUID>>([])
+    private let entities = Mutex<Set<ParkedKey>>([])
     /// A value when there is something to take. For one reader.
     let rings: AsyncStream<Void>
     private let ring: AsyncStream<Void>.Continuation
@@ -13,19 +13,19 @@ final class ParkedBell: Sendable {
         (rings, ring) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     }
 
-    func ring(for outcomes: Set<UUID>) {
-        guard !outcomes.isEmpty else { return }
-        organizations.withLock { $0.formUnion(outcomes) }
+    func ring(for woken: Set<ParkedKey>) {
+        guard !woken.isEmpty else { return }
+        entities.withLock { $0.formUnion(woken) }
         ring.yield()
     }
 
-    /// Rings without an organization: it is time to look.
+    /// Rings for no entity: it is time to look.
     func tick() { ring.yield() }
 
-    func take() -> [UUID] {
-        organizations.withLock { organizations in
-            defer { organizations = [] }
-            return Array(organizations)
+    func take() -> [ParkedKey] {
+        entities.withLock { entities in
+            defer { entities = [] }
+            return Array(entities)
         }
     }
 }

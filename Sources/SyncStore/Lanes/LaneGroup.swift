@@ -22,7 +22,7 @@ struct LaneGroup {
     /// Entities that such events wait for the outcome of requests about, by organization.
     private var waiting: [UUID: Set<EntityKey>] = [:]
     /// Organizations of which requests have outcomes.
-    private(set) var answered: Set<UUID> = []
+    private(set) var woken: Set<ParkedKey> = []
     /// Whether an organization was read too early: another replica has since registered a head's type, or made the key
     /// that a head is sealed under.
     private(set) var isStale = false
@@ -152,8 +152,16 @@ struct LaneGroup {
             let organization = try row.uuid("organization_id")
             waiting[organization, default: []].insert(try row.entityKey())
         }
-        for case let plan? in plans where !plan.outcomes.isEmpty && waiting[plan.request.lane.organization] != nil {
-            answered.insert(plan.request.lane.organization)
+        for case let plan? in plans {
+            let organization = plan.request.lane.organization
+            guard let waiting = waiting[organization] else { continue }
+            for outcome in plan.outcomes {
+                let entity = outcome.mutation.entity
+                // what a create makes is any of its type until its outcome says which
+                for key in waiting where key.type == entity.type && entity.serverID.map({ $0.text == key.id }) ?? true {
+                    woken.insert(ParkedKey(organization: organization, entity: key))
+                }
+            }
         }
     }
 

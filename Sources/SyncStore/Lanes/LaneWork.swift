@@ -114,6 +114,6 @@ struct LaneWork: GroupWork {
     private func finish(_ group: [LaneJob], _ steps: LaneGroup) {
         for (job, turn) in zip(group, steps.turns) { job.reply.send(.success(turn)) }
         notifier.changed(steps.changedLanes)
-        parkedBell.ring(for: steps.answered)
+        parkedBell.ring(for: steps.woken)
     }
 }

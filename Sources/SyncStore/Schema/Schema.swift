@@ -43,6 +43,10 @@ package enum Schema {
             sql: String(decoding: PackageResources._020_erased_users_sql, as: UTF8.self)
         ),
         Migration(name: "0021_sources", sql: String(decoding: PackageResources._021_sources_sql, as: UTF8.self)),
+        Migration(
+            name: "0022_order_of_parked_events",
+            sql: String(decoding: PackageResources._022_order_of_parked_events_sql, as: UTF8.self)
+        ),
         Migration(name: "0023_user_keys", sql: String(decoding: PackageResources._023_user_keys_sql, as: UTF8.self)),
     ]
 

@@ -123,6 +123,37 @@ import Testing
 
     // MARK: - Waiting
 
+    @Test func `behind an event that waits, others about the entity do so, in their order`() {
+        var state = Samples.state(Samples.stored(), [Samples.request(UUID(), answered: nil)])
+        let patches = (1...3).map { Samples.event("\($0)", .patch, version: Int64($0), #"{"n":\#($0)}"#) }
+        let plan = planner.plan(Samples.batch(patches), seen: [:], &state)
+        #expect(plan.verdicts.allSatisfy { $0.result == .parked })
+        #expect(plan.remembered.map(\.event.place) == [1, 2, 3])
+        // the outcome is known, but the three still wait
+        var answered = Samples.state(Samples.stored())
+        answered.lastPlaces[Samples.contact] = 3
+        let next = planner.plan(Samples.batch([Samples.event("4", .patch, version: 4, "{}")]), seen: [:], &answered)
+        #expect(next.verdicts[0].result == .parked && next.remembered[0].event.place == 4)
+        let released = planner.plan(released: plan.remembered.map(\.event), &answered)
+        #expect(released.verdicts.allSatisfy { $0.result == .applied })
+        #expect(answered.entities[Samples.contact]?.text == #"{"name":"Kari","n":3}"#)
+    }
+
+    @Test func `content is compared by value, numbers to the digit`() {
+        func hash(_ text: String) -> ContentHash? { ContentHash(of: Array(text.utf8)) }
+        let one = hash(#"{"a":[1,"1.0",0.5],"b":-120}"#)
+        for other in [
+            #"{"b":-120.0,"a":[1.0,"1.0",5e-1]}"#, #"{"a":[1e0,"1.0",0.50],"b":-12E+1}"#,
+            #"{"a":[10e-1,"1.0",0.05E1],"b":-1.2e2}"#,
+        ] { #expect(hash(other) == one, "\(other)") }
+        for other in [
+            #"{"a":[1,"1",0.5],"b":-120}"#, #"{"a":[1,"1.0",0.5],"b":120}"#, #"{"a":[1,"1.0",0.5000000000001],"b":-120}"#,
+        ] { #expect(hash(other) != one, "\(other)") }
+        #expect(hash("[0,-0,0.0e5]") == hash("[0,0,0]"))
+        #expect(hash("[9007199254740993]") != hash("[9007199254740992]"))
+        #expect(hash("[1e400]") == hash("[10e399]") && hash("[1e400]") != hash("[1e401]"))
+    }
+
     @Test func `an event waits for a request in flight, and is judged by its outcome`() {
         let key = UUID()
         let event = Samples.event("a", version: 4, #"{"name":"Kari","phone":"1"}"#, key: key)
