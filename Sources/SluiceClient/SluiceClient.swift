@@ -137,19 +137,25 @@ public final class SluiceClient: Sendable {
     ///   of a type that is not synchronized, ``SluiceError/otherAccount`` after a sign-out; the database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
-        try checkTransaction(db)
-        let id = try Enqueuing(map, db, now: configuration.now()).enqueue(write)
+        try checkInside(db)
+        // one statement that also says whose file it is: enqueuing is what an app's user waits for
+        let sequence = try Device.nextSequence(db, of: worker.device)
+        let id = try Enqueuing(map, db, sequence: sequence, now: configuration.now()).enqueue(write)
         if id != nil { ring(after: db) }
         return id
     }
 
     /// - Throws: ``SluiceError/invalid(_:)`` outside a transaction, ``SluiceError/otherAccount`` after a sign-out.
     func checkTransaction(_ db: Database) throws {
+        try checkInside(db)
+        // whoever has signed out, on whatever client of the file: the next user's writes are not this client's
+        guard try Device.known(db) == worker.device else { throw SluiceError.otherAccount }
+    }
+
+    private func checkInside(_ db: Database) throws {
         guard db.isInsideTransaction else {
             throw SluiceError.invalid("a row and its write belong into one transaction: database.write { db in … }")
         }
-        // whoever has signed out, on whatever client of the file: the next user's writes are not this client's
-        guard try Device.known(db) == worker.device else { throw SluiceError.otherAccount }
     }
 
     /// One observer a transaction, however much it enqueues: each would be told of every row that is changed.

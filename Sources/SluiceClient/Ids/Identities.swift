@@ -7,7 +7,8 @@ import GRDB
 final class Identities {
     private let map: EntityMap
     private let db: Database
-    private let now: String
+    /// The moment of what is written, as the tables keep it (RFC 3339).
+    let now: String
     /// Whether what is named for the first time gets no key that is written down.
     private let isReading: Bool
     private var known: [EntityName: IDMapping] = [:]

@@ -20,15 +20,16 @@ struct Device {
     /// The number of the next mutation. It is given once it stands in the outbox: nothing is written for it here, since
     /// each page that a write changes is one more in the log.
     ///
-    /// - Throws: ``SluiceError/otherAccount`` where there is no device: the user has signed out.
-    static func nextSequence(_ db: Database) throws -> Int64 {
+    /// - Parameter device: whose number it is to be; nil where whoever has the file may have it.
+    /// - Throws: ``SluiceError/otherAccount`` where there is no such device: the user has signed out.
+    static func nextSequence(_ db: Database, of device: UUID? = nil) throws -> Int64 {
         let next = try db.cachedStatement(
             sql: """
                 SELECT max(next_sequence, 1 + coalesce((SELECT max(sequence_number) FROM sluice_mutations), 0))
-                FROM sluice_device
+                FROM sluice_device WHERE device_id = coalesce(?, device_id)
                 """
         )
-        guard let sequence = try Int64.fetchOne(next) else { throw SluiceError.otherAccount }
+        guard let sequence = try Int64.fetchOne(next, arguments: [device?.wire]) else { throw SluiceError.otherAccount }
         return sequence
     }
 }

@@ -5,15 +5,18 @@ import GRDB
 struct Enqueuing {
     let map: EntityMap
     let db: Database
+    /// The number of the mutation that is made.
+    let sequence: Int64
     let now: Date
     /// Levels of a payload: what the gateway takes.
     private static let depth = 64
     private let identities: Identities
     private let rows: ShownRows
 
-    init(_ map: EntityMap, _ db: Database, now: Date) {
+    init(_ map: EntityMap, _ db: Database, sequence: Int64, now: Date) {
         self.map = map
         self.db = db
+        self.sequence = sequence
         self.now = now
         identities = Identities(map, db, now: now)
         rows = ShownRows(map, identities, db)
@@ -236,7 +239,7 @@ struct Enqueuing {
         isShown: Bool
     ) throws -> UUID {
         let row = OutboxRow(
-            sequence: try Device.nextSequence(db),
+            sequence: sequence,
             id: UUID.timeOrdered(now),
             idempotencyKey: UUID.random(),
             operation: operation,
@@ -252,7 +255,7 @@ struct Enqueuing {
             conflictResolution: (options.conflictResolution ?? entity.conflictResolution)?.rawValue,
             priority: options.priority ?? entity.priority,
             maxAttempts: options.maxAttempts,
-            createdAt: now.rfc3339,
+            createdAt: identities.now,
             names: needed,
             isShown: isShown
         )
