@@ -41,12 +41,16 @@ import Testing
             (ErasedUsers.statement, "ARRAY[\(organization)]::uuid[], now() - interval '10 minutes'"),
             (ErasedUsers.lookUp, "\(organization), \(hash)"),
             (ExportedRows.standing, lane), (ExportedRows.entities, "\(organization), \(keys), '\(one.user)'"),
+            (
+                ExportedRows.messages,
+                "\(organization), ARRAY['\(UUID.least)']::text[], ARRAY['\(UUID.least)']::text[], ARRAY['\(one.user)']::uuid[]"
+            ),
         ]
         for statement in ErasureStatements.rows { calls.append((statement, "\(lane), \(hash), 1000")) }
         for statement in ErasureStatements.last { calls.append((statement, lane)) }
         let users = "ARRAY['\(one.user)']::uuid[]"
         for (walk, first) in zip(ErasureWalk.all, ["'', ''", "'\(UUID.least)', '\(UUID.least)'"]) {
-            calls.append((walk.look, "\(organization), \(users), \(first), 50"))
+            calls.append((walk.walk.look, "\(organization), \(users), \(first), 50"))
             let key = first.split(separator: ", ").map { "ARRAY[\($0)]::text[]" }.joined(separator: ", ")
             calls.append((walk.delete, "\(organization), \(key), \(users)"))
         }

@@ -283,5 +283,5 @@ enum ErasureStatements {
         [
             facts, find, salt, close, places, lockEntities, writeEntities, move, fail, lock, finish, followers, joins,
             claim, backlog, endpoint,
-        ] + rows + last + ErasureWalk.all.flatMap { [$0.look, $0.delete] }
+        ] + rows + last + ErasureWalk.all.flatMap { [$0.walk.look, $0.delete] }
 }

@@ -22,7 +22,7 @@ struct ExportedRows: Sendable {
     let first: Statement
     let next: Statement
 
-    /// Every kind but the entities, which no index knows by their user, in the order of the export.
+    /// Every kind but entities and messages, which no index knows by their user, in the order of the export.
     static let all = [
         ExportedRows("user", "users", key: [("user_id", "uuid")], ["user_id", "created_at"]),
         ExportedRows(
@@ -116,6 +116,23 @@ struct ExportedRows: Sendable {
         """
     )
 
+    /// Messages to endpoints by their keys, as ``NamingWalk/deliveries`` finds them.
+    static let messages = Statement(
+        "export_webhook_deliveries",
+        """
+        SELECT (SELECT to_json(r) FROM (
+            SELECT x.endpoint_id, x.id, x.event, x.data, x.occurred_at, x.status, x.attempt_count, x.settled_at
+            ) r) AS row
+        FROM unnest($2::text[]::uuid[], $3::text[]::uuid[]) AS k (endpoint_id, id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM webhook_deliveries y
+            WHERE y.organization_id = $1 AND y.endpoint_id = k.endpoint_id AND y.id = k.id
+            OFFSET 0
+        ) x
+        WHERE \(NamingWalk.naming("x", "$4"))
+        """
+    )
+
     /// Whether there is anything of the user's, and whose it is if not the user's own any more.
     static let standing = Statement(
         "export_standing",
@@ -128,7 +145,7 @@ struct ExportedRows: Sendable {
         """
     )
 
-    static let statements = all.flatMap { [$0.first, $0.next] } + [entities, standing]
+    static let statements = all.flatMap { [$0.first, $0.next] } + [entities, messages, standing]
 
     /// The row without what may be sealed, and that beside it.
     ///

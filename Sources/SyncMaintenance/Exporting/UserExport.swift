@@ -12,6 +12,8 @@ import SyncStore
 package struct UserExport: Sendable {
     /// Documents that one statement reads.
     private static let documents = 25
+    /// Messages to endpoints that one statement reads; each has a few hundred bytes.
+    private static let messages = 500
     /// The form's version, in the first line.
     private static let version = 1
 
@@ -63,6 +65,7 @@ package struct UserExport: Sendable {
                 try await run(rows, of: user, &lines, write)
             }
             try await documents(of: user, &lines, write)
+            try await messages(of: user, &lines, write)
             lines.end()
             try await write(lines.take())
         } catch let error as PostgresError {
@@ -117,6 +120,26 @@ package struct UserExport: Sendable {
                     for var row in rows { try next.addEntity(&row) }
                     return next
                 }
+                if rows.count > 0 { try await write(pending.take()) }
+            }
+        }
+        lines = pending
+    }
+
+    private func messages(
+        of user: LaneKey,
+        _ lines: inout ExportLines,
+        _ write: ([UInt8]) async throws -> Void
+    ) async throws {
+        var pending = lines
+        try await NamingWalk.deliveries.run(pool, of: user.organization, naming: [user.user]) { found in
+            for start in stride(from: 0, to: found.count, by: Self.messages) {
+                let part = found[start..<min(start + Self.messages, found.count)]
+                let keys = Parameters(of: user.organization, part.map(\.first), part.map(\.second), [user.user])
+                let rows = try await pool.run([
+                    Query(SettleStatements.planShape), Query(ExportedRows.messages, keys),
+                ])[1]
+                for var row in rows { pending.addMessage(try row.bytes("row")) }
                 if rows.count > 0 { try await write(pending.take()) }
             }
         }
@@ -200,6 +223,10 @@ struct ExportLines: Sendable {
             &unreadable
         )
         line("entity", plain, [("document", document)], unreadable)
+    }
+
+    mutating func addMessage(_ row: [UInt8]) {
+        line("message", row, [], [])
     }
 
     /// One line: the kind, the members of `plain`, an object, and what was sealed. White space between tokens that a

@@ -8,8 +8,6 @@ import Synchronization
 package final class ServiceTokens: Sendable {
     /// Tokens that are remembered at most, those that are nobody's included.
     static let capacity = 20_000
-    /// Look-ups of tokens that were not good lately, a second: who makes tokens up costs the database no more.
-    static let strangersPerSecond = 200
 
     /// What sends events.
     package struct Bearer: Sendable, Hashable {
@@ -32,37 +30,49 @@ package final class ServiceTokens: Sendable {
         let id: UUID
     }
 
+    private struct Found {
+        let hash: [UInt8]
+        let source: String
+        let lastUsedAt: Timestamp?
+    }
+
     private struct Known {
         /// Nil: there is no such token, or it was revoked.
-        let found: (hash: [UInt8], source: String, lastUsedAt: Timestamp?)?
+        let found: Found?
         let readAt: Timestamp
     }
 
-    private struct State {
-        var tokens = GenerationCache<Key, Known>(capacity: capacity)
-        var second: Int64 = 0
-        var looks = 0
-    }
-
-    private let pool: Pool
     private let now: TimeSource
     private let failure: StoreFailure
-    private let state = Mutex(State())
+    private let lookup: GatheredLookup<Key, Found>
+    private let cache = Mutex(GenerationCache<Key, Known>(capacity: capacity))
 
     init(pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
-        self.pool = pool
+        lookup = GatheredLookup { keys in
+            let query = Query(Self.findStatement, Parameters(keys.map(\.organization), keys.map(\.id)))
+            var found: [Key: Found] = [:]
+            for var row in try await pool.run([query])[0] {
+                let key = Key(organization: try row.uuid("organization_id"), id: try row.uuid("id"))
+                found[key] = Found(
+                    hash: try row.bytes("secret_hash"),
+                    source: try row.string("source"),
+                    lastUsedAt: try row.optionalMoment("last_used_at")
+                )
+            }
+            return found
+        }
         self.now = now
         self.failure = failure
     }
 
     /// Forgets a token: it was revoked here.
     package func invalidate(_ id: UUID, of organization: UUID) {
-        state.withLock { $0.tokens.remove(Key(organization: organization, id: id)) }
+        cache.withLock { $0.remove(Key(organization: organization, id: id)) }
     }
 
     /// Who shows a token; nil for one that is not good.
     ///
-    /// - Throws: `store_unavailable`; `overloaded` where too many made-up tokens are shown.
+    /// - Throws: `store_unavailable`.
     package func bearer(of token: ServiceToken) async throws(Problem) -> Bearer? {
         let moment = now()
         guard let found = try await known(token, at: moment).found, token.matches(found.hash) else { return nil }
@@ -72,45 +82,29 @@ package final class ServiceTokens: Sendable {
 
     private func known(_ token: ServiceToken, at moment: Timestamp) async throws(Problem) -> Known {
         let key = Key(organization: token.organization, id: token.id)
-        let old = state.withLock { $0.tokens.find(key) }
+        let old = cache.withLock { $0.find(key) }
         if let old, old.readAt <= moment, moment.microseconds - old.readAt.microseconds < Catalog.lifetime {
             return old
         }
-        if old?.found == nil { try admitStranger(at: moment) }
-        let rows: [Rows]
         let known: Known
         do {
-            rows = try await pool.run([Query(Self.findStatement, Parameters(token.organization, token.id))])
-            let found = try rows[0].read { row in
-                (
-                    hash: try row.bytes("secret_hash"), source: try row.string("source"),
-                    lastUsedAt: try row.optionalMoment("last_used_at")
-                )
-            }.first
-            known = Known(found: found, readAt: moment)
+            known = Known(found: try await lookup.find(key), readAt: moment)
         } catch {
             throw failure.problem(error, doing: "look up a service token")
         }
-        state.withLock { $0.tokens.insert(known, for: key) }
+        cache.withLock { $0.insert(known, for: key) }
         return known
     }
 
-    private func admitStranger(at moment: Timestamp) throws(Problem) {
-        let isAdmitted = state.withLock { state in
-            if state.second != moment.seconds { (state.second, state.looks) = (moment.seconds, 0) }
-            state.looks += 1
-            return state.looks <= Self.strangersPerSecond
-        }
-        if !isAdmitted { throw Problem.overloaded("too many unknown service tokens are shown") }
-    }
-
-    /// Only of an active organization: of others nothing is taken.
     private static let findStatement = Statement(
         "service_tokens_find",
         """
-        SELECT t.secret_hash, t.source, t.last_used_at
-        FROM service_tokens t
-        WHERE t.organization_id = $1 AND t.id = $2 AND t.revoked_at IS NULL
+        SELECT t.organization_id, t.id, t.secret_hash, t.source, t.last_used_at
+        FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM service_tokens x WHERE x.organization_id = k.organization_id AND x.id = k.id OFFSET 0
+        ) t
+        WHERE t.revoked_at IS NULL
         """
     )
 

@@ -6,8 +6,6 @@ import Synchronization
 package final class SourceReceivers: Sendable {
     /// Sources that are remembered at most, those that do not exist included.
     static let capacity = 20_000
-    /// Look-ups of sources that did not exist lately, a second: who makes names up costs the database no more.
-    static let strangersPerSecond = 200
     /// How often it is noted that a source goes on doing what it did, in seconds.
     static let noteSeconds: Double = 60
 
@@ -40,17 +38,25 @@ package final class SourceReceivers: Sendable {
         var sources = GenerationCache<SourceKey, Known>(capacity: capacity)
         /// When it was noted last that a source fails.
         var failures = GenerationCache<SourceKey, Timestamp>(capacity: capacity)
-        var second: Int64 = 0
-        var looks = 0
     }
 
     private let pool: Pool
     private let catalog: Catalog
     private let now: TimeSource
     private let failure: StoreFailure
+    private let lookup: GatheredLookup<SourceKey, RowReader>
     private let state = Mutex(State())
 
     init(pool: Pool, catalog: Catalog, now: @escaping TimeSource, failure: StoreFailure) {
+        lookup = GatheredLookup { keys in
+            let query = Query(Self.findStatement, Parameters(keys.map(\.organization), keys.map(\.name)))
+            var found: [SourceKey: RowReader] = [:]
+            for var row in try await pool.run([query])[0] {
+                let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
+                found[key] = row
+            }
+            return found
+        }
         self.pool = pool
         self.catalog = catalog
         self.now = now
@@ -64,7 +70,7 @@ package final class SourceReceivers: Sendable {
 
     /// A source that receives webhooks; nil where there is none of this name.
     ///
-    /// - Throws: `store_unavailable`; `overloaded` where too many made-up names are asked for.
+    /// - Throws: `store_unavailable`.
     package func receiver(_ key: SourceKey) async throws(Problem) -> Receiver? {
         let moment = now()
         let old = state.withLock { $0.sources.find(key) }
@@ -73,7 +79,6 @@ package final class SourceReceivers: Sendable {
         {
             return old.found?.receiver
         }
-        if old?.found == nil { try admitStranger(at: moment) }
         let found: Found?
         do {
             found = try await read(key, at: moment)
@@ -85,45 +90,34 @@ package final class SourceReceivers: Sendable {
     }
 
     private func read(_ key: SourceKey, at moment: Timestamp) async throws -> Found? {
-        let query = Query(Self.findStatement, Parameters(of: key.organization, key.name, moment))
         // only what exists is opened: nobody's keys are read for a made-up name
-        let rows = try await pool.run([query])[0]
-        guard rows.count > 0 else { return nil }
+        guard let row = try await lookup.find(key) else { return nil }
         return try await catalog.opening(key.organization) { seal in
-            try rows.read { row -> Found? in
-                let isEnabled = try row.string("status") == "enabled"
-                let settings = try row.bytes("settings")
-                let secret = try seal.open(text: row.optionalString("secret"), as: .source(.secret, key.name))
-                let previous = try seal.open(
-                    text: row.optionalString("previous_secret"),
-                    as: .source(.previousSecret, key.name)
-                )
-                let previousUntil = try row.optionalMoment("previous_until")
-                let failingSince = try row.optionalMoment("failing_since")
-                let lastSuccessAt = try row.optionalMoment("last_success_at")
-                guard case .webhook(let receiver)? = SourceSettings(.webhook, stored: settings) else { return nil }
-                return Found(
-                    receiver: Receiver(
-                        key: key,
-                        isEnabled: isEnabled,
-                        settings: receiver,
-                        secrets: [secret, previous].compactMap(\.self),
-                        failingSince: failingSince,
-                        lastSuccessAt: lastSuccessAt
-                    ),
-                    previousUntil: previous == nil ? nil : previousUntil
-                )
-            }.first ?? nil
+            var row = row
+            let isEnabled = try row.string("status") == "enabled"
+            let settings = try row.bytes("settings")
+            let secret = try seal.open(text: row.optionalString("secret"), as: .source(.secret, key.name))
+            let sealedPrevious = try row.optionalString("previous_secret")
+            let previousUntil = try row.optionalMoment("previous_until").flatMap { $0 > moment ? $0 : nil }
+            let failingSince = try row.optionalMoment("failing_since")
+            let lastSuccessAt = try row.optionalMoment("last_success_at")
+            guard case .webhook(let receiver)? = SourceSettings(.webhook, stored: settings) else { return nil }
+            let previous = try seal.open(
+                text: previousUntil == nil ? nil : sealedPrevious,
+                as: .source(.previousSecret, key.name)
+            )
+            return Found(
+                receiver: Receiver(
+                    key: key,
+                    isEnabled: isEnabled,
+                    settings: receiver,
+                    secrets: [secret, previous].compactMap(\.self),
+                    failingSince: failingSince,
+                    lastSuccessAt: lastSuccessAt
+                ),
+                previousUntil: previousUntil
+            )
         }
-    }
-
-    private func admitStranger(at moment: Timestamp) throws(Problem) {
-        let isAdmitted = state.withLock { state in
-            if state.second != moment.seconds { (state.second, state.looks) = (moment.seconds, 0) }
-            state.looks += 1
-            return state.looks <= Self.strangersPerSecond
-        }
-        if !isAdmitted { throw Problem.overloaded("too many unknown sources are asked for") }
     }
 
     // MARK: - What became of messages
@@ -172,10 +166,13 @@ package final class SourceReceivers: Sendable {
     private static let findStatement = Statement(
         "source_receivers_find",
         """
-        SELECT s.status, s.settings, s.secret, CASE WHEN s.previous_until > $3 THEN s.previous_secret END AS previous_secret,
-            s.previous_until, s.failing_since, s.last_success_at
-        FROM sources s
-        WHERE s.organization_id = $1 AND s.name = $2 AND s.kind = 'webhook'
+        SELECT s.organization_id, s.name, s.status, s.settings, s.secret, s.previous_secret, s.previous_until,
+            s.failing_since, s.last_success_at
+        FROM unnest($1::uuid[], $2::text[]) AS k (organization_id, name)
+        CROSS JOIN LATERAL (
+            SELECT * FROM sources x WHERE x.organization_id = k.organization_id AND x.name = k.name OFFSET 0
+        ) s
+        WHERE s.kind = 'webhook'
         """
     )
 

@@ -1,0 +1,103 @@
+import Foundation
+import JSONText
+import Postgres
+import SyncModel
+import SyncStore
+
+/// Looks through a table of an organization for rows that name users and stand elsewhere than under the users' ids: events
+/// from elsewhere that wait and say whose a document is, and messages to endpoints. No index knows them by the user, so all
+/// are looked at once, in the order of their keys, a page at a time and without locks.
+struct NamingWalk: Sendable {
+    /// Rows that one statement looks at.
+    static let page: Int64 = 5_000
+
+    /// A row's key behind the organization.
+    struct Key: Sendable {
+        let first: String
+        let second: String
+    }
+
+    /// Rows behind a key ($3, $4), in the order of keys, up to $5 of them: those that name the users ($2), and the last.
+    let look: Statement
+    /// Sorts before all keys.
+    private let least: Key
+
+    /// Walks once over all rows there are.
+    ///
+    /// - Parameter found: called behind each page with the keys of those that name the users, none included.
+    func run(
+        _ pool: Pool,
+        of organization: UUID,
+        naming users: [UUID],
+        _ found: ([Key]) async throws -> Void
+    ) async throws {
+        var place = least
+        while true {
+            let look = Parameters(of: organization, users, place.first, place.second, Self.page)
+            let rows = try await pool.run([Query(SettleStatements.planShape), Query(self.look, look)])[1].read { row in
+                let key = Key(first: try row.string("first"), second: try row.string("second"))
+                return (key: key, isNamed: try row.bool("is_named"))
+            }
+            guard let last = rows.last else { return }
+            try await found(rows.filter(\.isNamed).map(\.key))
+            place = last.key
+        }
+    }
+
+    /// Events that wait and say that a document is a user's.
+    static let parkedEvents = NamingWalk(
+        "parked_events",
+        "source",
+        "event_id",
+        "text",
+        where: "y.owner_id = ANY ($2::uuid[])",
+        least: Key(first: "", second: "")
+    )
+
+    /// Messages that are about a user, or tell that the user wrote something.
+    static let deliveries = NamingWalk(
+        "webhook_deliveries",
+        "endpoint_id",
+        "id",
+        "uuid",
+        where: naming("y", "$2"),
+        least: Key(first: UUID.least.lowercased, second: UUID.least.lowercased)
+    )
+
+    static let all = [parkedEvents, deliveries]
+
+    /// Whether a row of `webhook_deliveries` is one of ``deliveries``.
+    static func naming(_ row: String, _ users: String) -> String {
+        "\(row).data ->> 'user_id' = ANY (\(users)::uuid[]::text[])"
+            + " OR \(row).data ->> 'updated_by' = ANY (\(users)::uuid[]::text[])"
+    }
+
+    private init(
+        _ table: String,
+        _ first: String,
+        _ second: String,
+        _ type: String,
+        where isNamed: String,
+        least: Key
+    ) {
+        self.least = least
+        look = Statement(
+            "look_for_named_\(table)",
+            """
+            SELECT p.first::text AS first, p.second::text AS second, p.is_named
+            FROM (
+                SELECT q.*, row_number() OVER (ORDER BY q.first DESC, q.second DESC) AS place
+                FROM (
+                    SELECT y.\(first) AS first, y.\(second) AS second, coalesce(\(isNamed), false) AS is_named
+                    FROM \(table) y
+                    WHERE y.organization_id = $1 AND (y.\(first), y.\(second)) > ($3::text::\(type), $4::text::\(type))
+                    ORDER BY y.\(first), y.\(second)
+                    LIMIT $5
+                ) q
+            ) p
+            WHERE p.is_named OR p.place = 1
+            ORDER BY p.first, p.second
+            """
+        )
+    }
+}

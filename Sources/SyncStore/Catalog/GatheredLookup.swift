@@ -1,0 +1,71 @@
+import DequeModule
+import Synchronization
+
+/// Looks up rows by key for many callers at once: what is asked for while a look-up is under way gathers, and the next
+/// looks it up together. So a crowd that shows made-up keys costs a statement for each round trip, and neither the
+/// database nor a caller with a good key has to wait for it to be turned away.
+///
+/// Callers that wait are not counted: each holds a connection of its own, and those are.
+final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+    private typealias Waiter = CheckedContinuation<Result<Value?, any Error>, Never>
+
+    private struct State {
+        var waiters: [Key: [Waiter]] = [:]
+        /// The keys of `waiters`, in the order in which they were first asked for.
+        var keys: Deque<Key> = []
+        var isLooking = false
+    }
+
+    private let limit: Int
+    private let look: @Sendable (_ keys: [Key]) async throws -> [Key: Value]
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - limit: keys of one look-up at most.
+    ///   - look: answers what is found of different keys.
+    init(limit: Int = 256, _ look: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
+        self.limit = limit
+        self.look = look
+    }
+
+    /// What is found of a key, at a moment after the call.
+    ///
+    /// - Throws: what the look-up throws that the key was in.
+    func find(_ key: Key) async throws -> Value? {
+        try await withCheckedContinuation { waiter in
+            let mustBegin = state.withLock { state in
+                if state.waiters[key] == nil { state.keys.append(key) }
+                state.waiters[key, default: []].append(waiter)
+                defer { state.isLooking = true }
+                return !state.isLooking
+            }
+            if mustBegin { Task { await lookAll() } }
+        }.get()
+    }
+
+    private func lookAll() async {
+        while let batch = nextBatch() {
+            let found: Result<[Key: Value], any Error>
+            do {
+                found = .success(try await look(Array(batch.keys)))
+            } catch {
+                found = .failure(error)
+            }
+            for (key, waiters) in batch {
+                for waiter in waiters { waiter.resume(returning: found.map { $0[key] }) }
+            }
+        }
+    }
+
+    /// Nil once nobody waits.
+    private func nextBatch() -> [Key: [Waiter]]? {
+        state.withLock { state in
+            var batch: [Key: [Waiter]] = [:]
+            while batch.count < limit, let key = state.keys.popFirst() {
+                batch[key] = state.waiters.removeValue(forKey: key)
+            }
+            state.isLooking = !batch.isEmpty
+            return batch.isEmpty ? nil : batch
+        }
+    }
+}
