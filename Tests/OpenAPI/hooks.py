@@ -116,6 +116,7 @@ REASONS = [
     ("addWebhook", "validation_failed", "member_range", "url must be https"),
     ("addWebhook", "validation_failed", "member_range", "url cannot be used: its address"),
     ("addWebhook", "validation_failed", "member_range", "url cannot be used: it is not https"),
+    ("addWebhook", "validation_failed", "member_range", "url names an address in an unusual form"),
     ("addWebhook", "validation_failed", "member_range", "an organization has at most"),
     # which kind a source is of is known to the gateway alone
     ("rotateSourceSecret", "validation_failed", "member_range", ""),
@@ -124,6 +125,7 @@ REASONS = [
     ("changeWebhook", "validation_failed", "member_range", "url must be https"),
     ("changeWebhook", "validation_failed", "member_range", "url cannot be used: its address"),
     ("changeWebhook", "validation_failed", "member_range", "url cannot be used: it is not https"),
+    ("changeWebhook", "validation_failed", "member_range", "url names an address in an unusual form"),
 ]
 
 
