@@ -165,7 +165,8 @@ import Testing
         for match in text.matches(of: /(?:(\w+)\.)?(organization_id|id) (?:= \$\d|= ANY)/) {
             let isOwn = match.output.2 == "organization_id"
             if let table = match.output.1 {
-                if isOwn || text.contains("organizations \(table)") { anchors[table, default: 0] += 1 }
+                let isTheirs = ["organizations \(table)", "organizations AS \(table)"].contains { text.contains($0) }
+                if isOwn || isTheirs { anchors[table, default: 0] += 1 }
             } else {
                 // a statement of one table names none
                 for table in isOwn ? tables : ["organizations"] { anchors[Substring(table), default: 0] += 1 }
