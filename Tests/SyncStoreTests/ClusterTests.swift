@@ -5,12 +5,13 @@ import Testing
 
 @testable import SyncStore
 
-/// On a real cluster, whose coordinator and empty database `SLUICE_TEST_CITUS_URI` names: none is part of the usual tests.
-@Suite(.enabled(if: ClusterTests.uri != nil), .serialized) struct ClusterTests {
-    static let uri = ProcessInfo.processInfo.environment["SLUICE_TEST_CITUS_URI"]
+/// The coordinator of a cluster, and an empty database there; nil where there is none.
+private let coordinator = ProcessInfo.processInfo.environment["SLUICE_TEST_CITUS_URI"]
 
+/// On a real cluster, whose coordinator and empty database `SLUICE_TEST_CITUS_URI` names: none is part of the usual tests.
+@Suite(.enabled(if: coordinator != nil), .serialized) struct ClusterTests {
     private func connect() async throws -> Connection {
-        let configuration = ConnectionConfiguration(uri: try #require(Self.uri), connectTimeout: .seconds(30))
+        let configuration = ConnectionConfiguration(uri: try #require(coordinator), connectTimeout: .seconds(30))
         let connection = try await Connection.open(configuration)
         _ = try await Schema.migrator().migrate(on: connection)
         try await Distribution.spread(shards: 4, on: connection)

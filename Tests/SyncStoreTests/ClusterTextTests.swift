@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import StoreSupport
+import TestSupport
 import Testing
 
 @testable import SyncStore
