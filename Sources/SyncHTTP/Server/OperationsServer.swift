@@ -2,6 +2,7 @@ import HTTPTypes
 package import Logging
 import ServiceLifecycle
 import SyncMaintenance
+import SyncModel
 package import SyncStore
 package import Telemetry
 package import Tokens
@@ -39,17 +40,20 @@ package struct OperationsServer: Service {
         routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: registry, reasons: reasons).scrape)
         // operators share budgets of their own
         budgets = Budgets(configuration)
-        if let token = configuration.operatorTokens {
+        if let tokens = configuration.operatorTokens {
             let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budgets.bodies)
+            let door = OperatorDoor(tokens: tokens, now: configuration.now)
+            Self.addConsole(to: &routes, door: door, bodies: bodies, logger: logger)
+            var administration = OperatorRoutes(adding: routes, behind: door)
             Self.addAdministration(
-                to: &routes,
+                to: &administration,
                 configuration,
                 store: store,
                 verifier: verifier,
-                token: token,
                 bodies: bodies,
                 logger: logger
             )
+            routes = administration.table
         }
         listener = Listener(
             address: configuration.operationsAddress,
@@ -67,12 +71,23 @@ package struct OperationsServer: Service {
         try await budgets.turningAway { [listener] in try await listener.run() }
     }
 
-    private static func addAdministration(
+    private static func addConsole(
         to routes: inout RouteTable,
+        door: OperatorDoor,
+        bodies: BodyReader,
+        logger: Logger
+    ) {
+        routes.addPages(at: "/console", ConsoleEndpoint().read)
+        let session = SessionEndpoints(door: door, bodies: bodies, logger: logger)
+        routes.add(.post, "/console/session", answers: nil, session.signIn)
+        routes.add(.delete, "/console/session", answers: nil, session.signOut)
+    }
+
+    private static func addAdministration(
+        to routes: inout OperatorRoutes,
         _ configuration: HTTPConfiguration,
         store: Store,
         verifier: TokenVerifier?,
-        token: OperatorTokens,
         bodies: BodyReader,
         logger: Logger
     ) {
@@ -120,76 +135,87 @@ package struct OperationsServer: Service {
             logger: logger
         )
 
-        routes.add(.get, "/admin/organizations", token.operators(only: organizations.list))
+        routes.look(at: "/admin/me", MeEndpoint(store: store, version: configuration.version).read)
+        routes.look(at: "/admin/organizations", organizations.list)
         let organization = "/admin/organizations/{id}"
-        routes.add(.get, organization, token.operators(only: organizations.read))
-        routes.add(.put, organization, token.operators(only: organizations.write))
-        routes.add(.delete, organization, token.operators(only: organizations.purge))
-        routes.add(.get, organization + "/users", token.operators(only: users.list))
-        routes.add(.post, organization + "/users", token.operators(only: users.letIn))
+        routes.look(at: organization, organizations.read)
+        routes.act("putOrganization", .put, organization, organizations.write)
+        routes.act("deleteOrganization", .delete, organization, organizations.purge)
+        routes.look(at: organization + "/users", users.list)
+        routes.act("letUserIn", .post, organization + "/users", users.letIn)
         let user = organization + "/users/{user}"
-        routes.add(.get, user, token.operators(only: users.read))
-        routes.add(.put, user, token.operators(only: users.add))
-        routes.add(.delete, user, token.operators(only: users.remove))
+        routes.look(at: user, users.read)
+        routes.act("putUser", .put, user, users.add)
+        routes.act("deleteUser", .delete, user, users.remove)
         let exports = UserExportEndpoint(exports: store.exports)
-        routes.add(.get, user + "/export", answers: UserExportEndpoint.mediaType, token.operators(only: exports.export))
-        routes.add(.post, user + "/join", token.operators(only: joins.join))
+        routes.look(at: user + "/export", needs: .admin, answers: UserExportEndpoint.mediaType, exports.export)
+        routes.act("joinUser", .post, user + "/join", joins.join)
         let type = organization + "/entity-types/{name}"
-        routes.add(.get, type, token.operators(only: types.read))
-        routes.add(.put, type, token.operators(only: types.write))
+        routes.look(at: type, types.read)
+        routes.act("putEntityType", .put, type, types.write)
         let upstream = organization + "/upstream"
-        routes.add(.get, upstream, token.operators(only: upstreams.read))
-        routes.add(.put, upstream, token.operators(only: upstreams.write))
-        routes.add(.delete, upstream, token.operators(only: upstreams.remove))
+        routes.look(at: upstream, upstreams.read)
+        routes.act("putUpstream", .put, upstream, upstreams.write)
+        routes.act("deleteUpstream", .delete, upstream, upstreams.remove)
         let tokens = organization + "/service-tokens"
-        routes.add(.get, tokens, token.operators(only: serviceTokens.list))
-        routes.add(.post, tokens, token.operators(only: serviceTokens.make))
-        routes.add(.delete, tokens + "/{token_id}", token.operators(only: serviceTokens.revoke))
-        addSources(sources, to: &routes, below: organization, token)
-        addWebhooks(webhooks, to: &routes, below: organization, token)
-        routes.add(.get, organization + "/mutations", token.operators(only: mutations.list))
-        routes.add(.post, organization + "/mutations/retry", token.operators(only: mutations.retry))
-        routes.add(.post, organization + "/mutations/discard", token.operators(only: mutations.discard))
-        routes.add(.get, "/admin/retention", token.operators(only: retention.forecast))
-        routes.add(.post, "/admin/retention", token.operators(only: retention.runNow))
+        routes.look(at: tokens, serviceTokens.list)
+        routes.act("makeServiceToken", .post, tokens, serviceTokens.make)
+        routes.act("revokeServiceToken", .delete, tokens + "/{token_id}", serviceTokens.revoke)
+        addSources(sources, to: &routes, below: organization)
+        addWebhooks(webhooks, to: &routes, below: organization)
+        routes.look(at: organization + "/mutations", mutations.list)
+        routes.act(
+            "retryMutationsOfOrganization",
+            .post,
+            organization + "/mutations/retry",
+            needs: .settle,
+            mutations.retry
+        )
+        routes.act(
+            "discardMutationsOfOrganization",
+            .post,
+            organization + "/mutations/discard",
+            needs: .settle,
+            mutations.discard
+        )
+        routes.look(at: "/admin/retention", retention.forecast)
+        routes.act("runRetention", .post, "/admin/retention", retention.runNow)
     }
 
     private static func addSources(
         _ sources: SourceEndpoints,
-        to routes: inout RouteTable,
-        below organization: String,
-        _ token: OperatorTokens
+        to routes: inout OperatorRoutes,
+        below organization: String
     ) {
         let all = organization + "/sources"
-        routes.add(.get, all, token.operators(only: sources.list))
+        routes.look(at: all, sources.list)
         let source = all + "/{name}"
-        routes.add(.get, source, token.operators(only: sources.read))
-        routes.add(.put, source, token.operators(only: sources.write))
-        routes.add(.delete, source, token.operators(only: sources.remove))
-        routes.add(.post, source + "/secret", token.operators(only: sources.rotate))
-        routes.add(.post, source + "/test", token.operators(only: sources.test))
-        routes.add(.post, source + "/run", token.operators(only: sources.run))
+        routes.look(at: source, sources.read)
+        routes.act("putSource", .put, source, sources.write)
+        routes.act("deleteSource", .delete, source, sources.remove)
+        routes.act("rotateSourceSecret", .post, source + "/secret", sources.rotate)
+        routes.act("testSource", .post, source + "/test", sources.test)
+        routes.act("runSource", .post, source + "/run", sources.run)
     }
 
     private static func addWebhooks(
         _ webhooks: WebhookEndpoints,
-        to routes: inout RouteTable,
-        below organization: String,
-        _ token: OperatorTokens
+        to routes: inout OperatorRoutes,
+        below organization: String
     ) {
         let all = organization + "/webhooks"
-        routes.add(.get, all, token.operators(only: webhooks.list))
-        routes.add(.post, all, token.operators(only: webhooks.add))
+        routes.look(at: all, webhooks.list)
+        routes.act("addWebhook", .post, all, webhooks.add)
         let webhook = all + "/{webhook}"
-        routes.add(.get, webhook, token.operators(only: webhooks.read))
-        routes.add(.patch, webhook, token.operators(only: webhooks.change))
-        routes.add(.delete, webhook, token.operators(only: webhooks.remove))
-        routes.add(.post, webhook + "/secret", token.operators(only: webhooks.rotate))
-        routes.add(.post, webhook + "/test", token.operators(only: webhooks.test))
+        routes.look(at: webhook, webhooks.read)
+        routes.act("changeWebhook", .patch, webhook, webhooks.change)
+        routes.act("deleteWebhook", .delete, webhook, webhooks.remove)
+        routes.act("rotateWebhookSecret", .post, webhook + "/secret", webhooks.rotate)
+        routes.act("testWebhook", .post, webhook + "/test", webhooks.test)
         let deliveries = webhook + "/deliveries"
-        routes.add(.get, deliveries, token.operators(only: webhooks.deliveries))
-        routes.add(.post, deliveries + "/retry", token.operators(only: webhooks.retryAll))
-        routes.add(.post, deliveries + "/{delivery}/retry", token.operators(only: webhooks.retry))
+        routes.look(at: deliveries, webhooks.deliveries)
+        routes.act("retryWebhookDeliveries", .post, deliveries + "/retry", needs: .settle, webhooks.retryAll)
+        routes.act("retryWebhookDelivery", .post, deliveries + "/{delivery}/retry", needs: .settle, webhooks.retry)
     }
 }
 

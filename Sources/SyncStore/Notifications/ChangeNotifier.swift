@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import Postgres
 import ServiceLifecycle
 package import SyncModel
@@ -124,6 +124,9 @@ package final class ChangeNotifier: Service {
             if let feed { state.feeds.remove(observer, feed) }
         }
     }
+
+    /// By which the other replicas know this one; another one with each start.
+    package var gatewayID: UUID { hints.id }
 
     /// Other replicas that this one has heard of lately, for metrics.
     package var peers: Int { hints.peerCount }

@@ -18,6 +18,15 @@ extension HTTPField.Name {
     /// W3C Trace Context
     static let tracestate = known("tracestate")
 
+    /// W3C Fetch Metadata
+    static let secFetchSite = known("Sec-Fetch-Site")
+    /// Set by proxies that end TLS.
+    static let xForwardedProto = known("X-Forwarded-Proto")
+    /// W3C Referrer Policy
+    static let referrerPolicy = known("Referrer-Policy")
+    /// WHATWG HTML, 7.1.3
+    static let crossOriginOpenerPolicy = known("Cross-Origin-Opener-Policy")
+
     /// draft-ietf-httpapi-ratelimit-headers
     static let rateLimit = known("RateLimit")
     /// draft-ietf-httpapi-ratelimit-headers

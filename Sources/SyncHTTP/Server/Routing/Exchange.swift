@@ -19,12 +19,15 @@ struct Exchange: Sendable {
     let budgets: Budgets
     /// The caller's user, once authenticated.
     var user = LaneKey.nobody
+    /// The operator's token that it came with, once let in.
+    var operatorToken: OperatorToken?
 
     /// Throws when the caller is not served any more; long waits call it now and then.
     var isStillServed: @Sendable () async throws -> Void = {}
     /// How often that is.
     var checkInterval: Duration = .seconds(2)
 
+    var head: HTTPRequest { request.head }
     var headers: HTTPFields { request.headers }
 
     /// A parameter of the path as a UUID; not found for anything else.
