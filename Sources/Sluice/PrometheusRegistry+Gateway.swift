@@ -61,6 +61,7 @@ extension PrometheusRegistry {
             (RetentionMetrics.rows, "Rows that retention changed or deleted, by what they were."),
             (MaintenanceMetrics.erasedUsers, "Users whose data were erased, by this replica."),
             (MaintenanceMetrics.untoldErasures, "Attempts to tell an upstream of an erasure that were in vain."),
+            (MaintenanceMetrics.unfinishedActs, "Acts of operators whose outcome could not be written to the audit."),
             (MaintenanceMetrics.joinedUsers, "Users that operators joined into others, through this replica."),
         ]
         for (name, help) in counters { describe(name, kind: .counter, help: help) }

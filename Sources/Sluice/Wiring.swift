@@ -86,6 +86,7 @@ enum Wiring {
         let upstream = upstream(signer: signer, logger: logger)
         var http = httpConfiguration(settings, signer: signer)
         http.upstream = upstream
+        http.probes = upstream
         var erasing = store.erasing
         erasing.upstream = upstream
         let erasures = ErasureService(erasing: erasing, logger: logger)
@@ -119,6 +120,7 @@ enum Wiring {
             verifier: verifier,
             readiness: { health.reasons },
             notices: { health.notices },
+            circuits: { dispatcher.openCircuits(limit: $0) },
             logger: logger,
             onRunning: state.operationsListens
         )
@@ -152,7 +154,11 @@ enum Wiring {
     }
 
     static func retentionPolicy(_ settings: Settings) -> RetentionPolicy {
-        RetentionPolicy(payloadDays: settings.retentionSucceededDays, days: settings.retentionDays)
+        RetentionPolicy(
+            payloadDays: settings.retentionSucceededDays,
+            days: settings.retentionDays,
+            auditDays: settings.retentionAuditDays
+        )
     }
 
     private static func upstream(signer: RequestSigner?, logger: Logger) -> HTTPUpstream {

@@ -15,6 +15,12 @@ extension Store {
         )
     }
 
+    /// What operators did.
+    package var audit: AuditLog { AuditLog(pool: pool, now: now, failure: failure) }
+
+    /// What goes on, for operators; one for all of them.
+    package var nowReader: NowReader { NowReader(pool: pool, retention: retention, now: now, failure: failure) }
+
     /// Where organizations want to be told of what happens, and what became of it.
     package var webhookAdministration: WebhookAdministration {
         WebhookAdministration(pool: pool, catalog: catalog, now: now, failure: failure)

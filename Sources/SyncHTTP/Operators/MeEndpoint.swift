@@ -1,5 +1,6 @@
 import HTTPTypes
 import JSONText
+import SyncModel
 import SyncStore
 
 /// `GET /admin/me`: whom the gateway takes the caller for, and what the gateway is.

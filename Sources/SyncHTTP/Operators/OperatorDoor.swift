@@ -6,33 +6,41 @@ struct OperatorDoor: Sendable {
     let tokens: OperatorTokens
     let now: TimeSource
 
+    /// Who is let in: by which token, and until when in seconds since 1970 where that has an end.
+    struct Guest: Sendable {
+        let token: OperatorToken
+        var end: Int64?
+    }
+
     /// The token that a request comes with.
     ///
     /// - Throws: 401, or 403 where a cookie came along with what another page has asked.
-    func token(of request: HTTPRequest) throws(Refusal) -> OperatorToken {
+    func guest(of request: HTTPRequest) throws(Refusal) -> Guest {
         if request.headerFields[.authorization] == nil, let cookie = SessionCookie.value(request.headerFields) {
-            guard let token = OperatorSession.token(of: cookie, among: tokens, at: now()) else {
+            guard let session = OperatorSession.token(of: cookie, among: tokens, at: now()) else {
                 throw BearerToken.refusal("invalid_token", "The session has ended; sign in again.")
             }
             guard RequestOrigin(request).isOwn else {
                 let detail = "A session is good for requests of the console itself; Sec-Fetch-Site says otherwise."
                 throw Refusal(Problem(.forbidden, detail))
             }
-            return token
+            return Guest(token: session.token, end: session.end)
         }
         guard let token = tokens.token(try BearerToken.of(request.headerFields)) else {
             throw BearerToken.refusal("invalid_token", "The token is not the operator's.")
         }
-        return token
+        return Guest(token: token)
     }
 
     /// - Throws: also 403 where the token is good for less.
-    func admit(_ request: HTTPRequest, for scope: OperatorScope) throws(Refusal) -> OperatorToken {
-        let token = try token(of: request)
-        guard token.scope >= scope else {
-            let detail = "This needs a token with the scope '\(scope.rawValue)'; yours has '\(token.scope.rawValue)'."
-            throw Refusal(Problem(.forbidden, detail))
+    func admit(_ request: HTTPRequest, for scope: OperatorScope) throws(Refusal) -> Guest {
+        let guest = try guest(of: request)
+        guard guest.token.scope >= scope else {
+            let own = guest.token.scope.rawValue
+            throw Refusal(
+                Problem(.forbidden, "This needs a token with the scope '\(scope.rawValue)'; yours has '\(own)'.")
+            )
         }
-        return token
+        return guest
     }
 }

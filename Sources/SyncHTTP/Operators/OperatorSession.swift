@@ -17,9 +17,13 @@ enum OperatorSession {
         return claim + "." + OperatorToken.hexadecimal(proof)
     }
 
-    /// The token that a cookie stands for; nil for one that was not made here, has ended, or whose token is not
-    /// configured any more.
-    static func token(of text: some StringProtocol, among tokens: OperatorTokens, at now: Timestamp) -> OperatorToken? {
+    /// The token that a cookie stands for, and when that ends; nil for one that was not made here, has ended, or whose
+    /// token is not configured any more.
+    static func token(
+        of text: some StringProtocol,
+        among tokens: OperatorTokens,
+        at now: Timestamp
+    ) -> (token: OperatorToken, end: Int64)? {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 4, parts[0] == version, let end = Int64(parts[2]), now.seconds < end,
             end <= now.seconds + seconds,
@@ -33,7 +37,7 @@ enum OperatorSession {
             authenticating: Data(claim.utf8),
             using: key(of: token)
         )
-        return isOurs ? token : nil
+        return isOurs ? (token, end) : nil
     }
 
     private static func key(of token: OperatorToken) -> SymmetricKey {

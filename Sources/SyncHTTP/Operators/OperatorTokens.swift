@@ -1,5 +1,5 @@
 import Crypto
-package import SyncModel
+import SyncModel
 
 /// The secrets for `/admin`, kept as their digests. There may be several, so that one can be replaced by another
 /// without a moment in which neither is valid, and so that each operator can have one of their own.

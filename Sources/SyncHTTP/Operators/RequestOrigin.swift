@@ -34,7 +34,7 @@ struct RequestOrigin {
     }
 
     private func isOfHost(_ origin: String) -> Bool {
-        guard let host, let mark = origin.range(of: "://") else { return false }
-        return origin[mark.upperBound...].lowercased() == host.lowercased()
+        guard let host else { return false }
+        return ["http://", "https://"].contains { origin.lowercased() == $0 + host.lowercased() }
     }
 }

@@ -1,6 +1,7 @@
 import HTTPTypes
 import JSONText
 import Logging
+import NIOCore
 import SyncModel
 
 /// `/console/session`: an operator signs in with a token, and out again.

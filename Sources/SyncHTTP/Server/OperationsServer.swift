@@ -2,7 +2,7 @@ import HTTPTypes
 package import Logging
 import ServiceLifecycle
 import SyncMaintenance
-import SyncModel
+package import SyncModel
 package import SyncStore
 package import Telemetry
 package import Tokens
@@ -11,6 +11,8 @@ package import Tokens
 package struct OperationsServer: Service {
     private let listener: Listener
     private let budgets: Budgets
+    /// What operators look on; nil without operators.
+    private let desk: OperatorDesk?
 
     /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
     ///
@@ -18,6 +20,7 @@ package struct OperationsServer: Service {
     ///   - verifier: whose settings say what tokens are taken for; nil: nobody's say a user's own id.
     ///   - readiness: why requests can't be served, beside the store's reasons; empty when they can.
     ///   - notices: what an operator should know although they can.
+    ///   - circuits: up to so many circuits of upstreams that are open here.
     ///   - onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
     package init(
         store: Store,
@@ -26,6 +29,7 @@ package struct OperationsServer: Service {
         verifier: TokenVerifier? = nil,
         readiness: @escaping @Sendable () async -> [String] = { [] },
         notices: @escaping @Sendable () -> [String] = { [] },
+        circuits: @escaping @Sendable (Int) -> [CircuitReport] = { _ in [] },
         logger: Logger,
         onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
     ) {
@@ -44,16 +48,21 @@ package struct OperationsServer: Service {
             let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budgets.bodies)
             let door = OperatorDoor(tokens: tokens, now: configuration.now)
             Self.addConsole(to: &routes, door: door, bodies: bodies, logger: logger)
-            var administration = OperatorRoutes(adding: routes, behind: door)
+            let desk = OperatorDesk(store: store, registry: registry, configuration: configuration, circuits: circuits)
+            self.desk = desk
+            var administration = OperatorRoutes(adding: routes, behind: door, log: store.audit)
             Self.addAdministration(
                 to: &administration,
                 configuration,
                 store: store,
                 verifier: verifier,
                 bodies: bodies,
+                desk: desk,
                 logger: logger
             )
             routes = administration.table
+        } else {
+            desk = nil
         }
         listener = Listener(
             address: configuration.operationsAddress,
@@ -68,7 +77,13 @@ package struct OperationsServer: Service {
 
     /// Serves until graceful shutdown.
     package func run() async throws {
-        try await budgets.turningAway { [listener] in try await listener.run() }
+        try await budgets.turningAway { [listener, desk] in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                if let desk { group.addTask { try await desk.run() } }
+                group.addTask { try await listener.run() }
+                try await group.waitForAll()
+            }
+        }
     }
 
     private static func addConsole(
@@ -89,9 +104,10 @@ package struct OperationsServer: Service {
         store: Store,
         verifier: TokenVerifier?,
         bodies: BodyReader,
+        desk: OperatorDesk,
         logger: Logger
     ) {
-        let organizations = OrganizationEndpoints(store: store, bodies: bodies)
+        let organizations = OrganizationEndpoints(store: store, bodies: bodies, reader: desk.reader)
         var erasing = store.erasing
         erasing.upstream = configuration.upstream
         erasing.settling = configuration.joinSettling
@@ -148,8 +164,15 @@ package struct OperationsServer: Service {
         routes.act("putUser", .put, user, users.add)
         routes.act("deleteUser", .delete, user, users.remove)
         let exports = UserExportEndpoint(exports: store.exports)
-        routes.look(at: user + "/export", needs: .admin, answers: UserExportEndpoint.mediaType, exports.export)
+        routes.look(
+            at: user + "/export",
+            needs: .admin,
+            audited: "exportUser",
+            answers: UserExportEndpoint.mediaType,
+            exports.export
+        )
         routes.act("joinUser", .post, user + "/join", joins.join)
+        routes.look(at: organization + "/entity-types", types.list)
         let type = organization + "/entity-types/{name}"
         routes.look(at: type, types.read)
         routes.act("putEntityType", .put, type, types.write)
@@ -157,13 +180,25 @@ package struct OperationsServer: Service {
         routes.look(at: upstream, upstreams.read)
         routes.act("putUpstream", .put, upstream, upstreams.write)
         routes.act("deleteUpstream", .delete, upstream, upstreams.remove)
+        let probe = UpstreamProbeEndpoint(
+            catalog: store.catalog,
+            probes: configuration.probes,
+            bodies: bodies
+        )
+        routes.act("testUpstream", .post, upstream + "/test", probe.send)
+        routes.look(at: organization + "/keys", KeyEndpoint(store: store).list)
         let tokens = organization + "/service-tokens"
         routes.look(at: tokens, serviceTokens.list)
         routes.act("makeServiceToken", .post, tokens, serviceTokens.make)
         routes.act("revokeServiceToken", .delete, tokens + "/{token_id}", serviceTokens.revoke)
         addSources(sources, to: &routes, below: organization)
         addWebhooks(webhooks, to: &routes, below: organization)
-        routes.look(at: organization + "/mutations", mutations.list)
+        routes.look(
+            at: organization + "/mutations",
+            needs: .settle,
+            audited: "listOrganizationMutations",
+            mutations.list
+        )
         routes.act(
             "retryMutationsOfOrganization",
             .post,
@@ -178,6 +213,10 @@ package struct OperationsServer: Service {
             needs: .settle,
             mutations.discard
         )
+        let now = NowEndpoints(desk: desk, configuration: configuration)
+        routes.look(at: "/admin/now", now.read)
+        routes.look(at: "/admin/events", answers: NowEndpoints.eventType, now.listen)
+        routes.look(at: "/admin/audit", AuditEndpoint(log: store.audit).list)
         routes.look(at: "/admin/retention", retention.forecast)
         routes.act("runRetention", .post, "/admin/retention", retention.runNow)
     }

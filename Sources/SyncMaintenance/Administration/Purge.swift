@@ -101,6 +101,8 @@ extension Administration {
         purge("user_erasures", key: ["user_hash"]),
         // without these no copy of their users' sealed values can be opened any more
         purge("user_keys", key: ["made_for"]),
+        // what operators did stays, and names none of its users any more
+        AuditStatements.purge,
     ]
 
     static let lastStatements: [Statement] = [

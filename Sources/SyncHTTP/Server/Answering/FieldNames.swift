@@ -13,6 +13,8 @@ extension HTTPField.Name {
     static let xAccelBuffering = known("X-Accel-Buffering")
     /// Which of the organizations that a token names is meant.
     static let sluiceOrganization = known("X-Sluice-Organization")
+    /// Why an operator does something.
+    static let sluiceReason = known("Sluice-Reason")
     /// W3C Trace Context
     static let traceparent = known("traceparent")
     /// W3C Trace Context

@@ -21,6 +21,12 @@ struct Exchange: Sendable {
     var user = LaneKey.nobody
     /// The operator's token that it came with, once let in.
     var operatorToken: OperatorToken?
+    /// When the operator's session ends, in seconds since 1970; nil where it has no end.
+    var operatorUntil: Int64?
+    /// Writes the operator's looks at what users wrote.
+    var audit: OperatorAudit?
+    /// What is noted of the act that the request is.
+    var act: ActNote?
 
     /// Throws when the caller is not served any more; long waits call it now and then.
     var isStillServed: @Sendable () async throws -> Void = {}
