@@ -24,6 +24,7 @@ final class OperatorDesk: Service {
     private let circuits: @Sendable (Int) -> [CircuitReport]
     private let history = Mutex(TrafficHistory())
     private let oldest = Mutex(Double?.none)
+    private let sampledAt = Atomic<Int64>(.min)
     private let listeners = Mutex(Listeners())
     private let connected = Meter(label: HTTPMetrics.operatorStreams)
 
@@ -88,9 +89,12 @@ final class OperatorDesk: Service {
     // MARK: - Traffic
 
     private func sample() {
+        let moment = configuration.now()
+        // a clock that stands still has nothing new to be compared with
+        guard sampledAt.exchange(moment.microseconds, ordering: .relaxed) != moment.microseconds else { return }
         let totals = TrafficTotals(registry)
         let oldest = oldest.withLock { $0 }
-        history.withLock { $0.note(totals, oldest: oldest, at: configuration.now()) }
+        history.withLock { $0.note(totals, oldest: oldest, at: moment) }
     }
 
     /// Looks for what has waited longest, as often as the history has a point.

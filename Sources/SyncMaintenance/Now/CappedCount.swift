@@ -9,6 +9,11 @@ package struct CappedCount: Sendable, Hashable {
         self.isMore = isMore
     }
 
+    /// Of some kind of the rows that were looked at, which were one more than the cap where there are more.
+    init(_ count: Int64, among looked: Int64, cap: Int64) {
+        self.init(count: Int(min(count, cap)), isMore: looked > cap)
+    }
+
     /// Of rows that were looked for up to one more than the cap.
     init(looked count: Int64, cap: Int64) {
         self.init(count: Int(min(count, cap)), isMore: count > cap)

@@ -66,11 +66,11 @@ package actor NowReader {
             }
             let (failed, conflict) = (try troubled.int64("failed"), try troubled.int64("conflict"))
             // among those that are either; beyond the cap there may be more of both
-            let isMore = try troubled.int64("looked") > Self.cap
+            let looked = try troubled.int64("looked")
             return NowState(
                 at: moment,
-                failed: CappedCount(count: Int(failed), isMore: isMore),
-                conflict: CappedCount(count: Int(conflict), isMore: isMore),
+                failed: CappedCount(failed, among: looked, cap: Self.cap),
+                conflict: CappedCount(conflict, among: looked, cap: Self.cap),
                 haltedLanes: CappedCount(looked: try lanes.int64("halted"), cap: Self.cap),
                 waitingLanes: CappedCount(looked: try lanes.int64("waiting"), cap: Self.cap),
                 oldest: try results[3].read { row in

@@ -10,9 +10,9 @@ package struct OrganizationCounts: Sendable {
     /// Reads the columns behind the organization's.
     init(_ row: inout RowReader, cap: Int64) throws {
         let (failed, conflict) = (try row.int64("failed"), try row.int64("conflict"))
-        let isMore = try row.int64("looked") > cap
-        self.failed = CappedCount(count: Int(failed), isMore: isMore)
-        self.conflict = CappedCount(count: Int(conflict), isMore: isMore)
+        let looked = try row.int64("looked")
+        self.failed = CappedCount(failed, among: looked, cap: cap)
+        self.conflict = CappedCount(conflict, among: looked, cap: cap)
         haltedLanes = CappedCount(looked: try row.int64("halted"), cap: cap)
     }
 }
