@@ -113,21 +113,6 @@ package final class LiveGateway: RunningGateway {
         let (publicPorts, tellPublic) = AsyncStream<Int>.makeStream()
         let (operationsPorts, tellOperations) = AsyncStream<Int>.makeStream()
         let verifier = try await TokenVerifier(configuration: tokens)
-        let operations = OperationsServer(
-            store: store,
-            registry: GatewayMetrics.registry,
-            configuration: configuration,
-            verifier: verifier,
-            logger: logger,
-            onRunning: { tellOperations.yield($0.port) }
-        )
-        let server = PublicServer(
-            store: store,
-            verifier: verifier,
-            configuration: configuration,
-            logger: logger,
-            onRunning: { tellPublic.yield($0.port) }
-        )
         var upstreams = HTTPUpstreamConfiguration()
         upstreams.connectTimeout = .seconds(60)
         let upstream = HTTPUpstream(
@@ -135,6 +120,15 @@ package final class LiveGateway: RunningGateway {
             sign: nil,
             now: { clock.now },
             logger: logger
+        )
+        var configuration = configuration
+        configuration.probes = upstream
+        let server = PublicServer(
+            store: store,
+            verifier: verifier,
+            configuration: configuration,
+            logger: logger,
+            onRunning: { tellPublic.yield($0.port) }
         )
         let reader = HTTPReader(version: "test", logger: logger)
         let keeper = KeyKeeper(verifier: verifier, fetch: reader.keySet, now: { clock.now }, logger: logger)
@@ -160,6 +154,15 @@ package final class LiveGateway: RunningGateway {
             configuration: dispatch,
             logger: logger,
             noteUpstream: courier.note(upstream:isDown:reason:)
+        )
+        let operations = OperationsServer(
+            store: store,
+            registry: GatewayMetrics.registry,
+            configuration: configuration,
+            verifier: verifier,
+            circuits: { dispatcher.openCircuits(limit: $0) },
+            logger: logger,
+            onRunning: { tellOperations.yield($0.port) }
         )
         let lanes: [any Service] = forwards ? [store.lanes, dispatcher] : []
         let retention = RetentionService(

@@ -261,6 +261,7 @@ import Testing
             FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
             WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
                 AND (a.attname = 'organization_id' OR c.relname = 'organizations' AND a.attname = 'id')
+                AND c.relname <> 'audit'
             """
         )
         let rows = try await connection.run(Query(statement))

@@ -9,7 +9,9 @@ import Testing
     @Test func `one token opens and nothing else does`() throws {
         let tokens = try #require(OperatorTokens(parsing: old))
         #expect(tokens.token(old) != nil)
-        for text in ["", String(old.dropLast()), old + "x", old.uppercased(), new] { #expect(tokens.token(text) == nil) }
+        for text in ["", String(old.dropLast()), old + "x", old.uppercased(), new] {
+            #expect(tokens.token(text) == nil)
+        }
     }
 
     @Test func `several are good at once whichever way they are written`() throws {

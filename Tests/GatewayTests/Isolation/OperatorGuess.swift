@@ -26,7 +26,7 @@ struct OperatorGuess: Sendable {
     }
 
     /// One of each at least.
-    static let all = organizations + names + parts + settling + webhooks + sources
+    static let all = organizations + names + parts + settling + webhooks + sources + operators
 
     private static let root = "/admin/organizations/{id}"
     private static let mutations: [Belongings.Kind] = [.mutation, .failed, .blocked, .conflict]
@@ -84,6 +84,22 @@ struct OperatorGuess: Sendable {
         },
         OperatorGuess("POST \(root)/users#/subject", [.user], body: { name("", "subject", $0) }) { path, _ in
             path + "/users"
+        },
+    ]
+
+    /// What operators look on: the organization of the path, by its name.
+    private static let operators = [
+        OperatorGuess("GET \(root)/keys#id", [.user]) { path, _ in path + "/keys" },
+        OperatorGuess("GET \(root)/entity-types#id", [.user]) { path, _ in path + "/entity-types" },
+        OperatorGuess("GET \(root)/entity-types#cursor", [.user]) { path, _ in path + "/entity-types?cursor=task" },
+        OperatorGuess("POST \(root)/upstream/test#id", [.user], body: { _ in "{}" }) { path, _ in
+            path + "/upstream/test"
+        },
+        OperatorGuess("GET /admin/audit#cursor", [.user, .webhook]) { path, name in
+            "/admin/audit?organization_id=\(path.suffix(36))&until=2000-01-01T00:00:00Z&cursor=\(name)"
+        },
+        OperatorGuess("GET /admin/audit#since", [.user]) { path, _ in
+            "/admin/audit?organization_id=\(path.suffix(36))&since=2200-01-01T00:00:00Z"
         },
     ]
 
