@@ -130,5 +130,6 @@ enum AuditStatements {
         """
     )
 
-    static let all = [begin, end, page, pageOfAll, old, drop, erase, eraseInto, purge]
+    /// Beside ``purge``, which is a purge's.
+    static let all = [begin, end, page, pageOfAll, old, drop, erase, eraseInto]
 }

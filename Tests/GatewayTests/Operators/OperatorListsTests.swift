@@ -17,7 +17,7 @@ import Testing
         for (path, name) in [
             (scene.admin, "Müller & Söhne"), ("/admin/organizations/\(scene.eve.organization)", "Acme_100%"),
         ] {
-            #expect(try await scene.operate(.PUT, path, #"{"name":"\#(name)"}"#).status == 200)
+            #expect(try await scene.act(.PUT, path, #"{"name":"\#(name)"}"#).status == 200)
         }
         func search(_ text: String) async throws -> [String] {
             let encoded = try #require(text.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
@@ -62,7 +62,7 @@ import Testing
     @Test func `entity types are listed by name`() async throws {
         let scene = try await Scene()
         for name in ["task", "contact", "note"] {
-            #expect(try await scene.operate(.PUT, scene.admin + "/entity-types/\(name)", "{}").status == 201)
+            #expect(try await scene.act(.PUT, scene.admin + "/entity-types/\(name)", "{}").status == 201)
         }
         let first = try await scene.operate(.GET, scene.admin + "/entity-types?limit=2")
         func types(_ reply: Reply) -> [String?] {
@@ -103,12 +103,12 @@ import Testing
     @Test func `a probe says what the upstream says`() async throws {
         let scene = try await Scene.withOperators()
         let path = scene.admin + "/upstream/test"
-        expectProblem(try await scene.operate(.POST, path), .notFound, errors: [])
+        expectProblem(try await scene.act(.POST, path), .notFound, errors: [])
         // the other organization's settings are another's
         let host = scene.gateway.operations
         let upstream = #"{"base_url":"\#(host)","credential":{"bearer":"\#(Operators.reader)"}}"#
-        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
-        let me = try await scene.operate(.POST, path, #"{"path":"/admin/me"}"#)
+        #expect(try await scene.act(.PUT, scene.admin + "/upstream", upstream).status == 201)
+        let me = try await scene.act(.POST, path, #"{"path":"/admin/me"}"#)
         #expect(me.status == 200, "\(me.text)")
         #expect(me.json?.names == ["sent", "status", "headers", "body_excerpt", "error", "duration_ms"])
         #expect(me.json?["sent"]?.text == #"{"method":"GET","url":"\#(host)/admin/me"}"#)
@@ -116,28 +116,28 @@ import Testing
         #expect(me.json?["body_excerpt"]?.string?.contains(#""name":"rita""#) == true)
         #expect(me.json?["headers"]?["content-type"]?.string == "application/json")
         #expect(!me.text.contains(Operators.reader))
-        let contract = try await scene.operate(.POST, path, #"{"path":"/console/index.html"}"#)
+        let contract = try await scene.act(.POST, path, #"{"path":"/console/index.html"}"#)
         #expect((contract.json?["body_excerpt"]?.string?.utf8.count ?? 0) <= 2_048)
         #expect(
-            try await scene.operate(.POST, path, #"{"path":"/livez","method":"HEAD"}"#).json?["body_excerpt"]?.string
+            try await scene.act(.POST, path, #"{"path":"/livez","method":"HEAD"}"#).json?["body_excerpt"]?.string
                 == ""
         )
-        #expect(try await scene.operate(.POST, path).json?["status"]?.int64 == 404)
+        #expect(try await scene.act(.POST, path).json?["status"]?.int64 == 404)
         let act = try await scene.audit("?action=testUpstream&limit=1")[0]
         #expect(act["outcome"]?.text == #"{"status":200,"method":"GET","path":"/"}"#)
         for (body, error) in [
             (#"{"path":"livez"}"#, "/path member_range"), (#"{"path":"/../x"}"#, "/path member_range"),
             (#"{"method":"DELETE"}"#, "/method member_range"), (#"{"url":"http://x"}"#, "/url member_unknown"),
         ] {
-            expectProblem(try await scene.operate(.POST, path, body), .validationFailed, errors: [error])
+            expectProblem(try await scene.act(.POST, path, body), .validationFailed, errors: [error])
         }
         let eves = "/admin/organizations/\(scene.eve.organization.lowercased)/upstream/test"
-        expectProblem(try await scene.operate(.POST, eves, #"{"path":"/admin/me"}"#), .notFound, errors: [])
+        expectProblem(try await scene.act(.POST, eves, #"{"path":"/admin/me"}"#), .notFound, errors: [])
         #expect(
-            try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"http://127.0.0.1:1"}"#).status
+            try await scene.act(.PUT, scene.admin + "/upstream", #"{"base_url":"http://127.0.0.1:1"}"#).status
                 == 200
         )
-        let refused = try await scene.operate(.POST, path, "{}")
+        let refused = try await scene.act(.POST, path, "{}")
         #expect(refused.json?["status"]?.isNull == true && refused.json?["error"]?.string == "connection refused")
     }
 }
