@@ -111,6 +111,12 @@ enum Wiring {
             logger: logger
         )
         registry.addRetentionMetrics(of: retention)
+        let operating = OperationService(
+            store: store,
+            retentionDays: settings.retentionAuditDays,
+            logger: logger
+        )
+        registry.addOperationMetrics(of: operating)
         let state = ServingState(logger: logger, onEnding: dispatcher.drain, notify: whenListening)
         let health = GatewayHealth(serving: state, dispatcher: dispatcher, verifier: verifier, database: database)
         let operations = OperationsServer(
@@ -134,7 +140,7 @@ enum Wiring {
         // They start in this order; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
             companions + (database.map { [$0] } ?? []) + [
-                keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, erasures,
+                keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, erasures, operating,
                 courier, replication, poller, dispatcher, census, webhooks, sources, operations, server, state,
             ]
         var configuration = ServiceGroupConfiguration(

@@ -56,6 +56,27 @@ extension Store {
         )
     }
 
+    /// Operators' operations.
+    package var operations: OperationStore {
+        OperationStore(pool: pool, stuckList: stuckList, now: now, failure: failure)
+    }
+
+    /// Works on operations.
+    ///
+    /// - Parameter gateway: this process.
+    package func operationRun(of gateway: UUID) -> OperationRun {
+        OperationRun(
+            pool: pool,
+            catalog: catalog,
+            settling: settling,
+            notifier: notifier,
+            now: now,
+            failure: failure,
+            logger: logger,
+            gateway: gateway
+        )
+    }
+
     /// Writes down all that is stored of a user.
     package var exports: UserExport {
         UserExport(pool: pool, catalog: catalog, now: now, failure: failure)

@@ -41,6 +41,7 @@ package final class LiveGateway: RunningGateway {
     ///   - forwards: whether lanes are run, against real upstreams.
     ///   - polls: whether sources are polled, at real upstreams.
     ///   - retains: whether retention is run when it is due.
+    ///   - operates: whether operations are worked on.
     ///   - delivers: the key that webhooks are signed with; they go to this machine alone. Nil: none are delivered.
     ///   - patience: with the database; by default nothing is late because the machine is slow.
     ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
@@ -52,6 +53,7 @@ package final class LiveGateway: RunningGateway {
         forwards: Bool = false,
         polls: Bool = false,
         retains: Bool = false,
+        operates: Bool = false,
         delivers: WebhookSigningKey? = nil,
         patience: DatabasePatience = patience(true),
         masterKeys: String? = nil,
@@ -81,6 +83,7 @@ package final class LiveGateway: RunningGateway {
                 forwards,
                 polls,
                 retains,
+                operates,
                 delivers,
                 patience,
                 masterKeys,
@@ -97,6 +100,7 @@ package final class LiveGateway: RunningGateway {
         _ forwards: Bool,
         _ polls: Bool,
         _ retains: Bool,
+        _ operates: Bool,
         _ delivers: WebhookSigningKey?,
         _ patience: DatabasePatience,
         _ masterKeys: String?,
@@ -172,11 +176,12 @@ package final class LiveGateway: RunningGateway {
             now: { clock.now },
             logger: logger
         )
+        let operating = OperationService(store: store, retentionDays: 365, lookInterval: 0.05, logger: logger)
         var polling = Poller.Configuration(now: { clock.now })
         polling.pollInterval = 0.05
         let poller = Poller(store: store, upstream: upstream, configuration: polling, logger: logger)
         let keeping: [any Service] =
-            (retains ? [retention] : []) + (delivers == nil ? [] : [courier]) + (polls ? [poller] : [])
+            (retains ? [retention] : []) + (operates ? [operating] : []) + (delivers == nil ? [] : [courier]) + (polls ? [poller] : [])
         let group = ServiceGroup(
             services: [keeper, store.notifier, store.quotas, store.pushes, store.ingest] + lanes + keeping + [
                 operations, server,

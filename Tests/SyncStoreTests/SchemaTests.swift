@@ -45,12 +45,14 @@ import Testing
         SourceAdminStatements.all,
         IngestStatements.reading, IngestStatements.writing, IngestCommit.statements, IngestPruning.statements,
         AuditStatements.all, NowStatements.all,
+        StuckGroups.statements, StuckWay.statements, StoryStatements.all, LaneListing.statements,
+        OperationCandidates.statements, OperationStatements.all,
         AnsweredRequestRow.statements, Administration.upstreamStatements, Administration.restoreStatements,
         Administration.extentStatements.map(\.1), Administration.purgeStatements, Administration.lastStatements,
         [
             Administration.closeStatement, CommitterConnection.limitStatement, FeedNews.statement, FeedReader.statement,
             KnownIDs.statement, MappingReader.listStatement, MutationReader.recordsStatement, NeededIDs.statement,
-            Roles.isGrantedStatement,
+            Roles.isGrantedStatement, StuckList.byIDStatement, UserExplainer.isKnownStatement,
         ],
     ].flatMap { $0 }
 

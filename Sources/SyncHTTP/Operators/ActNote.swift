@@ -47,6 +47,22 @@ final class ActNote: Sendable {
         note("id_count", ids.count)
     }
 
+    /// Notes what an operation is to do, and to which mutations.
+    func note(_ draft: OperationDraft) {
+        note("kind", draft.kind.rawValue)
+        if !draft.filter.statuses.isEmpty { note("statuses", raw: Self.list(draft.filter.statuses.map(\.rawValue))) }
+        if let type = draft.filter.entityType { note("entity_type", type) }
+        if let code = draft.filter.errorCode { note("error_code", code) }
+        if let status = draft.filter.responseStatus { note("response_status", Int(status)) }
+        if let user = draft.filter.user { note(user: user) }
+        if let dependants = draft.dependants { note("dependents", dependants.rawValue) }
+        if let strategy = draft.strategy { note("strategy", strategy.rawValue) }
+        if !draft.reason.isEmpty { note("reason", draft.reason) }
+        guard let ids = draft.ids else { return }
+        note("ids", raw: Self.list(ids.prefix(Self.namedIDs).map(\.lowercased)))
+        note("id_count", ids.count)
+    }
+
     private static func list(_ texts: [String]) -> [UInt8] {
         var writer = JSONWriter()
         writer.beginArray()

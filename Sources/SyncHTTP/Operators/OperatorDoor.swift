@@ -35,12 +35,17 @@ struct OperatorDoor: Sendable {
     /// - Throws: also 403 where the token is good for less.
     func admit(_ request: HTTPRequest, for scope: OperatorScope) throws(Refusal) -> Guest {
         let guest = try guest(of: request)
-        guard guest.token.scope >= scope else {
-            let own = guest.token.scope.rawValue
+        try Self.require(scope, of: guest.token)
+        return guest
+    }
+
+    /// - Throws: 403 where a token is good for less.
+    static func require(_ scope: OperatorScope, of token: OperatorToken) throws(Refusal) {
+        guard token.scope >= scope else {
+            let own = token.scope.rawValue
             throw Refusal(
                 Problem(.forbidden, "This needs a token with the scope '\(scope.rawValue)'; yours has '\(own)'.")
             )
         }
-        return guest
     }
 }

@@ -213,12 +213,53 @@ package struct OperationsServer: Service {
             needs: .settle,
             mutations.discard
         )
+        addStuck(to: &routes, store: store, bodies: bodies, limits: configuration.limits)
+        addOperations(to: &routes, store: store, bodies: bodies)
         let now = NowEndpoints(desk: desk, configuration: configuration)
         routes.look(at: "/admin/now", now.read)
         routes.look(at: "/admin/events", answers: NowEndpoints.eventType, now.listen)
         routes.look(at: "/admin/audit", AuditEndpoint(log: store.audit).list)
         routes.look(at: "/admin/retention", retention.forecast)
         routes.act("runRetention", .post, "/admin/retention", retention.runNow)
+    }
+
+    /// What stands still, and what operators do about it.
+    private static func addStuck(
+        to routes: inout OperatorRoutes,
+        store: Store,
+        bodies: BodyReader,
+        limits: IntakeLimits
+    ) {
+        let failures = FailureEndpoints(store: store)
+        routes.look(at: "/admin/failures", failures.groups)
+        routes.look(at: "/admin/mutations", failures.list)
+        let user = "/admin/organizations/{id}/users/{user}"
+        let insight = UserInsightEndpoints(store: store)
+        routes.look(at: user + "/lane", insight.lane)
+        routes.look(at: user + "/explain", insight.explain)
+        let mutation = user + "/mutations/{mutation}"
+        // who looks at payloads is told to the audit by itself
+        routes.look(at: mutation, StoryEndpoint(store: store).read)
+        let settle = OperatorSettleEndpoints(
+            store: store,
+            settling: SettleEndpoints(store: store, bodies: bodies, limits: limits)
+        )
+        routes.act("retryMutationOfUser", .post, mutation + "/retry", needs: .settle, settle.retry)
+        routes.act("discardMutationOfUser", .post, mutation + "/discard", needs: .settle, settle.discard)
+        routes.act("resolveConflictOfUser", .post, mutation + "/resolve", needs: .settle, settle.resolve)
+    }
+
+    /// What operators have settled by and by.
+    private static func addOperations(to routes: inout OperatorRoutes, store: Store, bodies: BodyReader) {
+        let operations = OperationEndpoints(store: store, operations: store.operations, bodies: bodies)
+        routes.look(at: "/admin/operations", operations.listAll)
+        let all = "/admin/organizations/{id}/operations"
+        routes.look(at: all, operations.list)
+        routes.act("startOperation", .post, all, needs: .settle, operations.make)
+        routes.act("previewOperation", .post, all + "/preview", needs: .settle, operations.preview)
+        let operation = all + "/{operation_id}"
+        routes.look(at: operation, operations.read)
+        routes.act("cancelOperation", .post, operation + "/cancel", needs: .settle, operations.cancel)
     }
 
     private static func addSources(
