@@ -140,7 +140,8 @@ enum Wiring {
         // They start in this order; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
             companions + (database.map { [$0] } ?? []) + [
-                keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, erasures, operating,
+                keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, erasures,
+                operating,
                 courier, replication, poller, dispatcher, census, webhooks, sources, operations, server, state,
             ]
         var configuration = ServiceGroupConfiguration(

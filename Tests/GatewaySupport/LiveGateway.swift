@@ -181,7 +181,8 @@ package final class LiveGateway: RunningGateway {
         polling.pollInterval = 0.05
         let poller = Poller(store: store, upstream: upstream, configuration: polling, logger: logger)
         let keeping: [any Service] =
-            (retains ? [retention] : []) + (operates ? [operating] : []) + (delivers == nil ? [] : [courier]) + (polls ? [poller] : [])
+            (retains ? [retention] : []) + (operates ? [operating] : []) + (delivers == nil ? [] : [courier])
+            + (polls ? [poller] : [])
         let group = ServiceGroup(
             services: [keeper, store.notifier, store.quotas, store.pushes, store.ingest] + lanes + keeping + [
                 operations, server,

@@ -23,7 +23,8 @@ import Testing
         let sample = preview.json?["sample"]?.elements?.compactMap { $0["id"]?.string }
         #expect(sample == [trouble.failed.id, trouble.bobs.id], "what got stuck first comes first")
 
-        let body = #"{"kind":"discard",\#(filter),"dependents":"keep","reason":"They are of last year.","per_second":1000}"#
+        let body =
+            #"{"kind":"discard",\#(filter),"dependents":"keep","reason":"They are of last year.","per_second":1000}"#
         let begun = try await scene.operate(.POST, all, body)
         #expect(begun.status == 202, "\(begun.text)")
         let id = try #require(begun.json?["id"]?.string)
@@ -42,7 +43,9 @@ import Testing
         #expect(try await scene.eve.get("/v1/mutations/\(trouble.eves[0].id)").json?["status"]?.string == "failed")
         let listed = try await trouble.look("/admin/operations?state=done")
         #expect(listed.json?["operations"]?.elements?.compactMap { $0["id"]?.string } == [id])
-        #expect(try await trouble.look("/admin/operations?state=running").json?["operations"]?.elements?.isEmpty == true)
+        #expect(
+            try await trouble.look("/admin/operations?state=running").json?["operations"]?.elements?.isEmpty == true
+        )
         let other = "/admin/organizations/\(scene.eve.organization.lowercased)/operations"
         #expect(try await trouble.look(other).json?["operations"]?.elements?.isEmpty == true)
         expectProblem(try await trouble.look(other + "/" + id), .notFound)
@@ -67,12 +70,18 @@ import Testing
             #"{"kind":"resolve","filter":{},"strategy":"server_wins","reason":"x"}"#
         )
         // Ada's failure has a mutation that waits for it, and it is not said what becomes of that one
-        let discard = try await scene.operate(.POST, all, #"{"kind":"discard","filter":{"user_id":"\#(scene.ada.user)","status":"failed"},"reason":"x"}"#)
+        let discard = try await scene.operate(
+            .POST,
+            all,
+            #"{"kind":"discard","filter":{"user_id":"\#(scene.ada.user)","status":"failed"},"reason":"x"}"#
+        )
         for begun in [resolve, discard] {
             let id = try #require(begun.json?["id"]?.string, "\(begun.text)")
             try await waitUntil("done") { try await trouble.look(all + "/" + id).json?["state"]?.string == "done" }
         }
-        #expect(try await scene.ada.get("/v1/mutations/\(trouble.conflict.id)").json?["resolution"]?.string == "server_wins")
+        #expect(
+            try await scene.ada.get("/v1/mutations/\(trouble.conflict.id)").json?["resolution"]?.string == "server_wins"
+        )
         let left = try await trouble.look(all + "/" + (discard.json?["id"]?.string ?? ""))
         #expect(left.json?["skipped"]?.int64 == 1 && left.json?["done"]?.int64 == 0, "\(left.text)")
         #expect(left.json?["reasons"]?.text == #"[{"code":"validation_failed","count":1}]"#)
@@ -96,7 +105,10 @@ import Testing
             (#"{"kind":"retry","filter":{},"reason":"x","per_second":1001}"#, "/per_second member_range"),
             (#"{"kind":"retry","filter":{},"reason":"x","dependents":"keep"}"#, "/dependents member_unknown"),
             (#"{"kind":"resolve","filter":{},"reason":"x"}"#, "/strategy member_required"),
-            (#"{"kind":"resolve","filter":{"status":"failed"},"strategy":"server_wins","reason":"x"}"#, "/filter/status member_type"),
+            (
+                #"{"kind":"resolve","filter":{"status":"failed"},"strategy":"server_wins","reason":"x"}"#,
+                "/filter/status member_type"
+            ),
         ]
         for (body, error) in wrong {
             let reply = try await scene.operate(.POST, all, body)
@@ -104,16 +116,31 @@ import Testing
         }
         let good = Array(#"{"kind":"retry","filter":{},"reason":"x"}"#.utf8)
         for path in [all, all + "/preview", all + "/\(UUID())/cancel"] {
-            let reply = try await send(.POST, scene.gateway.operations + path, token: StuckOverHTTPTests.reader, body: good)
+            let reply = try await send(
+                .POST,
+                scene.gateway.operations + path,
+                token: StuckOverHTTPTests.reader,
+                body: good
+            )
             expectProblem(reply, .forbidden)
         }
-        expectProblem(try await scene.operate(.POST, "/admin/organizations/\(UUID())/operations", #"{"kind":"retry","filter":{},"reason":"x"}"#), .notFound)
+        expectProblem(
+            try await scene.operate(
+                .POST,
+                "/admin/organizations/\(UUID())/operations",
+                #"{"kind":"retry","filter":{},"reason":"x"}"#
+            ),
+            .notFound
+        )
         expectProblem(try await trouble.look("/admin/operations?state=x"), .invalidRequest)
         // as many as may run, and no more
         for _ in 0..<20 {
             #expect(try await scene.operate(.POST, all, #"{"kind":"retry","filter":{},"reason":"x"}"#).status == 202)
         }
-        expectProblem(try await scene.operate(.POST, all, #"{"kind":"retry","filter":{},"reason":"x"}"#), .validationFailed)
+        expectProblem(
+            try await scene.operate(.POST, all, #"{"kind":"retry","filter":{},"reason":"x"}"#),
+            .validationFailed
+        )
         let first = try await trouble.look(all + "?limit=15")
         #expect(first.json?["operations"]?.elements?.count == 15)
         let rest = try await trouble.look(all + "?limit=15&cursor=" + (first.next ?? ""))

@@ -95,7 +95,8 @@ import Testing
         #expect(keys.count == 3 && Set(keys).count == 3)
         let first = try #require(try await trouble.look("/admin/failures?limit=1").next)
         for wrong in [
-            "status=pending", "status=x", "entity_type=X", "response_status=99", "error_code=x", "limit=101", "cursor=x",
+            "status=pending", "status=x", "entity_type=X", "response_status=99", "error_code=x", "limit=101",
+            "cursor=x",
             "status=failed&cursor=\(first)", "user_id=\(UUID())", "organization_id=1",
         ] {
             expectProblem(try await trouble.look("/admin/failures?" + wrong), .invalidRequest)
@@ -108,7 +109,10 @@ import Testing
         let all = try await trouble.look("/admin/mutations")
         let newest = Array(trouble.eves.map(\.id).sorted()) + [trouble.bobs.id]
         let ids = all.mutations.compactMap { $0["id"]?.string }
-        #expect(ids.count == 5 && Set(ids.prefix(2)) == Set(newest.prefix(2)) && ids[2] == trouble.bobs.id, "\(all.text)")
+        #expect(
+            ids.count == 5 && Set(ids.prefix(2)) == Set(newest.prefix(2)) && ids[2] == trouble.bobs.id,
+            "\(all.text)"
+        )
         #expect(Set(ids.suffix(2)) == [trouble.failed.id, trouble.conflict.id])
         #expect(!all.text.contains(Self.secret))
         #expect(all.json?["users"]?.elements?.count == 3)
@@ -125,7 +129,8 @@ import Testing
         let filters: [(query: String, ids: Set<String>)] = [
             (organization, [trouble.failed.id, trouble.conflict.id, trouble.bobs.id]),
             (organization + "&user_id=\(scene.ada.user)", [trouble.failed.id, trouble.conflict.id]),
-            (organization + "&user_id=\(scene.eve.user)", []), (organization + "&status=conflict", [trouble.conflict.id]),
+            (organization + "&user_id=\(scene.eve.user)", []),
+            (organization + "&status=conflict", [trouble.conflict.id]),
             (group, [trouble.conflict.id]), ("status=conflict", [trouble.conflict.id]),
         ]
         for (query, expected) in filters {
@@ -170,11 +175,14 @@ import Testing
         )
         #expect(noted == ["operator \(scene.ada.user.lowercased) \(trouble.failed.id)"])
         let conflict = try await trouble.look(trouble.path(trouble.conflict))
-        #expect(conflict.json?["entity"]?["version"]?.int64 == 2 && conflict.json?["entity"]?["document"]?.isNull == true)
+        #expect(
+            conflict.json?["entity"]?["version"]?.int64 == 2 && conflict.json?["entity"]?["document"]?.isNull == true
+        )
         #expect(conflict.json?["mutation"]?["error"]?["current"] == nil)
 
         for wrong in [
-            trouble.path(trouble.bobs), trouble.path(trouble.failed).replacing(
+            trouble.path(trouble.bobs),
+            trouble.path(trouble.failed).replacing(
                 scene.ada.organization.lowercased,
                 with: scene.eve.organization.lowercased
             ), "\(scene.admin)/users/\(scene.ada.user)/mutations/x",
@@ -210,7 +218,9 @@ import Testing
             trouble.path(trouble.conflict) + "/resolve",
             #"{"strategy":"server_wins"}"#
         )
-        #expect(resolved.json?["status"]?.string == "discarded" && resolved.json?["resolution"]?.string == "server_wins")
+        #expect(
+            resolved.json?["status"]?.string == "discarded" && resolved.json?["resolution"]?.string == "server_wins"
+        )
         let discarded = try await scene.operate(.POST, path + "/discard", #"{"dependents":"discard"}"#)
         #expect(discarded.json?["discarded"]?.elements?.count == 2)
         let acts = try await scene.lines(
@@ -224,7 +234,11 @@ import Testing
         let scene = trouble.scene
         let user = "\(scene.admin)/users/\(scene.ada.user.lowercased)"
         let lane = try await trouble.look(user + "/lane")
-        #expect(lane.mutations.compactMap { $0["id"]?.string } == [trouble.failed.id, trouble.waiting.id, trouble.conflict.id])
+        #expect(
+            lane.mutations.compactMap { $0["id"]?.string } == [
+                trouble.failed.id, trouble.waiting.id, trouble.conflict.id,
+            ]
+        )
         #expect(lane.mutations.compactMap { $0["status"]?.string } == ["failed", "blocked", "conflict"])
         #expect(lane.json?["lane"]?["counts"]?["failed"]?.int64 == 1 && lane.json?["devices"]?.elements?.count == 1)
         #expect(!lane.text.contains(Self.secret))

@@ -8,7 +8,8 @@ struct StoryAnswer: AnswerBody {
     /// What is left out, and shown as null.
     private static let withheld = [
         "mutation.payload", "mutation.headers", "mutation.response.body", "mutation.error.current",
-        "mutation.last_error", "pushed.payload", "pushed.headers", "sent.headers", "sent.body", "entity.document", "curl",
+        "mutation.last_error", "pushed.payload", "pushed.headers", "sent.headers", "sent.body", "entity.document",
+        "curl",
     ]
 
     let story: MutationStory

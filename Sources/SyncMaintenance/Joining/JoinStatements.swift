@@ -306,7 +306,8 @@ enum JoinStatements {
 
     static let all = [
         lockOrganization, facts, related, close, open, lock, count, collisions, mutations, mappings, devices, pages,
-        localIDs, rejections, attempts, operations, quotas, users, leaveQuotas, leaveUsers, leaveLanes, followers, markMoved, finish,
+        localIDs, rejections, attempts, operations, quotas, users, leaveQuotas, leaveUsers, leaveLanes, followers,
+        markMoved, finish,
         lockEntities, ownEntities, lockUnseen, raiseFeed, show,
     ]
 }

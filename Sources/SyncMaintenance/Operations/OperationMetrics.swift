@@ -24,7 +24,10 @@ package struct OperationMetrics: Sendable {
         ends = Dictionary(
             uniqueKeysWithValues: kinds.map { kind in
                 let counters = [OperationState.done, .failed].map { state in
-                    (state, Counter(label: Self.ended, dimensions: [("kind", kind.rawValue), ("state", state.rawValue)]))
+                    (
+                        state,
+                        Counter(label: Self.ended, dimensions: [("kind", kind.rawValue), ("state", state.rawValue)])
+                    )
                 }
                 return (kind, Dictionary(uniqueKeysWithValues: counters))
             }

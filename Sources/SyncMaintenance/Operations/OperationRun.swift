@@ -1,6 +1,6 @@
 import Foundation
-import Logging
 import JSONText
+import Logging
 import Metrics
 import Postgres
 package import SyncModel
@@ -13,7 +13,7 @@ package struct OperationRun: Sendable {
     /// Seconds for which a gateway has an operation without a word: then another goes on with it.
     package static let leaseSeconds: Double = 30
     /// Seconds until an operation is gone on with whose step the database refused.
-    static let pause: Double = 5
+    static let pause: Double = 15
     /// Mutations in a row that go wrong here before an operation is given up.
     static let patience: Int64 = 100
 
@@ -72,7 +72,7 @@ package struct OperationRun: Sendable {
     package func work(
         on claimed: OperationRow,
         shouldStop: @Sendable () -> Bool,
-        rest: @Sendable (Double) async throws -> Void
+        rest: @Sendable (Double) async -> Void
     ) async {
         let pace = OperationPace(perSecond: Int(claimed.perSecond))
         var operation = claimed
@@ -94,7 +94,7 @@ package struct OperationRun: Sendable {
                     return try await end(operation, as: .failed, because: reason)
                 }
                 let seconds = Double((ContinuousClock.now - began).nanoseconds) / 1e9
-                try? await rest(pace.pause(after: Int(step.tally.done), in: seconds))
+                await rest(pace.pause(after: Int(step.tally.done), in: seconds))
             } catch {
                 logger.warning(
                     "operation was cut off, and is gone on with later",

@@ -35,25 +35,30 @@ package final class OperationService: Service {
     package var count: Int { working.withLock { $0 } }
 
     package func run() async throws {
+        // at shutdown steps under way are finished, and operations given back
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<Self.places { group.addTask { await self.lookOnAndOn() } }
             group.addTask {
-                while !Task.isCancelled {
+                while !Self.isEnding {
                     await self.prune()
-                    try? await Task.sleep(for: .seconds(Self.pruneInterval * Double.random(in: 0.8...1.2)))
+                    await Self.doze(Self.pruneInterval * Double.random(in: 0.8...1.2))
                 }
             }
-            group.addTask { try? await gracefulShutdown() }
-            // steps under way are finished, and given back
-            await group.next()
-            group.cancelAll()
         }
     }
 
+    private static var isEnding: Bool { Task.isCancelled || Task.isShuttingDownGracefully }
+
+    /// Sleeps for some seconds, or until shutdown.
+    private static func doze(_ seconds: Double) async {
+        guard seconds > 0 else { return }
+        _ = try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(seconds)) }
+    }
+
     private func lookOnAndOn() async {
-        while !Task.isCancelled, !Task.isShuttingDownGracefully {
+        while !Self.isEnding {
             // gateways that were started together look at different moments
-            if await !look() { try? await Task.sleep(for: .seconds(lookInterval * Double.random(in: 0.8...1.2))) }
+            if await !look() { await Self.doze(lookInterval * Double.random(in: 0.8...1.2)) }
         }
     }
 
@@ -64,9 +69,9 @@ package final class OperationService: Service {
             working.withLock { $0 += 1 }
             defer { working.withLock { $0 -= 1 } }
             await run.work(on: operation) {
-                Task.isCancelled || Task.isShuttingDownGracefully
+                Self.isEnding
             } rest: { seconds in
-                if seconds > 0 { try await Task.sleep(for: .seconds(seconds)) }
+                await Self.doze(seconds)
             }
             return true
         } catch {

@@ -329,7 +329,9 @@ private enum Words {
         isMore ? "more than \(number) mutations" : count(number, "mutation")
     }
 
-    static func moment(_ moment: Timestamp?) -> String { moment.map { "at \($0.rfc3339)" } ?? "at a time that is not known" }
+    static func moment(_ moment: Timestamp?) -> String {
+        moment.map { "at \($0.rfc3339)" } ?? "at a time that is not known"
+    }
 
     static func at(_ moment: Timestamp?) -> String { moment.map { " at \($0.rfc3339)" } ?? "" }
 }
