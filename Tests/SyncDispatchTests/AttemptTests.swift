@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import Postgres
 import StoreSupport
 import SyncHTTP
 import SyncModel

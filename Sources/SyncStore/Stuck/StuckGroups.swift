@@ -164,7 +164,9 @@ package struct StuckGroups: Sendable {
                 AND x.error_status = p.error_status AND \(StuckRows.are("x"))
         """
 
-    /// Walks from group to group, a look-up each, and then counts those of the page.
+    /// Walks from group to group, a look-up each, and then counts those of the page. The walk needs no order of its own: a
+    /// lateral join goes through the list of organizations as it stands, and through each one's groups as they are found.
+    /// Sorted, every organization would be walked through for every page.
     static let groupsStatement = Statement(
         "stuck_groups",
         """
@@ -189,7 +191,6 @@ package struct StuckGroups: Sendable {
                 SELECT * FROM w LIMIT $5
             ) g
             WHERE \(StuckRows.match("g", from: 8))
-            ORDER BY k.place, g.number
             LIMIT $6
         ) p
         CROSS JOIN LATERAL (
