@@ -145,7 +145,7 @@ import Testing
         #expect(first.json?["operations"]?.elements?.count == 15)
         let rest = try await trouble.look(all + "?limit=15&cursor=" + (first.next ?? ""))
         #expect(rest.json?["operations"]?.elements?.count == 5 && rest.next == nil)
-        let id = try #require(first.json?["operations"]?.elements?.first?["id"]?.string)
+        let id = try #require(first.json?["operations"]?.elements.map(Array.init)?.first?["id"]?.string)
         let cancelled = try await scene.operate(.POST, all + "/\(id)/cancel")
         #expect(cancelled.json?["state"]?.string == "cancelled" && cancelled.json?["ended_at"]?.isNull == false)
         #expect(try await scene.operate(.POST, all, #"{"kind":"retry","filter":{},"reason":"x"}"#).status == 202)

@@ -156,14 +156,14 @@ import Testing
         let json = try #require(story.json)
         #expect(json["mutation"]?["id"]?.string == trouble.failed.id && json["mutation"]?["payload"]?.isNull == true)
         #expect(json["withheld"]?.elements?.isEmpty == false && json["sent"]?.isNull == true)
-        let waiter = json["waited_for_by"]?["mutations"]?.elements?.first?["mutation_id"]?.string
+        let waiter = json["waited_for_by"]?["mutations"]?.elements.map(Array.init)?.first?["mutation_id"]?.string
         #expect(waiter == trouble.waiting.id)
         #expect(json["waited_for_by"]?["count"]?["count"]?.int64 == 1)
         #expect(json["lane"]?["position"]?.int64 == 2 && json["attempts"]?.elements?.isEmpty == true)
         let other = try await trouble.look(trouble.path(trouble.waiting))
         let blocker = other.json?["waits_for"]?.elements?.first
         #expect(blocker?["mutation_id"]?.string == trouble.failed.id && blocker?["status"]?.string == "failed")
-        #expect(other.json?["history"]?.elements?.first?["id"]?.string == trouble.failed.id)
+        #expect(other.json?["history"]?.elements.map(Array.init)?.first?["id"]?.string == trouble.failed.id)
 
         expectProblem(try await trouble.look(path + "?payload=true"), .forbidden)
         #expect(try await scene.lines("SELECT action FROM audit WHERE action = 'lookAtPayload'").isEmpty)
