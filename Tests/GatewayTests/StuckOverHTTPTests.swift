@@ -161,7 +161,7 @@ import Testing
         #expect(json["waited_for_by"]?["count"]?["count"]?.int64 == 1)
         #expect(json["lane"]?["position"]?.int64 == 2 && json["attempts"]?.elements?.isEmpty == true)
         let other = try await trouble.look(trouble.path(trouble.waiting))
-        let blocker = other.json?["waits_for"]?.elements?.first
+        let blocker = other.json?["waits_for"]?.elements.map(Array.init)?.first
         #expect(blocker?["mutation_id"]?.string == trouble.failed.id && blocker?["status"]?.string == "failed")
         #expect(other.json?["history"]?.elements.map(Array.init)?.first?["id"]?.string == trouble.failed.id)
 
