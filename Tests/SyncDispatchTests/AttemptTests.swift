@@ -86,7 +86,7 @@ import Testing
             organization: stage.organization,
             user: stage.phone.user
         )
-        try await waitUntil("one more") { try await Self.rows(stage, create.id).last == "26 2 1 retry 500" }
+        try await waitUntil("one more") { try await Self.rows(stage, create.id).last == "26 1 1 retry 500" }
         #expect(try await Self.rows(stage, create.id).count == 20)
     }
 
@@ -95,14 +95,14 @@ import Testing
             upstream: FakeUpstream { request, _ in request.method == "PATCH" ? .status(422, #"{"no":"way"}"#) : nil }
         )
         let (contact, note) = (UUID(), UUID())
-        let create = stage.create(local: contact)
+        let creates = [stage.create(local: contact), stage.create("note", local: note)]
         let update = stage.change(
             "update",
             "note",
             local: note,
             payload: #"{"of":["\#(contact.lowercased)"],"title":"x"}"#
         )
-        try await stage.phone.push([create, stage.create("note", local: note), update])
+        try await stage.phone.push(creates + [update])
         try await stage.mutation(update.id, is: .failed)
         let story = try await Self.story(stage, update.id)
         let sent = try #require(story.sent)

@@ -70,9 +70,10 @@ public struct AttemptNote: Sendable, Hashable {
         case .refused, .unready: return nil
         }
         let mutation = dispatch.mutation
+        let isUnknown = if case .unknown = answer { true } else { false }
         if outcome.status == .succeeded, mutation.isUntried { return nil }
         self.init(
-            result: Result(of: outcome, isAnswered: status != nil),
+            result: Result(of: outcome, isUnknown: isUnknown),
             revision: mutation.revision,
             number: outcome.kind == .misconfigured ? mutation.attemptCount : dispatch.attempts,
             sentAt: sentAt,
@@ -97,14 +98,16 @@ public struct AttemptNote: Sendable, Hashable {
 }
 
 extension AttemptNote.Result {
-    fileprivate init(of outcome: Outcome, isAnswered: Bool) {
+    /// - Parameter isUnknown: whether this very request may have taken effect without an answer; the outcome remembers
+    ///   earlier ones as well.
+    fileprivate init(of outcome: Outcome, isUnknown: Bool) {
         self =
             switch (outcome.kind, outcome.status) {
             case (.misconfigured, _): .held
             case (.conflict, _), (.overridden, _), (.discarded, _): .conflict
             case (_, .succeeded): .succeeded
             case (_, .failed): .failed
-            default: outcome.isOutcomeUnknown && !isAnswered ? .unknown : .retry
+            default: isUnknown ? .unknown : .retry
             }
     }
 }
