@@ -117,12 +117,12 @@ import Testing
         #expect(story.history.map(\.operation) == [.create])
 
         // of one that is done the content tells what was put in
-        let done = stage.change("delete", "note", local: note)
+        let done = stage.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)
         try await stage.phone.push([done])
         try await stage.mutation(done.id, is: .succeeded)
         let past = try await Self.story(stage, done.id)
-        #expect(past.sent?.request.path == "/notes/2")
-        #expect(past.sent?.rewritten.map(\.pointer) == ["endpoint"])
+        #expect(past.sent?.request.path == "/notes")
+        #expect(past.sent?.rewritten.map(\.pointer) == ["/of"])
     }
 
     @Test func `another user's story is not told`() async throws {

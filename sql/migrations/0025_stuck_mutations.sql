@@ -21,15 +21,16 @@ SET stuck_at = m.changed_at, error_status = coalesce(m.response_status, m.last_e
 WHERE m.error IS NOT NULL AND m.synced_at IS NULL AND m.status IN ('failed', 'conflict');
 
 -- None has a column that changes when a mutation is sent. The predicate is more than `stuck_at IS NOT NULL` for gateways
--- of the version before: what they settle leaves these indexes, too.
+-- of the version before: what they settle leaves these indexes, too. Those by time are open only to queries that ask for
+-- a position, as all are above 0: else a planner that knows little of groups would look for one through all of the time.
 CREATE INDEX stuck_mutations_by_group ON mutations
     (organization_id, entity_type, error_code, error_status, stuck_at, user_id, id)
     WHERE stuck_at IS NOT NULL AND error IS NOT NULL AND synced_at IS NULL;
 CREATE INDEX stuck_mutations_by_time ON mutations (organization_id, stuck_at, user_id, id)
-    WHERE stuck_at IS NOT NULL AND error IS NOT NULL AND synced_at IS NULL;
+    WHERE stuck_at IS NOT NULL AND error IS NOT NULL AND synced_at IS NULL AND position > 0;
 -- Over all organizations, as `lanes_by_ready_at` is.
 CREATE INDEX stuck_mutations_by_time_of_all ON mutations (stuck_at, organization_id, user_id, id)
-    WHERE stuck_at IS NOT NULL AND error IS NOT NULL AND synced_at IS NULL;
+    WHERE stuck_at IS NOT NULL AND error IS NOT NULL AND synced_at IS NULL AND position > 0;
 
 -- The last requests of mutations that did not simply succeed: who succeeds at the first try has no row here. Rows of a
 -- mutation are a ring of twenty, and the next attempt takes the place of the oldest. Nothing that a user or an upstream

@@ -128,11 +128,13 @@ package struct OperationRun: Sendable {
                 until: operation.createdAt,
                 limit: limit
             )
+            let held = Query(OperationStatements.held, operation.lease)
             let results = try await pool.run(
-                [.beginReading, Query(SettleStatements.planShape)] + looks + [.rollback]
+                [.beginReading, Query(SettleStatements.planShape), held] + looks + [.rollback]
             )
-            found = try results[2].read(OperationCandidates.Place.init)
-            edge = try results[3].read(OperationCandidates.Place.init).first
+            guard results[2].count > 0 else { return nil }
+            found = try results[3].read(OperationCandidates.Place.init)
+            edge = try results[4].read(OperationCandidates.Place.init).first
         } catch {
             throw failure.problem(error, doing: "look for an operation's mutations")
         }

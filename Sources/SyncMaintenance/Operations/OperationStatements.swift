@@ -72,6 +72,15 @@ enum OperationStatements {
         """
     )
 
+    /// Whether the lease is still good: nobody else has the operation, and it has not ended.
+    static let held = Statement(
+        "operation_held",
+        """
+        SELECT 1 FROM operations o
+        WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3 AND o.state = 'running'
+        """
+    )
+
     /// Counts what a transaction has settled ($4), in that very transaction.
     static let count = Statement(
         "operation_count_done",
@@ -137,6 +146,6 @@ enum OperationStatements {
     )
 
     static let all = [
-        make, running, find, listOfOrganization, listOfAll, claim, count, advance, end, release, cancel, prune,
+        make, running, find, listOfOrganization, listOfAll, claim, held, count, advance, end, release, cancel, prune,
     ]
 }

@@ -90,7 +90,9 @@ package enum OperationCandidates {
 
     private static let behind = "(x.stuck_at, x.user_id, x.id) > ($2, $3, $4) AND x.stuck_at <= $5"
     private static let oldest = "x.stuck_at, x.user_id, x.id"
-    private static let ofOrganization = "x.organization_id = $1 AND \(behind)"
+    private static let ofOrganization = "x.organization_id = $1 AND \(behind) AND \(StuckRows.areInTime("x"))"
+    private static let ofGroup =
+        "x.organization_id = $1 AND \(behind) AND \(isOfGroup(from: 6)) AND \(StuckRows.are("x"))"
     private static func isOfGroup(from first: Int) -> String {
         "x.entity_type = $\(first) AND x.error_code = $\(first + 1) AND x.error_status = $\(first + 2)"
     }
@@ -112,7 +114,7 @@ package enum OperationCandidates {
             FROM (
                 SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
                 FROM mutations x
-                WHERE \(rows) AND \(StuckRows.are("x"))
+                WHERE \(rows)
                 ORDER BY \(oldest)
                 LIMIT $\(scan)
             ) m
@@ -129,7 +131,7 @@ package enum OperationCandidates {
             """
             SELECT x.stuck_at, x.user_id, x.id
             FROM mutations x
-            WHERE \(rows) AND \(StuckRows.are("x"))
+            WHERE \(rows)
             ORDER BY \(oldest)
             OFFSET $\(scan) - 1 LIMIT 1
             """
@@ -143,7 +145,7 @@ package enum OperationCandidates {
             WITH seen AS MATERIALIZED (
                 SELECT x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
                 FROM mutations x
-                WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND \(rows) AND \(StuckRows.are("x"))
+                WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND \(rows)
                 ORDER BY \(oldest)
                 LIMIT $3
             )
@@ -156,10 +158,14 @@ package enum OperationCandidates {
 
     static let pageOfOrganization = page("operation_page", ofOrganization, scan: 6)
     static let edgeOfOrganization = edge("operation_edge", ofOrganization, scan: 6)
-    static let pageOfGroup = page("operation_page_of_group", "\(ofOrganization) AND \(isOfGroup(from: 6))", scan: 9)
-    static let edgeOfGroup = edge("operation_edge_of_group", "\(ofOrganization) AND \(isOfGroup(from: 6))", scan: 9)
-    static let countOfOrganization = count("operation_count", "true", match: 4)
-    static let countOfGroup = count("operation_count_of_group", isOfGroup(from: 4), match: 7)
+    static let pageOfGroup = page("operation_page_of_group", ofGroup, scan: 9)
+    static let edgeOfGroup = edge("operation_edge_of_group", ofGroup, scan: 9)
+    static let countOfOrganization = count("operation_count", StuckRows.areInTime("x"), match: 4)
+    static let countOfGroup = count(
+        "operation_count_of_group",
+        "\(isOfGroup(from: 4)) AND \(StuckRows.are("x"))",
+        match: 7
+    )
 
     static let statements = [
         pageOfOrganization, edgeOfOrganization, pageOfGroup, edgeOfGroup, countOfOrganization, countOfGroup,

@@ -138,7 +138,7 @@ package struct StuckGroups: Sendable {
         SELECT o.id, o.name
         FROM organizations o
         CROSS JOIN LATERAL (
-            SELECT 1 FROM mutations x WHERE x.organization_id = o.id AND \(StuckRows.are("x"))
+            SELECT 1 FROM mutations x WHERE x.organization_id = o.id AND \(StuckRows.areInTime("x"))
             ORDER BY x.stuck_at LIMIT 1
         ) s
         WHERE o.id >= $1 AND o.id <= $2

@@ -8,6 +8,9 @@ enum StuckRows {
         "\(table).stuck_at IS NOT NULL AND \(table).error IS NOT NULL AND \(table).synced_at IS NULL"
     }
 
+    /// The same for those queries that go by time: it opens the indexes by time to them, and to them alone.
+    static func areInTime(_ table: String) -> String { "\(are(table)) AND \(table).position > 0" }
+
     /// Whether a row is of one of the wanted groups: `error_code` tells the statuses apart.
     ///
     /// - Parameter first: the number of the first of four parameters: statuses, type, code, status of the answer.

@@ -57,7 +57,8 @@ enum StuckWay {
     // MARK: - Statements
 
     private static let newest = "x.stuck_at DESC, x.organization_id DESC, x.user_id DESC, x.id DESC"
-    private static let behind = "(x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4)"
+    private static let behind =
+        "(x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND \(StuckRows.areInTime("x"))"
     /// Within an organization: an index that begins with it is in this order.
     private static let newestOfOne = "x.stuck_at DESC, x.user_id DESC, x.id DESC"
     private static let behindOfOne = "(x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL"
@@ -68,7 +69,7 @@ enum StuckWay {
             """
             SELECT x.stuck_at, x.organization_id, x.user_id, x.id
             FROM mutations x
-            WHERE \(rows) AND \(StuckRows.are("x"))
+            WHERE \(rows)
             ORDER BY \(order)
             OFFSET $\(scan) - 1 LIMIT 1
             """
@@ -82,7 +83,7 @@ enum StuckWay {
             SELECT \(StuckMutation.list)
             FROM (
                 SELECT * FROM mutations x
-                WHERE \(rows) AND \(StuckRows.are("x"))
+                WHERE \(rows)
                 ORDER BY \(order)
                 LIMIT $\(scan)
             ) m
@@ -93,10 +94,11 @@ enum StuckWay {
         )
     }
 
-    private static let ofOrganization = "x.organization_id = $5 AND " + behindOfOne
+    private static let ofOrganization =
+        "x.organization_id = $5 AND \(behindOfOne) AND \(StuckRows.areInTime("x"))"
     private static let ofGroup =
         "x.organization_id = $5 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND "
-        + behindOfOne
+        + "\(behindOfOne) AND \(StuckRows.are("x"))"
 
     static let edgeOfAll = edge("stuck_edge_of_all", behind, newest, scan: 5)
     static let pageOfAll = page("stuck_page_of_all", behind, newest, scan: 5)

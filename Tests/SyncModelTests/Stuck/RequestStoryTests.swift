@@ -36,7 +36,8 @@ import Testing
         let story = try #require(Self.story(Self.update()))
         let places = story.rewritten.map { "\($0.pointer) \($0.clientID.text) \($0.serverID.text) \($0.entityType)" }
         let name = Self.company.lowercased
-        #expect(places == ["/company \(name) 12 company", "/all/1/a~1b \(name) 12 company"])
+        let own = "endpoint \(Sample.local.lowercased) 7 contact"
+        #expect(places == [own, "/company \(name) 12 company", "/all/1/a~1b \(name) 12 company"])
     }
 
     @Test func `the entity's own id in the path is marked`() throws {
