@@ -122,6 +122,7 @@ class Runner:
             for problem in self.contract.problems(value, parameter["schema"]):
                 yield f"parameter {parameter['name']}: {problem}"
             value = self.live(value)
+            value = json.dumps(value) if isinstance(value, bool) else value
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             if parameter["in"] == "path":
                 path = path.replace("{" + parameter["name"] + "}", urllib.parse.quote(text, safe=""))
