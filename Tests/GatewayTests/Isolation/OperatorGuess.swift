@@ -99,7 +99,8 @@ struct OperatorGuess: Sendable {
         OperatorGuess("GET /admin/audit#cursor", [.user, .webhook]) { path, name in
             "/admin/audit?organization_id=\(path.suffix(36))&until=2000-01-01T00:00:00Z&cursor=\(name)"
         },
-        OperatorGuess("GET /admin/audit#organization_id", [.user]) { _, name in "/admin/audit?organization_id=\(name)" },
+        OperatorGuess("GET /admin/audit#organization_id", [.user]) { _, name in "/admin/audit?organization_id=\(name)"
+        },
         OperatorGuess("GET /admin/audit#since", [.user]) { path, _ in
             "/admin/audit?organization_id=\(path.suffix(36))&since=2200-01-01T00:00:00Z"
         },
@@ -164,6 +165,11 @@ struct OperatorGuess: Sendable {
                 }
             )
         }
+        guesses.append(
+            OperatorGuess("GET \(user)/mutations/{mutation}#payload", [.user]) {
+                "\($0)/users/\(strange)/mutations/\(strange)?payload=\($1)"
+            }
+        )
         let contents: [(below: String, member: String, body: @Sendable (String) -> String)] = [
             ("/retry", "payload", { #"{"payload":{"of":"\#($0)"}}"# }),
             ("/retry", "endpoint", { #"{"endpoint":"/api/\#($0)"}"# }),
