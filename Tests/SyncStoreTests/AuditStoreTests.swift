@@ -34,6 +34,18 @@ import Testing
         #expect(try await gateway.retain(RetentionPolicy(auditDays: 0.01))?.report[.audit] == 3)
     }
 
+    /// The clock of the tests stands still: all are of one millisecond.
+    @Test func `acts of a moment stand in their order`() async throws {
+        let gateway = try await Gateway()
+        let log = gateway.store.audit
+        for number in 0..<200 { _ = try await log.begin(act(nil, "act\(number)")) }
+        let found = try await log.page(AuditFilter(), limit: 1_000, after: nil).acts
+        #expect(found.map(\.action) == (0..<200).reversed().map { "act\($0)" })
+        #expect(found.allSatisfy { UUIDv7Generator.least(at: gateway.clock.now) <= $0.id })
+        let filter = AuditFilter(since: gateway.clock.now)
+        #expect(try await log.page(filter, limit: 1_000, after: nil).acts.count == 200)
+    }
+
     @Test func `texts are cut where they are long`() async throws {
         let gateway = try await Gateway()
         let log = gateway.store.audit

@@ -12,5 +12,7 @@ package struct AuditFilter: Sendable {
     /// The first moment that is too late.
     package var until: Timestamp?
 
-    package init() {}
+    package init(since: Timestamp? = nil) {
+        self.since = since
+    }
 }

@@ -14,7 +14,7 @@ package struct AuditLog: Sendable {
     let pool: Pool
     let now: TimeSource
     let failure: StoreFailure
-    private let ids = UUIDv7Generator()
+    private let ids = AuditIDs()
     private let unfinished = Counter(label: MaintenanceMetrics.unfinishedActs)
 
     init(pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
