@@ -1,0 +1,59 @@
+// What waits for a person, grouped by what went wrong.
+import { ago, button, empty, field, filters, get, h, link, may, organizationPath, pages, pill, query, said, shortCount } from './ui.js'
+import { actOnGroup } from './act.js'
+import * as live from './live.js'
+
+// What a group, and a filter in the address, is made of.
+export const FILTERS = ['status', 'organization_id', 'entity_type', 'response_status', 'error_code']
+
+const valuesOf = view => Object.fromEntries(FILTERS.map(name => [name, view.query.get(name) ?? '']))
+
+// The members of a group that narrow a list to it.
+export const groupOf = row => Object.fromEntries(FILTERS.map(name => [name, row[name] ?? '']))
+
+// Fields for the filters; what is chosen goes into the address.
+export function filterBar(view, extra = []) {
+	const values = valuesOf(view)
+	const fields = [
+		field({ label: 'Status', type: 'select', name: 'status', value: values.status, options: [['', 'failed and conflict'], ['failed'], ['conflict']] }),
+		field({ label: 'Entity type', name: 'entity_type', value: values.entity_type, 'data-search': true, placeholder: 'any' }),
+		field({ label: 'Answer', name: 'response_status', value: values.response_status, inputmode: 'numeric', placeholder: '422', size: '5' }),
+		field({ label: 'Error', name: 'error_code', value: values.error_code, placeholder: 'upstream_rejected' }),
+		field({ label: 'Organization', name: 'organization_id', value: values.organization_id, placeholder: 'id', size: '12' }),
+		...extra,
+	]
+	return filters(view, fields)
+}
+
+export async function failures(view) {
+	view.begin('Failures and conflicts')
+	const values = valuesOf(view)
+	const list = pages(view, 'Groups', [
+		['count', row => link(query('/console/mutations', groupOf(row)), h('span.big', shortCount(row))), 'n'],
+		['what', row => h('div.what', h('div', pill(row.status), ' ', h('span.strong', row.operation ? `${row.operation} ` : '', row.entity_type), ' ',
+			h('span.answer', row.response_status ? `answered ${row.response_status}` : 'no answer'), ' ', row.error_code && h('code', row.error_code)),
+		h('div.detail', said(row.example?.detail, 140))), 'wide'],
+		['organization', row => link(organizationPath(row.organization_id), said(row.organization_name ?? row.organization_id, 40))],
+		['first', row => ago(row.first_at)],
+		['last', row => ago(row.last_at)],
+		['', row => may('settle') ? h('div.row',
+			button('Retry…', () => actOnGroup(view, row, 'retry'), 'small'),
+			row.status === 'conflict' ? button('Resolve…', () => actOnGroup(view, row, 'resolve'), 'small') : null,
+			button('Discard…', () => actOnGroup(view, row, 'discard'), 'small danger')) : null, 'act'],
+	], ['/admin/failures', { ...values, status: values.status || 'failed,conflict' }, 'groups'], empty('Nothing waits for a person', Object.values(values).some(Boolean) ? 'Nothing that fits these filters has failed or is in conflict.' : 'No mutation has failed, and none is in conflict.'))
+	view.put(filterBar(view), list.element)
+	keepFresh(view, list, values.organization_id)
+}
+
+// Loads a list again when what it shows may have changed, but not while somebody works in it.
+export function keepFresh(view, list, organization) {
+	let timer = null
+	live.on('changed', ({ organization_id: id }) => {
+		if (id && organization && id !== organization) return
+		clearTimeout(timer)
+		timer = setTimeout(() => {
+			const isBusy = document.querySelector('dialog') || getSelection()?.type === 'Range' || list.element.querySelectorAll('tbody tr').length > 100
+			if (!view.signal.aborted && !isBusy) list.again()
+		}, 1_500)
+	}, view.signal)
+}

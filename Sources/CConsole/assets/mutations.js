@@ -1,0 +1,34 @@
+// The mutations of a group, or of any filter: those that wait for a person, the newest first.
+import { ago, button, empty, field, get, h, link, may, mutationLink, number, organizationPath, pages, pill, query, said, userLink } from './ui.js'
+import { actOnGroup } from './act.js'
+import { FILTERS, filterBar, keepFresh } from './failures.js'
+
+export const mutationColumns = [
+	['mutation', row => mutationLink(row.organization_id, row.user_id, row)],
+	['status', row => pill(row.status)],
+	['user', row => userLink(row.organization_id, row.user_id, row.subjects)],
+	['what went wrong', row => [row.response_status && h('span.answer', `${row.response_status} `), row.error_code && [h('code', row.error_code), ' '], said(row.detail ?? row.error_detail, 140)], 'wide'],
+]
+
+export async function mutations(view) {
+	view.begin('Mutations that wait for a person', link('/console/failures', 'Groups'))
+	const values = Object.fromEntries([...FILTERS, 'user_id'].map(name => [name, view.query.get(name) ?? '']))
+	const list = pages(view, 'Mutations', [
+		...mutationColumns.slice(0, 3),
+		['organization', row => link(organizationPath(row.organization_id), said(row.organization_name ?? row.organization_id, 40))],
+		mutationColumns[3],
+		['attempts', row => number(row.attempts ?? row.attempt_count), 'n'],
+		['since', row => ago(row.changed_at)],
+	], ['/admin/mutations', { ...values, status: values.status || 'failed,conflict' }, 'mutations'], empty('Nothing fits', 'What was here may have been settled since.'))
+	const isGroup = values.organization_id && may('settle')
+	const group = { ...values, status: values.status || null }
+	view.put(
+		filterBar(view, [field({ label: 'User', name: 'user_id', value: values.user_id, placeholder: 'id', size: '12' })]),
+		isGroup ? h('div.actions',
+			button('Retry all…', () => actOnGroup(view, group, 'retry')),
+			values.status === 'conflict' ? button('Resolve all…', () => actOnGroup(view, group, 'resolve')) : null,
+			button('Discard all…', () => actOnGroup(view, group, 'discard'), 'danger')) : null,
+		list.element,
+	)
+	keepFresh(view, list, values.organization_id)
+}
