@@ -90,7 +90,6 @@ export function edit({ base, story, again }) {
 	})
 }
 
-// Settles a conflict for one side.
 export function resolve({ base, again }, comparison) {
 	const strategy = strategies()
 	return ask({

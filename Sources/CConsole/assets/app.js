@@ -22,7 +22,7 @@ const ROUTES = Object.entries({
 	'organizations/:organization/users/:user': user,
 	'organizations/:organization/users/:user/mutations/:mutation': mutation,
 	'organizations/:organization/:part': organization,
-}).map(([pattern, page]) => [pattern.split('/'), page])
+}).map(([pattern, page]) => [new RegExp(`^/console/?${pattern.replace(/:(\w+)/g, '(?<$1>[^/]+)')}/?$`), page])
 
 const PAGES = [
 	['', 'Now', 'n', 'M3 12h4l3-8 4 16 3-8h4'],
@@ -95,18 +95,11 @@ function paintTitle() {
 // MARK: - Pages
 
 function route(path) {
-	const parts = path.replace(/^\/console\/?|\/$/g, '').split('/')
 	for (const [pattern, page] of ROUTES) {
-		if (pattern.length !== parts.length) continue
-		const parameters = {}
-		const fits = pattern.every((each, index) => {
-			if (!each.startsWith(':')) return each === parts[index]
-			try { parameters[each.slice(1)] = decodeURIComponent(parts[index]) } catch { return false }
-			return parts[index] !== ''
-		})
-		if (fits) return { page, parameters }
+		const found = pattern.exec(path)
+		if (found) return { page, parameters: found.groups }
 	}
-	return { page: missing, parameters: {} }
+	return { page: missing }
 }
 
 function missing(view) {
@@ -114,7 +107,6 @@ function missing(view) {
 	view.put(h('p', 'The address leads nowhere. ', h('a', { href: '/console' }, 'See what is going on now.')))
 }
 
-// Shows the page of the present address.
 async function show() {
 	leave.abort()
 	const own = leave = new AbortController()
@@ -154,7 +146,6 @@ async function show() {
 	isFirst = false
 }
 
-// Goes to an address of the console.
 function go(href, isSamePage = false) {
 	if (href === location.pathname + location.search) return show()
 	history.pushState(null, '', href)

@@ -7,7 +7,6 @@ const PROPERTIES = new Set(['value', 'checked', 'disabled', 'open'])
 // undefined or false is left out, of children also '' and 0.
 export const h = (name, ...rest) => fill(document.createElement(name.split('.')[0]), name, rest)
 
-// An SVG element.
 export const svg = (name, ...rest) => fill(document.createElementNS(SVG, name.split('.')[0]), name, rest)
 
 function fill(element, name, rest) {
@@ -29,7 +28,6 @@ function put(element, child) {
 	else if (child) element.append(child)
 }
 
-// Puts other children in the place of an element's.
 export function refill(element, ...children) {
 	element.replaceChildren()
 	put(element, children)
@@ -56,7 +54,6 @@ export function visible(text, name = character => `U+${code(character).toUpperCa
 	return nodes
 }
 
-// The escape of such a character in JSON.
 export const escaped = character => `\\u${code(character)}`
 
 // What somebody else wrote: isolated from the text around it, cut where it is long, with a way to see all.
@@ -68,7 +65,6 @@ export function said(text, limit = 240) {
 	return element
 }
 
-// The beginning of a text, not through the middle of a character.
 export function cut(text, limit) {
 	if (text.length <= limit) return text
 	const end = /[\ud800-\udbff]/.test(text[limit - 1]) ? limit - 1 : limit
@@ -84,7 +80,6 @@ export const count = value =>
 	value == null ? '–'
 		: typeof value === 'object' ? (value.is_more ? `more than ${number(value.count)}` : number(value.count)) : number(value)
 
-// The same where there is little room.
 export const shortCount = value => value?.is_more ? `${number(value.count)}+` : count(value)
 
 export const amount = value => (value && typeof value === 'object' ? value.count : value) ?? 0
@@ -92,12 +87,10 @@ export const amount = value => (value && typeof value === 'object' ? value.count
 export const plural = (value, one, many = one + 's') =>
 	`${count(value)} ${amount(value) === 1 && !value?.is_more ? one : many}`
 
-// A rate or other figure, with as many digits as say something.
 export const figure = value => value == null ? '–'
 	: value >= 100 ? number(Math.round(value)) : value >= 10 || Number.isInteger(value) ? String(Math.round(value * 10) / 10)
 		: String(Math.round(value * 100) / 100)
 
-// Seconds in words that fit everywhere.
 export function span(seconds) {
 	if (seconds == null) return '–'
 	const value = Math.max(0, seconds)

@@ -3,7 +3,6 @@ import { ago, button, empty, field, filters, get, h, link, may, organizationPath
 import { actOnGroup } from './act.js'
 import * as live from './live.js'
 
-// What a group, and a filter in the address, is made of.
 export const FILTERS = ['status', 'organization_id', 'entity_type', 'response_status', 'error_code']
 
 const valuesOf = view => Object.fromEntries(FILTERS.map(name => [name, view.query.get(name) ?? '']))
@@ -13,14 +12,10 @@ export const groupOf = row => Object.fromEntries(FILTERS.map(name => [name, row[
 
 // Fields for the filters; what is chosen goes into the address.
 export function filterBar(view, extra = []) {
-	const values = valuesOf(view)
+	const text = ([name, label, placeholder]) => field({ name, label, placeholder, value: view.query.get(name), 'data-search': name === 'entity_type', size: '12' })
 	const fields = [
-		field({ label: 'Status', type: 'select', name: 'status', value: values.status, options: [['', 'failed and conflict'], ['failed'], ['conflict']] }),
-		field({ label: 'Entity type', name: 'entity_type', value: values.entity_type, 'data-search': true, placeholder: 'any' }),
-		field({ label: 'Answer', name: 'response_status', value: values.response_status, inputmode: 'numeric', placeholder: '422', size: '5' }),
-		field({ label: 'Error', name: 'error_code', value: values.error_code, placeholder: 'upstream_rejected' }),
-		field({ label: 'Organization', name: 'organization_id', value: values.organization_id, placeholder: 'id', size: '12' }),
-		...extra,
+		field({ label: 'Status', type: 'select', name: 'status', value: view.query.get('status') ?? '', options: [['', 'failed and conflict'], ['failed'], ['conflict']] }),
+		...[['entity_type', 'Entity type', 'any'], ['response_status', 'Answer', '422'], ['error_code', 'Error', 'upstream_rejected'], ['organization_id', 'Organization', 'id'], ...extra].map(text),
 	]
 	return filters(view, fields)
 }

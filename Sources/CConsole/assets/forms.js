@@ -76,7 +76,6 @@ export function record(members, values, prefix = '') {
 	return { fields, read: () => Object.fromEntries(members.map(([name, , kind], index) => [name, read(kind, fields[index].value)])) }
 }
 
-// A form of its own on a page.
 // @param act saves, and gets the reason; what it answers is given to `done`
 export function form({ label, fields, submit, act, done, reason }) {
 	const place = h('div'), send = h('button.primary', submit)

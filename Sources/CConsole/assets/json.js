@@ -10,7 +10,6 @@ export class Flaw extends Error {
 	}
 }
 
-// A value as its source text.
 export class Source {
 	constructor(text) { this.text = text }
 	toString() { return this.text }
@@ -138,7 +137,6 @@ export function parse(text, asWritten = AS_WRITTEN) {
 	return value
 }
 
-// The first flaw of a text; null for JSON.
 export function flawOf(text) {
 	try {
 		for (const _ of scan(text));

@@ -86,7 +86,7 @@ export function comparison(mine, theirs, names) {
 	return h('div.scroll', { tabindex: '0', role: 'group', 'aria-label': 'Both versions' },
 		h('table.comparison.stack', { role: 'table' },
 			h('thead', h('tr', { role: 'row' }, ['member', ...names].map(name => h('th', { role: 'columnheader', scope: 'col' }, name)))),
-			h('tbody', { role: 'rowgroup' }, rows.length ? rows : h('tr', { role: 'row' }, h('td', { role: 'cell', colspan: '3' }, 'There is nothing to compare.')))))
+			h('tbody', rows.length ? rows : h('tr', { role: 'row' }, h('td', { role: 'cell', colspan: '3' }, 'There is nothing to compare.')))))
 }
 
 function side(text, kind, missing) {

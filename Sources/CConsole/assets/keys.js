@@ -40,7 +40,6 @@ export function step(by) {
 	row?.querySelector('a, button').focus()
 }
 
-// Lists them.
 export function help() {
 	const row = ([key, { name }]) => h('div', h('dt', key.split(' ').map((part, index) => [index && ' ', h('kbd', part)])), h('dd', name))
 	const toggle = h('input', {

@@ -62,7 +62,6 @@ export function stop() {
 	become('broken')
 }
 
-// Pauses, or goes on.
 export function toggle() {
 	isPaused = !isPaused
 	if (isPaused) { close(); become('paused') } else start()

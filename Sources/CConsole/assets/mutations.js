@@ -1,5 +1,5 @@
 // The mutations of a group, or of any filter: those that wait for a person, the newest first.
-import { ago, button, empty, field, get, h, link, may, mutationLink, number, organizationPath, pages, pill, query, said, userLink } from './ui.js'
+import { ago, button, empty, get, h, link, may, mutationLink, number, organizationPath, pages, pill, query, said, userLink } from './ui.js'
 import { actOnGroup } from './act.js'
 import { FILTERS, filterBar, keepFresh } from './failures.js'
 
@@ -23,7 +23,7 @@ export async function mutations(view) {
 	const isGroup = values.organization_id && may('settle')
 	const group = { ...values, status: values.status || null }
 	view.put(
-		filterBar(view, [field({ label: 'User', name: 'user_id', value: values.user_id, placeholder: 'id', size: '12' })]),
+		filterBar(view, [['user_id', 'User', 'id']]),
 		isGroup ? h('div.actions',
 			button('Retry all…', () => actOnGroup(view, group, 'retry')),
 			values.status === 'conflict' ? button('Resolve all…', () => actOnGroup(view, group, 'resolve')) : null,

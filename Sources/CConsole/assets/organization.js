@@ -1,21 +1,20 @@
 // One organization: how it stands, its settings, and what only an admin may do to it.
-import { ago, ask, button, call, count, countLink, empty, facts, field, filters, form, get, h, idLine, jsonView, link, load, may, number, of, organizationPath, pages, pill, query, record, said, section, shortId, table, tabs, toast, userPath } from './ui.js'
+import { ago, ask, button, call, count, countLink, empty, facts, field, filters, form, get, h, idLine, jsonView, link, may, number, of, organizationPath, pages, pill, query, record, said, section, shortId, table, tabs, toast, userPath } from './ui.js'
 import { upstream } from './upstream.js'
 
-const PARTS = { settings, upstream, types, users, keys, edits }
-const TABS = [['Overview', ''], ['Settings', 'settings'], ['Upstream', 'upstream'], ['Entity types', 'types'], ['Users', 'users'], ['Keys', 'keys'], ['Edits and webhooks', 'edits']]
+const PARTS = [
+	['Overview', '', overview], ['Settings', 'settings', settings], ['Upstream', 'upstream', upstream], ['Entity types', 'types', types],
+	['Users', 'users', users], ['Keys', 'keys', keys], ['Edits and webhooks', 'edits', edits],
+]
 
 export async function organization(view) {
-	const id = view.organization, part = view.part ?? ''
-	const chosen = TABS.find(([, name]) => name === part)
-	if (!chosen) { view.begin('There is no such page'); return }
+	const id = view.organization, [title, , part] = PARTS.find(([, name]) => name === (view.part ?? '')) ?? PARTS[0], place = h('div')
 	view.begin('Organization')
 	const it = await view.get(of(id))
 	view.begin(it.name, pill(it.status))
-	const place = h('div')
 	view.put(h('p.crumbs', link('/console/organizations', 'Organizations'), ' › ', idLine(id)),
-		tabs('Parts of the organization', TABS.map(([title, name]) => [title, name ? organizationPath(id, name) : organizationPath(id)]), chosen[0]), place)
-	await (PARTS[part] ?? overview)(view, place, it)
+		tabs('Parts of the organization', PARTS.map(([name, each]) => [name, organizationPath(id, ...(each ? [each] : []))]), title), place)
+	await part(view, place, it)
 }
 
 async function overview(view, place, it) {
@@ -134,31 +133,25 @@ async function users(view, place, it) {
 	}), list.element)
 }
 
-function keys(view, place, it) {
-	const loaded = load(view, place, () => view.get(of(it.id, 'keys')), answer => answer.keys?.length
-		? table('Data keys', [
-			['key', row => number(row.number), 'n'], ['state', row => pill(row.state)], ['made', row => ago(row.made_at)], ['master key', row => h('code', said(row.master_key_id, 60))],
-		], answer.keys).element : empty('No data key', 'What is stored of it is not encrypted by Sluice.'))
-	return loaded()
+const listed = (title, columns, rows) => section(title, rows?.length ? table(title, columns, rows).element : h('p.muted', 'None.'))
+
+async function keys(view, place, it) {
+	const { keys } = await view.get(of(it.id, 'keys'))
+	place.append(listed('Data keys', [
+		['key', row => number(row.number), 'n'], ['state', row => pill(row.state)], ['made', row => ago(row.made_at)], ['master key', row => h('code', said(row.master_key_id, 60))],
+	], keys), keys?.length ? '' : h('p.hint', 'What is stored of it is not encrypted by Sluice.'))
 }
 
-function edits(view, place, it) {
-	const loaded = load(view, place, async () => {
-		const asked = { signal: view.signal }
-		const [sources, webhooks, tokens] = await Promise.all([get(of(it.id, 'sources'), { ...asked, asWritten: new Set(['settings']) }), get(of(it.id, 'webhooks'), asked), get(of(it.id, 'service-tokens'), asked)])
-		return { sources: sources.sources, webhooks: webhooks.webhooks, tokens: tokens.service_tokens }
-	}, ({ sources, webhooks, tokens }) => [
-		section('Sources', sources.length ? [table('Sources', [
-			['name', row => h('span.strong', row.name)], ['kind', row => row.kind], ['status', row => pill(row.status)], ['does', row => row.activity],
-			['last event', row => ago(row.last_event_at)], ['failures', row => number(row.failure_count), 'n'], ['last error', row => said(row.last_error), 'wide'],
-		], sources).element, sources.map(row => h('details', h('summary', `Settings of ${row.name}`), jsonView(row.settings, { label: `Settings of ${row.name}` })))] : h('p.muted', 'None.')),
-		section('Webhooks', webhooks.length ? table('Webhooks', [
-			['url', row => said(row.url, 100), 'wide'], ['status', row => pill(row.paused_until ? 'paused' : row.status)], ['events', row => count(row.events.length), 'n'],
-			['failures', row => number(row.failure_count), 'n'], ['last error', row => said(row.last_error), 'wide'],
-		], webhooks).element : h('p.muted', 'None.')),
-		section('Service tokens', tokens.length ? table('Service tokens', [
-			['source', row => row.source], ['made', row => ago(row.created_at)], ['last used', row => ago(row.last_used_at)], ['revoked', row => ago(row.revoked_at)],
-		], tokens).element : h('p.muted', 'None.')),
-	])
-	return loaded()
+async function edits(view, place, it) {
+	const [{ sources }, { webhooks }, { service_tokens: tokens }] = await Promise.all([
+		view.get(of(it.id, 'sources'), { asWritten: new Set(['settings']) }), view.get(of(it.id, 'webhooks')), view.get(of(it.id, 'service-tokens'))])
+	const failing = [['failures', row => number(row.failure_count), 'n'], ['last error', row => said(row.last_error), 'wide']]
+	place.append(listed('Sources', [
+		['name', row => h('span.strong', row.name)], ['kind', row => row.kind], ['status', row => pill(row.status)], ['does', row => row.activity], ['last event', row => ago(row.last_event_at)], ...failing,
+	], sources), ...sources.map(row => h('details', h('summary', `Settings of ${row.name}`), jsonView(row.settings, { label: `Settings of ${row.name}` }))),
+	listed('Webhooks', [
+		['url', row => said(row.url, 100), 'wide'], ['status', row => pill(row.paused_until ? 'paused' : row.status)], ['events', row => count(row.events.length), 'n'], ...failing,
+	], webhooks), listed('Service tokens', [
+		['source', row => row.source], ['made', row => ago(row.created_at)], ['last used', row => ago(row.last_used_at)], ['revoked', row => ago(row.revoked_at)],
+	], tokens))
 }

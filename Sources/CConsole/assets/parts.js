@@ -6,7 +6,6 @@ const WORDS = { in_flight: 'in flight', half_open: 'half open' }
 // A status or state, by word and colour.
 export const pill = (status, word) => h('span', { class: `pill is-${status}` }, word ?? WORDS[status] ?? String(status ?? 'unknown'))
 
-// A part of a page under its own heading.
 export const section = (title, ...children) => {
 	const id = `s-${title.toLowerCase().replace(/[^a-z]+/g, '-')}`
 	return h('section', { 'aria-labelledby': id }, h('h2', { id }, title), children)
@@ -18,7 +17,6 @@ export const facts = pairs => h('dl.facts', pairs.filter(([, value]) => value ||
 
 export const button = (text, onclick, kind = '') => h('button', { type: 'button', class: kind, onclick }, text)
 
-// A link within the console.
 export const link = (href, ...children) => h('a', { href }, children)
 
 export const organizationPath = (id, ...more) => path('organizations', id, ...more)
@@ -53,12 +51,10 @@ export function problemBox(problem, again) {
 // @returns a function that loads again
 export function load(view, place, fetched, shown) {
 	let turn = 0
-	const again = async () => {
+	return async function again() {
 		const own = ++turn
-		const waiting = setTimeout(() => {
-			if (!place.hasChildNodes()) refill(place, h('p.loading', { role: 'status' }, 'Loading…'))
-		}, 150)
-		place.setAttribute('aria-busy', 'true')
+		const waiting = setTimeout(() => place.hasChildNodes() || refill(place, h('p.loading', { role: 'status' }, 'Loading…')), 150)
+		place.ariaBusy = 'true'
 		try {
 			const answer = await fetched()
 			if (own === turn && !view.signal.aborted) keepingFocus(place, () => refill(place, shown(answer)))
@@ -68,10 +64,9 @@ export function load(view, place, fetched, shown) {
 			refill(place, problemBox(problem, again))
 		} finally {
 			clearTimeout(waiting)
-			place.removeAttribute('aria-busy')
+			place.ariaBusy = null
 		}
 	}
-	return again
 }
 
 // What is drawn anew while somebody is in it leaves the focus where it was.
@@ -87,12 +82,12 @@ export function keepingFocus(place, act) {
 // A table whose rows become cards where there is little room.
 // @param columns `[title, row => node, class?]`
 export function table(label, columns, rows) {
-	const body = h('tbody', { role: 'rowgroup' })
+	const body = h('tbody')
 	const add = more => body.append(...more.map(row => h('tr', { role: 'row' }, columns.map(([title, cell, kind]) =>
 		h('td', { role: 'cell', 'data-label': title, class: kind }, cell(row))))))
 	add(rows)
-	const element = h('table', { role: 'table', class: 'stack', 'aria-label': label },
-		h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, columns.map(([title, , kind]) =>
+	const element = h('table.stack', { role: 'table', 'aria-label': label },
+		h('thead', h('tr', { role: 'row' }, columns.map(([title, , kind]) =>
 			h('th', { role: 'columnheader', scope: 'col', class: kind }, title || h('span.unheard', 'Actions'))))), body)
 	return { element: h('div.scroll', element), add }
 }
@@ -125,11 +120,9 @@ export function pages(view, label, columns, [address, values, member], nothing, 
 	return { element: place, again }
 }
 
-// Links between the parts of something.
 export const tabs = (label, items, current) => h('nav.tabs', { 'aria-label': label }, items.map(([name, href]) =>
-	h('a', { href, 'aria-current': name === current ? 'page' : null }, name)))
+	h('a', { href, 'aria-current': name === current && 'page' }, name)))
 
-// Copies a text, and says so.
 export const copyButton = (text, name = 'Copy', kind = 'small') => button(name, async event => {
 	const target = event.currentTarget
 	const done = navigator.clipboard?.writeText(typeof text === 'function' ? text() : text)
@@ -137,7 +130,6 @@ export const copyButton = (text, name = 'Copy', kind = 'small') => button(name, 
 	setTimeout(() => { target.textContent = name }, 2_000)
 }, kind)
 
-// An id as a whole, to be copied.
 export const idLine = id => h('span.id-line', h('code', id), ' ', copyButton(id))
 
 export const countLink = (value, href) => amount(value) ? link(href, count(value)) : h('span.muted', count(value))

@@ -25,7 +25,7 @@ export async function user(view) {
 		h('ul.findings', findings.map(each => h('li', { class: `finding is-${each.severity}` },
 			h('p.strong', h('span.unheard', `${each.severity}: `), said(each.sentence, 600)),
 			each.do && h('p', said(each.do, 600)),
-			each.mutation_id || each.until ? h('p.muted', each.mutation_id && link(mutationPath(organization, id, each.mutation_id), 'See the mutation'), each.until && [' until ', ago(each.until)]) : null))))
+			each.mutation_id || each.until ? h('p.muted', each.mutation_id && link(mutationPath(organization, id, each.mutation_id), 'See the mutation'), each.until && [' · ', ago(each.until)]) : null))))
 	const held = h('div')
 	const list = pages(view, 'Lane', [
 		['mutation', row => mutationLink(organization, id, row)],
