@@ -7,7 +7,7 @@ const strategies = () => choice('strategy', 'Which version', [['server_wins', 't
 const VERBS = { retry: 'Retry', discard: 'Discard', resolve: 'Resolve' }
 const MEANS = {
 	retry: 'Each is sent again from its first attempt on. What fails anew is not tried again by this operation.',
-	discard: 'Each is given up: what the app’s user did is not done. This cannot be taken back.',
+	discard: 'Each is given up. This cannot be taken back.',
 	resolve: 'Each conflict is settled for one of the two sides.',
 }
 
@@ -15,7 +15,7 @@ const MEANS = {
 export async function actOnGroup(view, group, kind) {
 	const organization = group.organization_id, path = of(organization, 'operations'), filter = {}
 	for (const name of ['status', 'entity_type', 'error_code', 'user_id']) if (group[name]) filter[name] = group[name]
-	if (group.response_status) filter.response_status = Number(group.response_status)
+	if (group.response_status) filter.response_status = Number(group.response_status) || 0
 	if (kind === 'resolve') filter.status = 'conflict'
 	const place = h('div.preview', { 'aria-live': 'polite' }, h('p.loading', 'Counting…'))
 	const rate = field({ label: 'At most a second', type: 'number', value: '50', min: '1', max: '1000', pointer: '/per_second', hint: 'So that the upstream is not flooded.' })
@@ -53,7 +53,7 @@ export function settle(kind, { base, story, again }) {
 		[['discard', 'discard them, too'], ['keep', 'keep them: they run, or fail where they need what this would have made']])
 	return ask({
 		title: `${VERBS[kind]} this mutation`, submit: VERBS[kind], danger: kind === 'discard', reason: 'optional', children: [dependents],
-		text: kind === 'retry' ? 'It is sent again, as it is, from its first attempt on.' : 'It is given up: what the app’s user did is not done, and the phone is told so. This cannot be taken back.',
+		text: kind === 'retry' ? 'It is sent again, as it is, from its first attempt on.' : 'It is given up, and the phone is told so. This cannot be taken back.',
 		does: () => ['POST', `${base}/${kind}`, dependents ? { dependents: dependents.value } : {}],
 		then: again, says: kind === 'retry' ? 'It is in its lane again.' : 'It is discarded.',
 	})

@@ -1,5 +1,5 @@
 // What waits for a person, grouped by what went wrong.
-import { ago, button, empty, field, filters, get, h, link, may, organizationPath, pages, pill, query, said, shortCount } from './ui.js'
+import { ago, button, empty, field, filters, get, h, link, may, organizationLink, pages, pill, query, said, shortCount } from './ui.js'
 import { actOnGroup } from './act.js'
 import * as live from './live.js'
 
@@ -7,15 +7,15 @@ export const FILTERS = ['status', 'organization_id', 'entity_type', 'response_st
 
 const valuesOf = view => Object.fromEntries(FILTERS.map(name => [name, view.query.get(name) ?? '']))
 
-// The members of a group that narrow a list to it.
-export const groupOf = row => Object.fromEntries(FILTERS.map(name => [name, row[name] ?? '']))
+// The members of a group that narrow a list to it; no answer is one, too.
+const groupOf = row => Object.fromEntries(FILTERS.map(name => [name, row[name] ?? (name === 'response_status' ? 'none' : '')]))
 
 // Fields for the filters; what is chosen goes into the address.
 export function filterBar(view, extra = []) {
 	const text = ([name, label, placeholder]) => field({ name, label, placeholder, value: view.query.get(name), 'data-search': name === 'entity_type', size: '12' })
 	const fields = [
 		field({ label: 'Status', type: 'select', name: 'status', value: view.query.get('status') ?? '', options: [['', 'failed and conflict'], ['failed'], ['conflict']] }),
-		...[['entity_type', 'Entity type', 'any'], ['response_status', 'Answer', '422'], ['error_code', 'Error', 'upstream_rejected'], ['organization_id', 'Organization', 'id'], ...extra].map(text),
+		...[['entity_type', 'Entity type', 'any'], ['response_status', 'Answer', '422, or none'], ['error_code', 'Error', 'upstream_rejected'], ['organization_id', 'Organization', 'id'], ...extra].map(text),
 	]
 	return filters(view, fields)
 }
@@ -25,16 +25,16 @@ export async function failures(view) {
 	const values = valuesOf(view)
 	const list = pages(view, 'Groups', [
 		['count', row => link(query('/console/mutations', groupOf(row)), h('span.big', shortCount(row))), 'n'],
-		['what', row => h('div.what', h('div', pill(row.status), ' ', h('span.strong', row.operation ? `${row.operation} ` : '', row.entity_type), ' ',
+		['what', row => h('div', h('div', pill(row.status), ' ', h('span.strong', row.operation ? `${row.operation} ` : '', row.entity_type), ' ',
 			h('span.answer', row.response_status ? `answered ${row.response_status}` : 'no answer'), ' ', row.error_code && h('code', row.error_code)),
 		h('div.detail', said(row.example?.detail, 140))), 'wide'],
-		['organization', row => link(organizationPath(row.organization_id), said(row.organization_name ?? row.organization_id, 40))],
+		['organization', organizationLink],
 		['first', row => ago(row.first_at)],
 		['last', row => ago(row.last_at)],
 		['', row => may('settle') ? h('div.row',
-			button('Retry…', () => actOnGroup(view, row, 'retry'), 'small'),
-			row.status === 'conflict' ? button('Resolve…', () => actOnGroup(view, row, 'resolve'), 'small') : null,
-			button('Discard…', () => actOnGroup(view, row, 'discard'), 'small danger')) : null, 'act'],
+			button('Retry…', () => actOnGroup(view, groupOf(row), 'retry'), 'small'),
+			row.status === 'conflict' ? button('Resolve…', () => actOnGroup(view, groupOf(row), 'resolve'), 'small') : null,
+			button('Discard…', () => actOnGroup(view, groupOf(row), 'discard'), 'small danger')) : null, 'act'],
 	], ['/admin/failures', { ...values, status: values.status || 'failed,conflict' }, 'groups'], empty('Nothing waits for a person', Object.values(values).some(Boolean) ? 'Nothing that fits these filters has failed or is in conflict.' : 'No mutation has failed, and none is in conflict.'))
 	view.put(filterBar(view), list.element)
 	keepFresh(view, list, values.organization_id)

@@ -110,6 +110,7 @@ export function jsonEditor(source, { label, id }) {
 		if (note.textContent !== text) note.textContent = text
 		return !flaw
 	}
+	field.setSelectionRange(0, 0)
 	check()
 	return {
 		element: h('div.field', h('label', { for: id }, label), field, note,

@@ -68,7 +68,7 @@ export async function mutation(view) {
 					['Entity', h('code.id', String(it.server_id ?? it.local_id ?? '–'))], ['Based on version', it.base_version],
 				]), shown(pushed.payload, 'Payload as pushed', 'The payload')),
 				section('As sent', sent ? [facts([
-					['Request', h('code.wrap', `${sent.method} `, said(sent.url_path, 300))], ['Idempotency key', sent.idempotency_key && h('code.wrap', sent.idempotency_key)],
+					['Request', h('code.wrap', `${sent.method} `, said(sent.url ?? sent.url_path, 300))], ['Idempotency key', sent.idempotency_key && h('code.wrap', sent.idempotency_key)],
 				]), h('ul.rewritten', rewritten.map(each => h('li', h('mark', each.pointer === 'endpoint' ? 'in the path' : each.pointer || 'all of it'), ' ', each.entity_type, ' ',
 					shortId(each.client_id), ' → ', h('code', said(each.server_id, 60))))),
 				shown(sent.body, 'Body as sent', 'The body', new Map(rewritten.map(each => [each.pointer, `${each.entity_type}: was ${each.client_id}`])))]

@@ -1,5 +1,5 @@
 // The mutations of a group, or of any filter: those that wait for a person, the newest first.
-import { ago, button, empty, get, h, link, may, mutationLink, number, organizationPath, pages, pill, query, said, userLink } from './ui.js'
+import { ago, button, empty, get, h, link, may, mutationLink, number, organizationLink, pages, pill, query, said, userLink } from './ui.js'
 import { actOnGroup } from './act.js'
 import { FILTERS, filterBar, keepFresh } from './failures.js'
 
@@ -15,11 +15,13 @@ export async function mutations(view) {
 	const values = Object.fromEntries([...FILTERS, 'user_id'].map(name => [name, view.query.get(name) ?? '']))
 	const list = pages(view, 'Mutations', [
 		...mutationColumns.slice(0, 3),
-		['organization', row => link(organizationPath(row.organization_id), said(row.organization_name ?? row.organization_id, 40))],
+		['organization', organizationLink],
 		mutationColumns[3],
 		['attempts', row => number(row.attempts ?? row.attempt_count), 'n'],
 		['since', row => ago(row.changed_at)],
-	], ['/admin/mutations', { ...values, status: values.status || 'failed,conflict' }, 'mutations'], empty('Nothing fits', 'What was here may have been settled since.'))
+	], ['/admin/mutations', { ...values, status: values.status || 'failed,conflict' }, 'mutations'], empty('Nothing fits', 'What was here may have been settled since.'), ({ mutations: rows, users = [] }) => {
+		for (const row of rows) row.subjects ??= users.find(each => each.id === row.user_id && each.organization_id === row.organization_id)?.subjects
+	})
 	const isGroup = values.organization_id && may('settle')
 	const group = { ...values, status: values.status || null }
 	view.put(

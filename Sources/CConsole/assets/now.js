@@ -1,5 +1,5 @@
 // What is going on, in one look: first a sentence, then the figures, then what is broken.
-import { ago, amount, count, facts, figure, h, keepingFocus, link, load, me, moment, mutationPath, number, organizationPath, pill, plural, refill, said, section, shortId, span, table } from './ui.js'
+import { ago, amount, count, facts, figure, h, keepingFocus, link, load, me, moment, mutationPath, number, organizationLink, pill, plural, refill, said, section, shortId, span, table } from './ui.js'
 import { spark } from './spark.js'
 import * as live from './live.js'
 
@@ -56,7 +56,7 @@ function page(state) {
 			tile('Waiting lanes', ALL, stuck.waiting_lanes, 'have something to do')),
 		section('Upstreams that fail', circuits.length
 			? table('Circuits', [
-				['organization', row => link(organizationPath(row.organization_id, 'upstream'), row.organization_name ? said(row.organization_name, 60) : shortId(row.organization_id))],
+				['organization', organizationLink],
 				['circuit', row => pill(row.state)],
 				['since', row => ago(row.since)],
 				['failures', row => number(row.failures), 'n'],
@@ -74,8 +74,8 @@ function page(state) {
 				['Next run', retention.running_since ? ['running since ', moment(retention.running_since)] : ago(retention.next_run_at)],
 				['Last run', ago(retention.last_run_at)],
 				['Removed then', h('span.wrap', removed(retention.last_run))],
-				['Keeps payloads', span(retention.payload_seconds)],
-				['Keeps records', span(retention.record_seconds)],
+				['Keeps payloads', retention.payload_seconds && span(retention.payload_seconds)],
+				['Keeps records', retention.record_seconds && span(retention.record_seconds)],
 				['At rest', me.sealed ? 'encrypted' : 'not encrypted by Sluice'],
 			]) : h('p.muted', 'Nothing is known of it.'))),
 	]

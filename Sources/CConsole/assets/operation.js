@@ -24,17 +24,17 @@ export async function operation(view) {
 			h('p.crumbs', link('/console/operations', 'Operations'), ' › ', idLine(it.id)),
 			progress(it),
 			h('p.verdict', h('span.strong', isRunning ? 'It runs. ' : it.state === 'done' ? 'It is done. ' : it.state === 'cancelled' ? 'It was cancelled. ' : 'It failed. '),
-				`${number(it.done)} done, ${number(it.skipped)} skipped, ${number(it.failed)} refused.`,
+				`${number(it.done)} done, ${number(it.skipped)} skipped, ${number(it.failed)} failed.`,
 				isRunning && left > 0 && ` About ${span(left / it.per_second)} to go at ${number(it.per_second)} a second.`,
 				it.error && [' ', said(it.error, 300)]),
 			isRunning && may('settle') && h('div.actions', button('Cancel…', cancel, 'danger')),
 			section('What and why', facts([
 				['Reason', said(it.reason, 600)], ['By', said(it.actor, 60)], ['Organization', link(organizationPath(view.organization), said(it.organization_name ?? view.organization, 60))],
 				...Object.entries(it.filter ?? {}).map(([name, value]) => [name.replaceAll('_', ' '), Array.isArray(value) ? said(value.join(', ')) : said(value)]),
-				['Dependants', it.dependents ?? undefined], ['Version that stays', it.strategy ?? undefined], ['At most a second', number(it.per_second)],
+				['Why not', it.reasons?.map(each => h('div', `${number(each.count)} `, h('code', each.code)))], ['Dependants', it.dependents ?? undefined], ['Version that stays', it.strategy ?? undefined], ['At most a second', number(it.per_second)],
 				['Asked for', ago(it.created_at)], ['Begun', ago(it.started_at)], ['Ended', ago(it.ended_at)],
 			])),
-			h('p.hint', 'Skipped: settled by somebody else, or not in that state any more. Refused: what cannot be settled so; it stays where it was.'),
+			h('p.hint', 'Skipped ones cannot be settled so, or were settled meanwhile; they and those that failed stay as they are.'),
 		]
 	}
 

@@ -1,5 +1,5 @@
 // What was done to many at once, the newest first.
-import { ago, empty, field, filters, get, h, link, number, organizationPath, pages, pill, query, said } from './ui.js'
+import { ago, empty, field, filters, get, h, link, number, of, organizationPath, pages, pill, query, said } from './ui.js'
 import * as live from './live.js'
 
 // How far an operation is, as a bar and in words.
@@ -15,7 +15,7 @@ export async function operations(view) {
 	const list = pages(view, 'Operations', [
 		['what', row => link(organizationPath(row.organization_id, 'operations', row.id), h('span.strong', row.kind), ' ', said(Object.values(row.filter ?? {}).flat().slice(0, 4).join(' · '), 60))],
 		['state', row => pill(row.state)], ['progress', progress], ['why', row => said(row.reason, 80), 'wide'], ['who', row => said(row.actor, 40)], ['begun', row => ago(row.created_at)],
-	], ['/admin/operations', { organization_id: organization.value, state: state.value }, 'operations'], empty('Nothing was done to many at once', 'A group of failures has the actions that begin an operation.'))
+	], [organization.value ? of(organization.value, 'operations') : '/admin/operations', { state: state.value }, 'operations'], empty('Nothing was done to many at once', 'A group of failures has the actions that begin an operation.'))
 	view.put(filters(view, [state, organization]), list.element)
 	live.on('operation', () => list.again(), view.signal)
 }

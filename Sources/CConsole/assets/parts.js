@@ -12,7 +12,7 @@ export const section = (title, ...children) => {
 }
 
 // Names and values. Pairs without a value are left out.
-export const facts = pairs => h('dl.facts', pairs.filter(([, value]) => value || value === 0).map(([name, value]) =>
+export const facts = pairs => h('dl.facts', pairs.filter(([, value]) => (value || value === 0) && value.length !== 0).map(([name, value]) =>
 	h('div', h('dt', name), h('dd', value instanceof Node || Array.isArray(value) ? value : said(value)))))
 
 export const button = (text, onclick, kind = '') => h('button', { type: 'button', class: kind, onclick }, text)
@@ -27,6 +27,8 @@ export const mutationLink = (organization, user, row) => {
 	const id = row.mutation_id ?? row.id
 	return link(mutationPath(organization, user, id), h('span.strong', `${row.operation ?? ''} ${row.entity_type ?? ''}`), ' ', shortId(id))
 }
+
+export const organizationLink = row => link(organizationPath(row.organization_id), row.organization_name ? said(row.organization_name, 40) : shortId(row.organization_id))
 
 // A user, by what an issuer calls it where that is known.
 export const userLink = (organization, user, subjects) => {
@@ -94,12 +96,15 @@ export function table(label, columns, rows) {
 
 // A list page by page: the first, and a button for what follows.
 // @param list where it is: `[path, values, member]`
-// @param got is told of the first page's answer
+// @param got is told of each answer
 export function pages(view, label, columns, [address, values, member], nothing, got) {
 	const place = h('div.list')
-	const page = cursor => view.get(query(address, { ...values, cursor }))
-	const again = load(view, place, page, first => {
-		got?.(first)
+	const page = async cursor => {
+		const answer = await view.get(query(address, { ...values, cursor }))
+		got?.(answer)
+		return answer
+	}
+	const again = load(view, place, () => page(), first => {
 		if (!first[member].length && !first.next) return nothing
 		const list = table(label, columns, first[member])
 		const foot = h('p.foot')
@@ -130,7 +135,7 @@ export const copyButton = (text, name = 'Copy', kind = 'small') => button(name, 
 	setTimeout(() => { target.textContent = name }, 2_000)
 }, kind)
 
-export const idLine = id => h('span.id-line', h('code', id), ' ', copyButton(id))
+export const idLine = id => h('span', h('code', id), ' ', copyButton(id))
 
 export const countLink = (value, href) => amount(value) ? link(href, count(value)) : h('span.muted', count(value))
 

@@ -10,7 +10,7 @@ const REASONS = {
 export async function user(view) {
 	const { organization, user: id } = view, base = of(organization, 'users', id)
 	view.begin('User')
-	const top = h('div'), devices = h('div'), why = h('div.explain')
+	const top = h('div'), devices = h('div'), why = h('div')
 	const loadTop = load(view, top, () => view.get(base), it => {
 		const subject = it.subjects?.[0]?.subject
 		return [h('p.crumbs', link(organizationPath(organization), 'Organization'), ' › ', idLine(id)),

@@ -20,7 +20,7 @@ enum LiveOperator {
 struct ConsoleScene: Sendable {
     let scene: Scene
     let upstream: DemoServer
-    /// Ada's mutations by what became of them: `failed`, `conflict`, `hostile`, `sent`.
+    /// Mutations by what became of them: Ada's `failed` and `conflict`; Bob's `sent`, `upstream`, `again`, `hostile`.
     let mutations: [String: String]
 
     /// What a payload holds that is not to be more than text.
@@ -28,73 +28,76 @@ struct ConsoleScene: Sendable {
     static let large = "123456789012345678901234567890"
     static let exact = "249.900"
 
-    static func make() async throws -> ConsoleScene {
+    /// - Parameter isHostile: whether somebody wrote texts to do harm.
+    static func make(isHostile: Bool = false) async throws -> ConsoleScene {
         let upstream = try await DemoServer.start()
         let scene = try await Scene(#"{"on_conflict":"halt"}"#, forwards: true) {
             $0.operatorTokens = LiveOperator.all ?? $0.operatorTokens
         }
-        return try await ConsoleScene(scene, upstream)
-    }
-
-    private init(_ scene: Scene, _ upstream: DemoServer) async throws {
-        self.scene = scene
-        self.upstream = upstream
-        try await Self.operate(scene, .PUT, scene.admin, #"{"name":"Nordlys Salg"}"#)
-        try await Self.operate(
-            scene,
-            .PUT,
-            "/admin/organizations/\(scene.eve.organization.lowercased)",
-            #"{"name":"<b>Bergen</b> \u202eBrygge"}"#
-        )
-        try await Self.operate(scene, .PUT, scene.admin + "/upstream", #"{"base_url":"\#(upstream.baseURL)"}"#)
+        try await operate(scene, scene.admin, #"{"name":"Nordlys Salg"}"#)
+        let other = isHostile ? #"<b>Bergen</b> \u202eBrygge"# : "Bergen Brygge"
+        try await operate(scene, "/admin/organizations/\(scene.eve.organization.lowercased)", #"{"name":"\#(other)"}"#)
+        try await operate(scene, scene.admin + "/upstream", #"{"base_url":"\#(upstream.baseURL)"}"#)
         for type in ["contact", "expense", "note"] {
-            try await Self.operate(scene, .PUT, scene.admin + "/entity-types/\(type)", #"{"upstream":\#(type == "contact")}"#)
+            try await operate(scene, scene.admin + "/entity-types/\(type)", #"{"upstream":\#(type == "contact")}"#)
         }
-        mutations = try await Self.push(scene)
+        var mutations = try await replay(scene)
+        mutations.merge(try await store(scene)) { $1 }
+        if isHostile {
+            let note = scene.bob.change("update", "note", server: "1").with(["payload": hostile])
+            let reply = try await scene.bob.push([note])
+            #expect(reply.statuses == ["failed"], "\(reply.text)")
+            mutations["hostile"] = note.id
+        }
+        return ConsoleScene(scene: scene, upstream: upstream, mutations: mutations)
     }
 
-    private static func operate(_ scene: Scene, _ method: HTTPMethod, _ path: String, _ body: String) async throws {
-        let reply = try await send(
-            method,
-            scene.gateway.operations + path,
-            token: LiveOperator.token,
-            body: Array(body.utf8)
-        )
+    private static func operate(_ scene: Scene, _ path: String, _ body: String) async throws {
+        let url = scene.gateway.operations + path
+        let reply = try await send(.PUT, url, token: LiveOperator.token, body: Array(body.utf8))
         #expect((200..<300).contains(reply.status), "\(reply.text)")
     }
 
-    /// What phones did meanwhile.
-    private static func push(_ scene: Scene) async throws -> [String: String] {
-        let (ada, eve) = (scene.ada, scene.eve)
-        let (contact, lost) = (UUID(), UUID())
-        let sent = ada.create("contact", local: contact, #"{"name":"Kari Nordmann","phone":"+47 22 00 00 00"}"#)
-            .with(["endpoint": #""/contacts""#])
-        let visit = ada.create("contact", #"{"name":"Ola","friend_id":\#(contact.quoted)}"#)
-            .with(["endpoint": #""/contacts""#])
-        let nowhere = ada.create("contact", local: lost, #"{"name":"Nobody"}"#).with(["endpoint": #""/contacts/0/x/""#])
-        let behind = ada.draft("update", "contact", ["local_id": lost.quoted, "payload": #"{"name":"Behind"}"#])
+    /// What phones sent to the API: two arrive, one fails and holds up another, one is tried again.
+    private static func replay(_ scene: Scene) async throws -> [String: String] {
+        let (contact, lost, worker) = (UUID(), UUID(), scene.bob)
+        func create(_ local: UUID = UUID(), _ path: String, _ payload: String) -> Draft {
+            worker.create("contact", local: local, payload).with(["endpoint": "\"\(path)\""])
+        }
+        let sent = create(contact, "/contacts", #"{"name":"Kari Nordmann","phone":"+47 22 00 00 00"}"#)
+        let friend = create("/contacts", #"{"name":"Ola Hansen","friend_id":\#(contact.quoted),"limit":12500.00}"#)
+        let nowhere = create(lost, "/contacts/0/x/", #"{"name":"Nobody","friend_id":\#(contact.quoted)}"#)
+        let behind = worker.draft("update", "contact", ["local_id": lost.quoted, "payload": #"{"name":"Behind"}"#])
             .with(["endpoint": #""/contacts/{local_id}""#])
-        let first = try await ada.push([sent, visit, nowhere, behind], prefer: "wait=30")
-        #expect(first.statuses == ["succeeded", "succeeded", "failed", "blocked"], "\(first.text)")
+        let reply = try await worker.push([sent, friend, nowhere, behind], prefer: "wait=30")
+        #expect(reply.statuses == ["succeeded", "succeeded", "failed", "blocked"], "\(reply.text)")
+        let again = create("/contacts", #"{"name":"fail once"}"#)
+        _ = try await worker.push([again])
+        try await waitUntil("the API refuses it for the time being") {
+            try await worker.get("/v1/mutations/\(again.id)").json?["attempt_count"]?.int64 == 1
+        }
+        return ["sent": friend.id, "upstream": nowhere.id, "again": again.id]
+    }
+
+    /// What phones wrote into the built-in store: some fail, one is in conflict.
+    private static func store(_ scene: Scene) async throws -> [String: String] {
+        let (ada, eve) = (scene.ada, scene.eve)
         let failed = (1...3).map { number in
             ada.change("update", "expense", server: "\(4_710 + number)").with(["payload": #"{"amount":249.90}"#])
         }
-        let hostile = ada.change("update", "note", server: "1").with(["payload": Self.hostile])
-        let second = try await ada.push(failed + [hostile])
-        #expect(second.statuses == Array(repeating: "failed", count: 4), "\(second.text)")
-        let note = try await ada.push([ada.create("expense", #"{"text":"Lunch","amount":249.90,"currency":"NOK"}"#)])
-        let server = try #require(note.results.first?["server_id"]?.string, "\(note.text)")
+        let notes = (1...2).map { number in ada.change("delete", "note", server: "\(number)") }
+        let first = try await ada.push(failed + notes)
+        #expect(first.statuses == Array(repeating: "failed", count: 5), "\(first.text)")
+        let bill = try await ada.push([ada.create("expense", #"{"text":"Lunch","amount":249.90,"currency":"NOK"}"#)])
+        let server = try #require(bill.results.first?["server_id"]?.string, "\(bill.text)")
         _ = try await scene.bob.push([scene.bob.change("update", "expense", server: server, base: 1)])
         let conflict = ada.change("update", "expense", server: server, base: 1)
             .with(["payload": #"{"text":"Lunch with Kari","amount":12499.90}"#])
-        let third = try await ada.push([conflict])
-        #expect(third.statuses == ["conflict"], "\(third.text)")
-        let others = try await eve.push((1...2).map { _ in eve.change("delete", "visit", server: "7") })
-        #expect(others.statuses == ["failed", "failed"], "\(others.text)")
-        return [
-            "failed": failed[0].id, "conflict": conflict.id, "hostile": hostile.id, "sent": visit.id,
-            "upstream": nowhere.id,
-        ]
+        let second = try await ada.push([conflict, ada.create("expense", #"{"text":"Taxi","amount":310}"#)])
+        #expect(second.statuses.first == "conflict", "\(second.text)")
+        let visits = try await eve.push((1...4).map { _ in eve.change("delete", "visit", server: "7") })
+        #expect(visits.statuses == Array(repeating: "failed", count: 4), "\(visits.text)")
+        return ["failed": failed[0].id, "conflict": conflict.id]
     }
 
     /// Markup, characters that turn the direction, numbers that JavaScript would round, 200 KB of text, and depth.
@@ -109,14 +112,18 @@ struct ConsoleScene: Sendable {
     var organization: String { "/console/organizations/\(scene.ada.organization.lowercased)" }
     var user: String { "\(organization)/users/\(scene.ada.user.lowercased)" }
 
-    func mutation(_ kind: String) -> String { "\(user)/mutations/\(mutations[kind] ?? "")" }
+    func mutation(_ kind: String) -> String {
+        let user = ["failed", "conflict"].contains(kind) ? scene.ada.user : scene.bob.user
+        return "\(organization)/users/\(user.lowercased)/mutations/\(mutations[kind] ?? "")"
+    }
 
     /// Every kind of page, by a name for its picture.
     var pages: [(name: String, path: String)] {
         [
             ("now", "/console"), ("failures", "/console/failures"),
             ("mutations", "/console/mutations?organization_id=\(scene.ada.organization.lowercased)&status=failed"),
-            ("mutation", mutation("upstream")), ("conflict", mutation("conflict")), ("user", user),
+            ("mutation", mutation("upstream")), ("retrying", mutation("again")), ("conflict", mutation("conflict")),
+            ("user", user),
             ("organizations", "/console/organizations"), ("organization", organization),
             ("settings", organization + "/settings"), ("upstream", organization + "/upstream"),
             ("types", organization + "/types"), ("users", organization + "/users"), ("keys", organization + "/keys"),

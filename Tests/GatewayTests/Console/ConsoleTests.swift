@@ -54,7 +54,7 @@ struct ConsoleTests {
     }
 
     @Test func `a hostile payload is text`() async throws {
-        let console = try await ConsoleScene.make()
+        let console = try await ConsoleScene.make(isHostile: true)
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.show(.desk, .dark)
         try await page.open(console.mutation("hostile"))
