@@ -14,7 +14,7 @@ export async function audit(view) {
 		['when', row => ago(row.at)], ['who', row => [h('span.strong', said(row.actor, 60)), ' ', h('span.muted', row.scope)]],
 		['what', row => h('code', said(row.action, 60))],
 		['organization', row => !row.organization_id || row.organization_id === NOBODY ? '' : link(organizationPath(row.organization_id), shortId(row.organization_id))],
-		['which', row => said(words(row.target), 160), 'wide'], ['why', row => row.reason && said(row.reason, 120), 'wide'], ['outcome', row => said(words(row.outcome), 80)],
+		['which', row => said(words(row.target), 160), 'wide'], ['why', row => row.reason && said(row.reason, 120), 'wide'], ['outcome', row => row.outcome ? words(row.outcome) && said(words(row.outcome), 80) : 'begun'],
 	], ['/admin/audit', { ...asked }, 'audit'], empty('Nothing to see', 'No operator did anything that fits.'))
 	view.put(filters(view, fields), list.element)
 }

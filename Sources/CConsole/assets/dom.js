@@ -35,7 +35,7 @@ export function refill(element, ...children) {
 }
 
 // What turns the reading direction or cannot be seen; joiners, which scripts and emoji need, are not among it.
-export const UNSEEN =
+const UNSEEN =
 	/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/
 
 const code = character => character.charCodeAt(0).toString(16).padStart(4, '0')

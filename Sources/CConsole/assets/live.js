@@ -5,9 +5,6 @@ import { setClock } from './dom.js'
 const listeners = { now: new Set(), changed: new Set(), operation: new Set(), state: new Set() }
 let stream = null, timer = null, delay = 1_000, isPaused = false, isWanted = false
 
-// The last `now` that was heard.
-export let latest = null
-
 // Calls `act` with what is told of a kind until the signal ends it.
 export function on(kind, act, signal) {
 	listeners[kind].add(act)
@@ -41,7 +38,7 @@ export function start() {
 	for (const kind of ['now', 'changed', 'operation']) {
 		stream.addEventListener(kind, event => {
 			const value = JSON.parse(event.data)
-			if (kind === 'now') { latest = value; setClock(value.at) }
+			setClock(value.at)
 			tell(kind, value)
 		})
 	}

@@ -138,7 +138,7 @@ const listed = (title, columns, rows) => section(title, rows?.length ? table(tit
 async function keys(view, place, it) {
 	const { keys } = await view.get(of(it.id, 'keys'))
 	place.append(listed('Data keys', [
-		['key', row => number(row.number), 'n'], ['state', row => pill(row.state)], ['made', row => ago(row.made_at)], ['master key', row => h('code', said(row.master_key_id, 60))],
+		['key', row => number(row.number), 'n'], ['state', row => pill(row.state)], ['made', row => ago(row.made_at)], ['master key', row => h('code', said(row.master_key, 60))],
 	], keys), keys?.length ? '' : h('p.hint', 'What is stored of it is not encrypted by Sluice.'))
 }
 

@@ -47,6 +47,6 @@ export async function user(view) {
 		['not settled', row => Object.entries(row.counts ?? {}).filter(([, value]) => value).map(([name, value]) => [pill(name, `${value} ${name.replace('_', ' ')}`), ' '])],
 	], rows).element : h('p.muted', 'No device has pushed or registered.'))
 	view.put(top, section('Why something has not arrived', view.query.size > 0 && h('p', 'About ', h('code', asked.mutation || asked.device), ' · ', link(location.pathname, 'About all')), why), section('Lane', held, list.element), section('Devices', devices))
-	keepFresh(view, list, organization)
+	keepFresh(view, { element: list.element, again: () => { list.again(); explain() } }, organization)
 	await Promise.all([loadTop(), explain()])
 }

@@ -45,6 +45,11 @@ struct ConsolePage: Sendable {
         return result.value(at: "/result/value").map { $0.string ?? $0.text } ?? ""
     }
 
+    /// The text of what a selector finds first; empty without such a thing.
+    func text(_ selector: String) async throws -> String {
+        try await evaluate("document.querySelector(\(Self.quoted(selector)))?.textContent ?? ''")
+    }
+
     struct Failure: Error, CustomStringConvertible {
         let description: String
         init(_ description: String) { self.description = description }
@@ -109,7 +114,8 @@ struct ConsolePage: Sendable {
             "modifiers":\(shift ? 8 : 0)
             """
         let kind = text.isEmpty ? "rawKeyDown" : "keyDown"
-        try await browser.call("Input.dispatchKeyEvent", #"{"type":"\#(kind)","text":\#(Self.quoted(text)),\#(common)}"#)
+        let down = #"{"type":"\#(kind)","text":\#(Self.quoted(text)),\#(common)}"#
+        try await browser.call("Input.dispatchKeyEvent", down)
         try await browser.call("Input.dispatchKeyEvent", #"{"type":"keyUp",\#(common)}"#)
     }
 
