@@ -58,7 +58,7 @@ export async function mutation(view) {
 				is('conflict') && button('Resolve…', acts.resolve, 'primary'),
 				is('failed', 'conflict') && [button('Retry…', acts.retry, is('failed') ? 'primary' : ''), button('Retry with an edit…', acts.edit)],
 				is(...OPEN) && button('Discard…', acts.discard, 'danger'),
-				hides && may('settle') && button('Show what was written', reveal), sent && copyButton(curl, 'Copy as curl', ''),
+				hides && may('settle') && button('Show what was written', reveal), story.curl && copyButton(story.curl, 'Copy as curl', ''),
 				it.status !== 'succeeded' && link(query(userPath(organization, user), { mutation: it.id }), 'Why it has not arrived')),
 			!hides && it.status === 'conflict' && section('Both versions', sides()),
 			h('div.columns',
@@ -100,14 +100,5 @@ export async function mutation(view) {
 			each.error && h('div', said(each.error, 200)))))
 			: h('p.muted', made ? `${number(made)} so far; those that went well leave no trace.` : 'None went wrong.'),
 		answer && [h('p', 'The answer that counts: ', h('span.answer', answer.status)), answer.body && jsonView(answer.body, { label: 'Body of the answer' })]]
-	}
-
-	// the request as a command line, without the upstream's credential, which nobody is shown
-	function curl() {
-		if (story.curl) return story.curl
-		const { sent } = story, quote = text => `'${String(text).replaceAll("'", "'\\''")}'`, body = textOf(sent.body)
-		return [`curl -X ${sent.method} "$UPSTREAM"${quote(sent.url_path)} -H "Authorization: Bearer $TOKEN"`,
-			sent.idempotency_key && `-H ${quote(`Idempotency-Key: ${sent.idempotency_key}`)}`,
-			body && `-H 'Content-Type: application/json' --data ${quote(body)}`].filter(Boolean).join(' \\\n  ')
 	}
 }

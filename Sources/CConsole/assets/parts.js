@@ -130,7 +130,7 @@ export const tabs = (label, items, current) => h('nav.tabs', { 'aria-label': lab
 
 export const copyButton = (text, name = 'Copy', kind = 'small') => button(name, async event => {
 	const target = event.currentTarget
-	const done = navigator.clipboard?.writeText(typeof text === 'function' ? text() : text)
+	const done = navigator.clipboard?.writeText(text)
 	target.textContent = await done?.then(() => 'Copied', () => null) ?? 'The browser does not allow it'
 	setTimeout(() => { target.textContent = name }, 2_000)
 }, kind)
