@@ -65,7 +65,7 @@ export async function mutation(view) {
 				section('As pushed', facts([
 					['Accepted', [moment(pushed.accepted_at), ' · ', ago(pushed.accepted_at)]], ['Made', moment(pushed.created_at)],
 					['Device', [shortId(pushed.device_id), ` entry ${it.sequence_number}`]], ['Endpoint', pushed.endpoint],
-					['Entity', h('code.id', String(it.server_id ?? it.local_id ?? '–'))], ['Based on version', it.base_version],
+					['Entity', shortId(it.server_id ?? it.local_id)], ['Based on version', it.base_version],
 				]), shown(pushed.payload, 'Payload as pushed', 'The payload')),
 				section('As sent', sent ? [facts([
 					['Request', h('code.wrap', `${sent.method} `, said(sent.url ?? sent.url_path, 300))], ['Idempotency key', sent.idempotency_key && h('code.wrap', sent.idempotency_key)],
@@ -79,7 +79,7 @@ export async function mutation(view) {
 				['Ahead of it', lane?.ahead && count(lane.ahead)], ['Revision', number(it.revision)],
 			]))),
 			(entity || history?.length > 0) && section('The entity', entity && [facts([
-				['Id', h('code.id', String(entity.id ?? '–'))], ['Made as', entity.client_id && shortId(entity.client_id)],
+				['Id', shortId(entity.id)], ['Made as', entity.client_id && shortId(entity.client_id)],
 				['Version', entity.deleted ? `${entity.version}, deleted` : number(entity.version)],
 				['Changed', [ago(entity.updated_at), entity.updated_by && [' by ', userLink(organization, entity.updated_by)]]],
 				['Place in the feed', entity.feed_position && h('code', String(entity.feed_position))],

@@ -85,7 +85,7 @@ struct ConsoleScene: Sendable {
         let failed = (1...3).map { number in
             ada.change("update", "expense", server: "\(4_710 + number)").with(["payload": #"{"amount":249.90}"#])
         }
-        let notes = (1...2).map { number in ada.change("delete", "note", server: "\(number)") }
+        let notes = (1...2).map { number in ada.change("update", "note", server: "\(number)") }
         let first = try await ada.push(failed + notes)
         #expect(first.statuses == Array(repeating: "failed", count: 5), "\(first.text)")
         let bill = try await ada.push([ada.create("expense", #"{"text":"Lunch","amount":249.90,"currency":"NOK"}"#)])
@@ -95,7 +95,7 @@ struct ConsoleScene: Sendable {
             .with(["payload": #"{"text":"Lunch with Kari","amount":12499.90}"#])
         let second = try await ada.push([conflict, ada.create("expense", #"{"text":"Taxi","amount":310}"#)])
         #expect(second.statuses.first == "conflict", "\(second.text)")
-        let visits = try await eve.push((1...4).map { _ in eve.change("delete", "visit", server: "7") })
+        let visits = try await eve.push((1...4).map { number in eve.change("update", "visit", server: "\(number)") })
         #expect(visits.statuses == Array(repeating: "failed", count: 4), "\(visits.text)")
         return ["failed": failed[0].id, "conflict": conflict.id]
     }
@@ -104,7 +104,7 @@ struct ConsoleScene: Sendable {
     private static let hostile = """
         {"title":"\(script)","rtl":"\\u202egnp.exe","name\u{202e}":"turned","big":\(large),"price":\(exact),\
         "long":"\(String(repeating: "lorem ipsum ", count: 17_000))",\
-        "deep":\(String(repeating: "[", count: 200))0\(String(repeating: "]", count: 200))}
+        "deep":\(String(repeating: "[", count: 60))0\(String(repeating: "]", count: 60))}
         """
 
     // MARK: - Addresses
