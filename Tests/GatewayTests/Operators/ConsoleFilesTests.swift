@@ -10,7 +10,7 @@ import Testing
 @testable import SyncHTTP
 
 /// The console's files, as the operations listener serves them.
-@Suite struct ConsoleTests {
+@Suite struct ConsoleFilesTests {
     /// Bytes that all files together may have.
     private static let limit = 122_880
     private static let policy =
