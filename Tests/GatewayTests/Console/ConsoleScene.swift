@@ -61,12 +61,12 @@ struct ConsoleScene: Sendable {
     /// What phones sent to the API: two arrive, one fails and holds up another, one is tried again.
     private static func replay(_ scene: Scene) async throws -> [String: String] {
         let (contact, lost, worker) = (UUID(), UUID(), scene.bob)
-        func create(_ local: UUID = UUID(), _ path: String, _ payload: String) -> Draft {
+        func create(_ path: String, _ payload: String, as local: UUID = UUID()) -> Draft {
             worker.create("contact", local: local, payload).with(["endpoint": "\"\(path)\""])
         }
-        let sent = create(contact, "/contacts", #"{"name":"Kari Nordmann","phone":"+47 22 00 00 00"}"#)
+        let sent = create("/contacts", #"{"name":"Kari Nordmann","phone":"+47 22 00 00 00"}"#, as: contact)
         let friend = create("/contacts", #"{"name":"Ola Hansen","friend_id":\#(contact.quoted),"limit":12500.00}"#)
-        let nowhere = create(lost, "/contacts/0/x/", #"{"name":"Nobody","friend_id":\#(contact.quoted)}"#)
+        let nowhere = create("/contacts/0/x/", #"{"name":"Nobody","friend_id":\#(contact.quoted)}"#, as: lost)
         let behind = worker.draft("update", "contact", ["local_id": lost.quoted, "payload": #"{"name":"Behind"}"#])
             .with(["endpoint": #""/contacts/{local_id}""#])
         let reply = try await worker.push([sent, friend, nowhere, behind], prefer: "wait=30")
