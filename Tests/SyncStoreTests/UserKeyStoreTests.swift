@@ -303,6 +303,26 @@ import Testing
         #expect(try await titles(other) == [Self.marker])
     }
 
+    @Test func `a document that stays is not left to a key that cannot be opened here`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway)
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        try await one.push([one.create("diary", payload: #"{"title":"\#(Self.marker)"}"#)])
+        try await show(.organization, "diary", gateway, organization, onErase: .blankOwner)
+        // as a rewrap leaves it that is cut off between the organization's key and the user's
+        _ = try await gateway.rows("CREATE TABLE kept AS SELECT * FROM user_keys")
+        let both = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second + "\n" + TestKeys.first)
+        _ = try await both.store.keyRotation.rewrap { _ in }
+        _ = try await gateway.rows("DELETE FROM user_keys")
+        _ = try await gateway.rows("INSERT INTO user_keys SELECT * FROM kept")
+        let after = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second)
+        after.clock.set(gateway.clock.now)
+        await #expect(throws: Problem.self) { try await one.signedIn(as: one.user, through: after).erase() }
+        #expect(try await gateway.count("user_keys", of: organization.id) == 1)
+        try await one.signedIn(as: one.user, through: both).erase()
+        #expect(try await titles(other.signedIn(as: other.user, through: both)) == [Self.marker])
+    }
+
     // MARK: - Joined users
 
     @Test func `what came with a joined user opens and goes with the other`() async throws {

@@ -355,6 +355,8 @@ package struct UserErasing: Sendable {
             parameters.add(json: try renewal.json(document, as: .document(type: key.type, id: key.id)))
             return Query(SealStatements.writeEntity, parameters)
         }
+        // what cannot be opened now never could be once the owner's key is gone
+        try renewal.check()
         _ = try await connection.run(queries)
     }
 

@@ -118,10 +118,7 @@ struct JoinMove {
                 next = rows.next(after: last)
             }
         }
-        for case .unknownKey(let number) in renewal.closed.map(\.error) where seal.isThere(number) {
-            throw StoreFailure.sealed
-        }
-        for case .closedUserKey in renewal.closed.map(\.error) { throw StoreFailure.sealed }
+        try renewal.check()
     }
 
     private func page(of rows: SealedLaneRows, from start: UUID) async throws -> [UUID] {

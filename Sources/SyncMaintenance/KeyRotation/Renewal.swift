@@ -1,5 +1,6 @@
 import Foundation
 import SyncModel
+import SyncStore
 
 /// Opens stored values and seals them anew.
 struct Renewal {
@@ -12,6 +13,13 @@ struct Renewal {
     init(seal: Seal, destination: @escaping @Sendable (SealedPlace) -> SealedPlace = { $0 }) {
         self.seal = seal
         self.destination = destination
+    }
+
+    /// - Throws: ``StoreFailure/sealed`` where a value could not be opened that another master key opens: what it is sealed
+    ///   with must not go.
+    func check() throws(Problem) {
+        for case .unknownKey(let number) in closed.map(\.error) where seal.isThere(number) { throw StoreFailure.sealed }
+        for case .closedUserKey in closed.map(\.error) { throw StoreFailure.sealed }
     }
 
     /// A value sealed anew; one that cannot be opened stays unchanged and is added to ``closed``.
