@@ -111,6 +111,7 @@ REASONS = [
     ("putDevice", "validation_failed", "device_limit", ""),
     # a schema cannot compare a member with the path
     # who is known to join into whom
+    ("joinUser", "validation_failed", "join_already", ""),
     ("joinUser", "validation_failed", "join_unknown_user", "the organization has no such user"),
     ("joinUser", "validation_failed", "join_same_user", ""),
     # who is part of whom is known to the gateway alone

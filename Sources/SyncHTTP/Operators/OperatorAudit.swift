@@ -79,7 +79,10 @@ struct OperatorAudit: Sendable {
 
     private static func reason(_ headers: HTTPFields) throws(Problem) -> String? {
         guard let field = headers[.sluiceReason], !field.isEmpty else { return nil }
-        guard let reason = Query.decode(field.utf8).flatMap(AuditReason.reading) else {
+        // what is not ASCII comes percent-encoded: of bytes above it nobody knows what they stand for
+        guard field.utf8.allSatisfy({ (0x20..<0x7f).contains($0) }),
+            let reason = Query.decode(field.utf8).flatMap(AuditReason.reading)
+        else {
             let detail = """
                 Sluice-Reason must be 1 to \(AuditReason.maximumBytes) bytes of percent-encoded UTF-8 text without control \
                 characters

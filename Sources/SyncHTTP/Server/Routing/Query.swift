@@ -48,6 +48,13 @@ struct Query: Sendable {
             .map { String($0) }
     }
 
+    /// A text without control characters, as names are.
+    func plainText(_ name: String) throws(Problem) -> String? {
+        guard let text = try text(name) else { return nil }
+        guard !ExternalName.hasControls(text) else { throw Self.invalid(name, "has control characters") }
+        return text
+    }
+
     func uuid(_ name: String) throws(Problem) -> UUID? {
         guard let text = try text(name) else { return nil }
         guard let uuid = UUID(parsing: text) else { throw Self.invalid(name, "must be a UUID") }
