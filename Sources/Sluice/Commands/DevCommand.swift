@@ -177,7 +177,8 @@ struct DevCommand: AsyncParsableCommand {
                 Terminal.say(text)
                 if let upstream {
                     if let serviceToken { upstream.webhook.tell(address, token: serviceToken) }
-                    Task { await DemoTrouble(gateway: address, token: troubledToken).push() }
+                    let trouble = DemoTrouble(gateway: address, upstream: upstream.address, token: troubledToken)
+                    Task { await trouble.make() }
                     Terminal.say(
                         DemoUpstreamScreen.text(public: address, upstream: upstream.address, token: upstreamToken)
                     )
