@@ -62,6 +62,25 @@ import Testing
         }
     }
 
+    @Test func `an export has what webhooks tell of its user and of nobody else`() async throws {
+        let scene = try await Scene()
+        let hook = try await scene.operate(.POST, scene.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
+        try #require(hook.status == 201, "\(hook.text)")
+        for worker in [scene.ada, scene.bob] {
+            let made = try await worker.push([worker.create()])
+            let server = try #require(made.results.first?["server_id"]?.string)
+            let tablet = try await SyncWorker(scene.gateway, organization: worker.organization, user: worker.user)
+            #expect(try await tablet.push([tablet.change(server: server)]).statuses == ["succeeded"])
+            #expect(try await worker.push([worker.change(server: server, base: 1)]).statuses == ["conflict"])
+        }
+        let messages = try lines(try await export(scene, scene.ada)).filter { $0["kind"]?.string == "message" }
+        #expect(messages.compactMap { $0["event"]?.string }.sorted() == ["lane.halted", "mutation.conflict"])
+        for message in messages {
+            #expect(message.value(at: "/data/user_id")?.string == scene.ada.user.lowercased)
+            #expect(message["endpoint_id"]?.string == hook.json?["id"]?.string)
+        }
+    }
+
     @Test func `pages follow each other without a gap`() async throws {
         let scene = try await Scene()
         var keys: Set<String> = []

@@ -268,6 +268,8 @@ import Testing
             (SourceStatements.fail, "\(key), 1, \(now), 'x', \(now), NULL"),
             (SourceStatements.release, "\(key), 1, \(now)"),
             (SourceAdminStatements.get, "\(key), \(now)"), (SourceAdminStatements.delete, key),
+            (SourceReceivers.statements[0], "ARRAY['\(organization.id)']::uuid[], ARRAY['crm']"),
+            (ServiceTokens.statements[0], "ARRAY['\(organization.id)']::uuid[], ARRAY['\(UUID())']::uuid[]"),
         ]
         if isGrown {
             try await connection.execute(
@@ -276,7 +278,9 @@ import Testing
                     SELECT gen_random_uuid(), 'x', 'active', '{}', now(), now() FROM generate_series(1, 500);
                     INSERT INTO sources (organization_id, name, kind, status, settings, next_run_at, created_at, updated_at)
                     SELECT o.id, 's' || n, 'poller', 'enabled', '{}', timestamptz '2030-01-01T00:00:00Z', now(), now()
-                    FROM organizations o, generate_series(1, 20) n
+                    FROM organizations o, generate_series(1, 20) n;
+                    INSERT INTO service_tokens (organization_id, id, source, secret_hash, created_at)
+                    SELECT o.id, gen_random_uuid(), 's' || n, sha256('x'), now() FROM organizations o, generate_series(1, 20) n
                     """
             )
         }

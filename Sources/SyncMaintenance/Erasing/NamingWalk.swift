@@ -64,8 +64,6 @@ struct NamingWalk: Sendable {
         least: Key(first: UUID.least.lowercased, second: UUID.least.lowercased)
     )
 
-    static let all = [parkedEvents, deliveries]
-
     /// Whether a row of `webhook_deliveries` is one of ``deliveries``.
     static func naming(_ row: String, _ users: String) -> String {
         "\(row).data ->> 'user_id' = ANY (\(users)::uuid[]::text[])"

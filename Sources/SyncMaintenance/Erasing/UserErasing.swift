@@ -312,7 +312,8 @@ package struct UserErasing: Sendable {
     }
 
     private func write(_ wanted: Parameters, of lane: LaneKey, at moment: Timestamp) async throws -> Int {
-        // without master keys, too, as long as nothing has to be opened
+        // what stays is opened with the newest keys; without master keys, too, as long as nothing has to be
+        catalog.invalidate(lane.organization)
         let seal = try? await catalog.seal(of: lane.organization)
         return try await pool.transaction { connection in
             let locked = try await connection.run([

@@ -51,7 +51,7 @@ package final class ServiceTokens: Sendable {
         lookup = GatheredLookup { keys in
             let query = Query(Self.findStatement, Parameters(keys.map(\.organization), keys.map(\.id)))
             var found: [Key: Found] = [:]
-            for var row in try await pool.run([query])[0] {
+            for var row in try await pool.run([Query(SettleStatements.planShape), query])[1] {
                 let key = Key(organization: try row.uuid("organization_id"), id: try row.uuid("id"))
                 found[key] = Found(
                     hash: try row.bytes("secret_hash"),

@@ -51,7 +51,7 @@ package final class SourceReceivers: Sendable {
         lookup = GatheredLookup { keys in
             let query = Query(Self.findStatement, Parameters(keys.map(\.organization), keys.map(\.name)))
             var found: [SourceKey: RowReader] = [:]
-            for var row in try await pool.run([query])[0] {
+            for var row in try await pool.run([Query(SettleStatements.planShape), query])[1] {
                 let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
                 found[key] = row
             }
