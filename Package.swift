@@ -50,6 +50,8 @@ let package = Package(
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         // The OpenAPI document, as bytes of the program
         .target(name: "CContract", exclude: ["openapi.json"]),
+        // The files of the operator's console, the same way
+        .target(name: "CConsole", exclude: ["assets"]),
         .target(
             name: "CSimdJSON",
             linkerSettings: [.linkedLibrary("simdjson")]
@@ -133,8 +135,8 @@ let package = Package(
         .target(
             name: "SyncHTTP",
             dependencies: [
-                "CContract", "GroupCommit", "StandardWebhooks", "SyncMaintenance", "SyncModel", "SyncStore", "Tokens",
-                "JSONText", "Telemetry",
+                "CConsole", "CContract", "GroupCommit", "StandardWebhooks", "SyncMaintenance", "SyncModel", "SyncStore",
+                "Tokens", "JSONText", "Telemetry",
                 server("Crypto", "swift-crypto"),
                 server("DequeModule", "swift-collections"),
                 server("HTTPTypes", "swift-http-types"),

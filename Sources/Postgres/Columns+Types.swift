@@ -23,6 +23,10 @@ extension Columns {
         Self(name, "int4") { rows, parameters in parameters.add(rows.map(value)) }
     }
 
+    @inlinable public static func int4(_ name: String, _ value: @escaping @Sendable (Row) -> Int32?) -> Self {
+        Self(name, "int4", optional: value) { rows, parameters in parameters.add(rows.map(value)) }
+    }
+
     @inlinable public static func int2(_ name: String, _ value: @escaping @Sendable (Row) -> Int16) -> Self {
         Self(name, "int2") { rows, parameters in parameters.add(rows.map(value)) }
     }

@@ -61,7 +61,10 @@ extension PrometheusRegistry {
             (RetentionMetrics.rows, "Rows that retention changed or deleted, by what they were."),
             (MaintenanceMetrics.erasedUsers, "Users whose data were erased, by this replica."),
             (MaintenanceMetrics.untoldErasures, "Attempts to tell an upstream of an erasure that were in vain."),
+            (MaintenanceMetrics.unfinishedActs, "Acts of operators whose outcome could not be written to the audit."),
             (MaintenanceMetrics.joinedUsers, "Users that operators joined into others, through this replica."),
+            (OperationMetrics.mutations, "Mutations that operators' operations looked at here, by what came of them."),
+            (OperationMetrics.ended, "Operators' operations that came to their end here, by how."),
         ]
         for (name, help) in counters { describe(name, kind: .counter, help: help) }
         describe(
@@ -235,6 +238,12 @@ extension PrometheusRegistry {
             "sluice_erasures_open_since_timestamp_seconds",
             "When the first of the erasures that are under way began; 0 where there is none."
         ) { Double(erasures.state.since?.microseconds ?? 0) / 1_000_000 }
+    }
+
+    func addOperationMetrics(of operations: OperationService) {
+        addGauge("sluice_operations_running", "Operators' operations that this replica works on.") {
+            Double(operations.count)
+        }
     }
 
     /// The store's connections and memory, the pushes that wait for a committer, and other replicas.

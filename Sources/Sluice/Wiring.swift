@@ -86,6 +86,7 @@ enum Wiring {
         let upstream = upstream(signer: signer, logger: logger)
         var http = httpConfiguration(settings, signer: signer)
         http.upstream = upstream
+        http.probes = upstream
         var erasing = store.erasing
         erasing.upstream = upstream
         let erasures = ErasureService(erasing: erasing, logger: logger)
@@ -110,6 +111,12 @@ enum Wiring {
             logger: logger
         )
         registry.addRetentionMetrics(of: retention)
+        let operating = OperationService(
+            store: store,
+            retentionDays: settings.retentionAuditDays,
+            logger: logger
+        )
+        registry.addOperationMetrics(of: operating)
         let state = ServingState(logger: logger, onEnding: dispatcher.drain, notify: whenListening)
         let health = GatewayHealth(serving: state, dispatcher: dispatcher, verifier: verifier, database: database)
         let operations = OperationsServer(
@@ -119,6 +126,7 @@ enum Wiring {
             verifier: verifier,
             readiness: { health.reasons },
             notices: { health.notices },
+            circuits: { dispatcher.openCircuits(limit: $0) },
             logger: logger,
             onRunning: state.operationsListens
         )
@@ -133,6 +141,7 @@ enum Wiring {
         let services: [any Service] =
             companions + (database.map { [$0] } ?? []) + [
                 keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, erasures,
+                operating,
                 courier, replication, poller, dispatcher, census, webhooks, sources, operations, server, state,
             ]
         var configuration = ServiceGroupConfiguration(
@@ -152,7 +161,11 @@ enum Wiring {
     }
 
     static func retentionPolicy(_ settings: Settings) -> RetentionPolicy {
-        RetentionPolicy(payloadDays: settings.retentionSucceededDays, days: settings.retentionDays)
+        RetentionPolicy(
+            payloadDays: settings.retentionSucceededDays,
+            days: settings.retentionDays,
+            auditDays: settings.retentionAuditDays
+        )
     }
 
     private static func upstream(signer: RequestSigner?, logger: Logger) -> HTTPUpstream {

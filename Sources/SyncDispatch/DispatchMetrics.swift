@@ -1,10 +1,11 @@
 import Metrics
 import SyncModel
+import SyncStore
 
 /// The dispatcher's metrics, described where they are wired.
 package struct DispatchMetrics: Sendable {
     /// Requests to upstreams, by `outcome`.
-    package static let attempts = "sluice_upstream_attempts_total"
+    package static let attempts = StoreMetrics.upstreamAttempts
     /// Duration of requests to upstreams.
     package static let requestDuration = "sluice_upstream_request_duration_seconds"
     /// Time from a mutation's acceptance to its final outcome.

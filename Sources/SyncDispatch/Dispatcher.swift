@@ -58,6 +58,9 @@ package final class Dispatcher: Service {
         return Counts(running: running, waiting: waiting, openCircuits: circuits.openCount)
     }
 
+    /// The circuits that are open here, those first that have been so for longest.
+    package func openCircuits(limit: Int) -> [CircuitReport] { circuits.reports(limit: limit) }
+
     /// Why lanes are not run; empty when they are.
     package var reasons: [String] { state.withLock { $0.reasons(at: .now) } }
 

@@ -6,4 +6,6 @@ package enum MaintenanceMetrics {
     package static let erasedUsers = "sluice_users_erased_total"
     /// Attempts to tell an upstream of an erasure that were in vain.
     package static let untoldErasures = "sluice_erasures_untold_total"
+    /// Acts of operators whose outcome could not be written to the audit.
+    package static let unfinishedActs = "sluice_audit_unfinished_total"
 }

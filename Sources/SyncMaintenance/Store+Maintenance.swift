@@ -15,6 +15,12 @@ extension Store {
         )
     }
 
+    /// What operators did.
+    package var audit: AuditLog { AuditLog(pool: pool, now: now, failure: failure) }
+
+    /// What goes on, for operators; one for all of them.
+    package var nowReader: NowReader { NowReader(pool: pool, retention: retention, now: now, failure: failure) }
+
     /// Where organizations want to be told of what happens, and what became of it.
     package var webhookAdministration: WebhookAdministration {
         WebhookAdministration(pool: pool, catalog: catalog, now: now, failure: failure)
@@ -47,6 +53,27 @@ extension Store {
             now: now,
             failure: failure,
             logger: logger
+        )
+    }
+
+    /// Operators' operations.
+    package var operations: OperationStore {
+        OperationStore(pool: pool, stuckList: stuckList, now: now, failure: failure)
+    }
+
+    /// Works on operations.
+    ///
+    /// - Parameter gateway: this process.
+    package func operationRun(of gateway: UUID) -> OperationRun {
+        OperationRun(
+            pool: pool,
+            catalog: catalog,
+            settling: settling,
+            notifier: notifier,
+            now: now,
+            failure: failure,
+            logger: logger,
+            gateway: gateway
         )
     }
 

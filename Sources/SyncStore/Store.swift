@@ -31,6 +31,15 @@ package final class Store: Sendable {
     package let receivers: SourceReceivers
     package let mutations: MutationReader
     package let mappings: MappingReader
+    /// Groups and lists what stands still, for operators.
+    package let stuckGroups: StuckGroups
+    package let stuckList: StuckList
+    /// Tells all of one mutation.
+    package let stories: StoryReader
+    /// Pages through a user's lane.
+    package let laneListing: LaneListing
+    /// Says why something of a user's has not arrived.
+    package let explainer: UserExplainer
     /// Reads mutations that are not final.
     package let backlog: BacklogReader
     package let devices: DeviceRegistry
@@ -170,7 +179,12 @@ package final class Store: Sendable {
             failure: failure
         )
         mappings = MappingReader(pool: pool, failure: failure)
+        stuckGroups = StuckGroups(pool: pool, catalog: catalog, failure: failure)
+        stuckList = StuckList(pool: pool, catalog: catalog, failure: failure)
+        stories = StoryReader(pool: pool, catalog: catalog, now: now, failure: failure)
+        laneListing = LaneListing(pool: pool, failure: failure)
         backlog = BacklogReader(pool: pool, now: now, failure: failure)
+        explainer = UserExplainer(pool: pool, catalog: catalog, backlog: backlog, now: now, failure: failure)
         devices = DeviceRegistry(
             pool: pool,
             catalog: catalog,

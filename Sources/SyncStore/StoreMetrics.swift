@@ -8,5 +8,7 @@ package enum StoreMetrics {
     /// for the first time) or `unknown`.
     /// Events from elsewhere by `result`, see `IngestResult`.
     package static let ingestEvents = "sluice_ingest_events_total"
+    /// Requests to upstreams, by `outcome`. Counted by the dispatcher, read by what operators look on.
+    package static let upstreamAttempts = "sluice_upstream_attempts_total"
     package static let identityLookups = "sluice_identity_lookups_total"
 }

@@ -58,7 +58,11 @@ extension HTTPUpstream: UpstreamReader {
             userAgent: "sluice/\(configuration.version)"
         )
         do {
-            return try HTTPClient.Request(url: target.url, method: .GET, headers: headers.fields)
+            return try HTTPClient.Request(
+                url: target.url,
+                method: HTTPMethod(rawValue: request.method),
+                headers: headers.fields
+            )
         } catch {
             throw RequestTarget.Unsendable.request("the URL that its path makes cannot be used")
         }

@@ -41,6 +41,7 @@ package final class LiveGateway: RunningGateway {
     ///   - forwards: whether lanes are run, against real upstreams.
     ///   - polls: whether sources are polled, at real upstreams.
     ///   - retains: whether retention is run when it is due.
+    ///   - operates: whether operations are worked on.
     ///   - delivers: the key that webhooks are signed with; they go to this machine alone. Nil: none are delivered.
     ///   - patience: with the database; by default nothing is late because the machine is slow.
     ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
@@ -52,6 +53,7 @@ package final class LiveGateway: RunningGateway {
         forwards: Bool = false,
         polls: Bool = false,
         retains: Bool = false,
+        operates: Bool = false,
         delivers: WebhookSigningKey? = nil,
         patience: DatabasePatience = patience(true),
         masterKeys: String? = nil,
@@ -81,6 +83,7 @@ package final class LiveGateway: RunningGateway {
                 forwards,
                 polls,
                 retains,
+                operates,
                 delivers,
                 patience,
                 masterKeys,
@@ -97,6 +100,7 @@ package final class LiveGateway: RunningGateway {
         _ forwards: Bool,
         _ polls: Bool,
         _ retains: Bool,
+        _ operates: Bool,
         _ delivers: WebhookSigningKey?,
         _ patience: DatabasePatience,
         _ masterKeys: String?,
@@ -113,21 +117,6 @@ package final class LiveGateway: RunningGateway {
         let (publicPorts, tellPublic) = AsyncStream<Int>.makeStream()
         let (operationsPorts, tellOperations) = AsyncStream<Int>.makeStream()
         let verifier = try await TokenVerifier(configuration: tokens)
-        let operations = OperationsServer(
-            store: store,
-            registry: GatewayMetrics.registry,
-            configuration: configuration,
-            verifier: verifier,
-            logger: logger,
-            onRunning: { tellOperations.yield($0.port) }
-        )
-        let server = PublicServer(
-            store: store,
-            verifier: verifier,
-            configuration: configuration,
-            logger: logger,
-            onRunning: { tellPublic.yield($0.port) }
-        )
         var upstreams = HTTPUpstreamConfiguration()
         upstreams.connectTimeout = .seconds(60)
         let upstream = HTTPUpstream(
@@ -135,6 +124,15 @@ package final class LiveGateway: RunningGateway {
             sign: nil,
             now: { clock.now },
             logger: logger
+        )
+        var configuration = configuration
+        configuration.probes = upstream
+        let server = PublicServer(
+            store: store,
+            verifier: verifier,
+            configuration: configuration,
+            logger: logger,
+            onRunning: { tellPublic.yield($0.port) }
         )
         let reader = HTTPReader(version: "test", logger: logger)
         let keeper = KeyKeeper(verifier: verifier, fetch: reader.keySet, now: { clock.now }, logger: logger)
@@ -161,6 +159,15 @@ package final class LiveGateway: RunningGateway {
             logger: logger,
             noteUpstream: courier.note(upstream:isDown:reason:)
         )
+        let operations = OperationsServer(
+            store: store,
+            registry: GatewayMetrics.registry,
+            configuration: configuration,
+            verifier: verifier,
+            circuits: { dispatcher.openCircuits(limit: $0) },
+            logger: logger,
+            onRunning: { tellOperations.yield($0.port) }
+        )
         let lanes: [any Service] = forwards ? [store.lanes, dispatcher] : []
         let retention = RetentionService(
             store: store,
@@ -169,11 +176,13 @@ package final class LiveGateway: RunningGateway {
             now: { clock.now },
             logger: logger
         )
+        let operating = OperationService(store: store, retentionDays: 365, lookInterval: 0.05, logger: logger)
         var polling = Poller.Configuration(now: { clock.now })
         polling.pollInterval = 0.05
         let poller = Poller(store: store, upstream: upstream, configuration: polling, logger: logger)
         let keeping: [any Service] =
-            (retains ? [retention] : []) + (delivers == nil ? [] : [courier]) + (polls ? [poller] : [])
+            (retains ? [retention] : []) + (operates ? [operating] : []) + (delivers == nil ? [] : [courier])
+            + (polls ? [poller] : [])
         let group = ServiceGroup(
             services: [keeper, store.notifier, store.quotas, store.pushes, store.ingest] + lanes + keeping + [
                 operations, server,

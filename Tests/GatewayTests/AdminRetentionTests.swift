@@ -40,7 +40,8 @@ import Testing
             let json = try #require(reply.json)
             #expect(
                 json.names == [
-                    "payload_seconds", "record_seconds", "running_since", "next_run_at", "last_run_at", "last_run",
+                    "payload_seconds", "record_seconds", "audit_seconds", "running_since", "next_run_at", "last_run_at",
+                    "last_run",
                     "due", "due_is_complete",
                 ]
             )
@@ -48,7 +49,7 @@ import Testing
             #expect(json["running_since"]?.isNull == true && json["last_run_at"]?.isNull == true)
             #expect(
                 json["due"]?.text
-                    == #"{"records":3,"payloads":1,"unsettled":0,"rejections":1,"tombstones":1,"mappings":0,"deliveries":0}"#
+                    == #"{"records":3,"payloads":1,"unsettled":0,"rejections":1,"tombstones":1,"mappings":0,"deliveries":0,"audit":0}"#
             )
             #expect(json["due_is_complete"]?.bool == true)
         }

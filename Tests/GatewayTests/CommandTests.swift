@@ -21,7 +21,7 @@ import Testing
         ["doctor"],
         ["organizations", "readers"], ["organizations", "readers", "add"], ["organizations", "readers", "remove"],
         ["organizations", "readers", "list"],
-        ["healthcheck"], ["webhooks"], ["webhooks", "listen"], ["webhooks", "create-key"],
+        ["audit"], ["healthcheck"], ["webhooks"], ["webhooks", "listen"], ["webhooks", "create-key"],
     ]
 
     @Test func `help lists every command and the exit codes`() async throws {
@@ -54,7 +54,7 @@ import Testing
             "JWT_LEEWAY_SECONDS", "OPERATOR_TOKEN", "SIGNING_KEY_FILE", "MASTER_KEY_FILE", "RETRY_BASE_SECONDS",
             "RETRY_CAP_SECONDS", "LEASE_SECONDS", "MAX_LANES", "WEBHOOK_ALLOWED_NETWORKS",
             "WEBHOOK_SIGNING_KEY", "MAX_WEBHOOKS", "MAX_REPLICATIONS", "MAX_POLLS", "RETENTION_SUCCEEDED_DAYS",
-            "RETENTION_DAYS",
+            "RETENTION_DAYS", "RETENTION_AUDIT_DAYS",
             "RETENTION_INTERVAL_SECONDS",
             "LOG_LEVEL", "LOG_FORMAT", "METRICS_ORGANIZATIONS", "MAX_MUTATIONS",
             "MAX_BODY_BYTES",

@@ -198,7 +198,13 @@ import Testing
             #expect((attributes[.posixPermissions] as? Int).map { $0 & 0o077 } == 0)
             let secret = try String(contentsOfFile: file, encoding: .utf8).trimmingCharacters(in: .newlines)
             #expect(secret.count == 64)
-            #expect(!run.screen.contains(secret))
+            // the console's token is there to be pasted
+            #expect(run.screen.contains(secret) == (name == "operator-token"))
+            if name == "operator-token" {
+                let me = try await GatewayProcess.get(run.operations + "/admin/me", token: secret)
+                #expect(me.json?["scope"]?.string == "admin")
+                #expect(run.screen.contains("Console     \(run.operations)/console  sign in with \(secret)\n"))
+            }
         }
         #expect(try String(contentsOfFile: "\(place.path)/.sluice/.gitignore", encoding: .utf8) == "*\n")
         #expect(try await run.organizations(place) == ["Demo"])
@@ -219,6 +225,13 @@ import Testing
         #expect(settings.json?["base_url"]?.string == String(upstream))
         let changes = try await GatewayProcess.get(first.address + "/v1/changes", token: String(token))
         #expect(changes.status == 200 && changes.changes.isEmpty)
+        // somebody has trouble from the start
+        let mutations = "/admin/organizations/019bb000-de40-7000-8000-000000000001/mutations"
+        try await waitUntil("a failure and a conflict") {
+            let stuck = try await first.operate(mutations, place).mutations.compactMap { $0["status"]?.string }
+            return stuck.filter { $0 != "succeeded" }.sorted() == ["blocked", "conflict", "failed"]
+                || stuck.filter { $0 != "succeeded" }.sorted() == ["conflict", "failed", "pending"]
+        }
         // the built-in demo is as ever
         #expect(try await first.paste("/v1/mutations").results.map { $0["status"]?.string } == Self.allSucceeded)
 

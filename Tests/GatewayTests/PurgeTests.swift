@@ -160,7 +160,12 @@ import Testing
                 INSERT INTO sent_requests (organization_id, idempotency_key, entity_type, sent_at)
                 VALUES ('\(id)', gen_random_uuid(), 'task', now());
                 INSERT INTO sources (organization_id, name, kind, status, settings, created_at, updated_at)
-                VALUES ('\(id)', 'crm', 'webhook', 'disabled', '{}', now(), now())
+                VALUES ('\(id)', 'crm', 'webhook', 'disabled', '{}', now(), now());
+                INSERT INTO attempts (organization_id, user_id, mutation_id, slot, ordinal, revision, number, sent_at, outcome)
+                VALUES ('\(id)', '\(worker.user)', gen_random_uuid(), 1, 1, 1, 1, now(), 'retry');
+                INSERT INTO operations (organization_id, id, kind, statuses, reason, actor, per_second, state, created_at,
+                    changed_at, ended_at)
+                VALUES ('\(id)', gen_random_uuid(), 'retry', '{}', 'x', 'anna', 1, 'done', now(), now(), now())
                 """
             )
         }
@@ -261,6 +266,7 @@ import Testing
             FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
             WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
                 AND (a.attname = 'organization_id' OR c.relname = 'organizations' AND a.attname = 'id')
+                AND c.relname <> 'audit'
             """
         )
         let rows = try await connection.run(Query(statement))

@@ -30,6 +30,7 @@ struct Scene: Sendable {
         forwards: Bool = false,
         polls: Bool = false,
         retains: Bool = false,
+        operates: Bool = false,
         delivers: WebhookSigningKey? = nil,
         isPatient: Bool = true,
         patience: DatabasePatience? = nil,
@@ -43,6 +44,7 @@ struct Scene: Sendable {
             forwards: forwards,
             polls: polls,
             retains: retains,
+            operates: operates,
             delivers: delivers,
             patience: patience ?? LiveGateway.patience(isPatient),
             masterKeys: masterKeys,
@@ -108,8 +110,8 @@ struct Scene: Sendable {
             "count(*) || ' ' || coalesce(md5(string_agg(t, '' ORDER BY t)), '-') FROM \($0)"
         }
         // whoever needs an organization first makes its key, and be it for a request that is refused; gateways say of
-        // themselves that they are there
-        return states.filter { $0.key != "organization_keys" && $0.key != "gateways" }
+        // themselves that they are there; what an operator tries is in the audit
+        return states.filter { !["organization_keys", "gateways", "audit"].contains($0.key) }
     }
 
     /// How many rows of every table mention a text.
@@ -143,7 +145,11 @@ struct Scene: Sendable {
         )
         let found = try await connection.run(Query(list))
         let tables = try (0..<found.count).map { try found.string($0, 0) }
-        let parts = tables.map { "SELECT '\($0)', " + expression("(SELECT x::text AS t FROM \($0) x) s") }
+        let parts = tables.map { table in
+            // the audit names the organization of every act, and for good
+            let row = table == "audit" ? "(to_jsonb(x) - 'organization_id')::text" : "x::text"
+            return "SELECT '\(table)', " + expression("(SELECT \(row) AS t FROM \(table) x) s")
+        }
         var parameters = Parameters()
         if argument != nil { parameters.add(argument) }
         let rows = try await connection.run(Query(Statement(name, parts.joined(separator: " UNION ALL ")), parameters))

@@ -122,6 +122,7 @@ class Runner:
             for problem in self.contract.problems(value, parameter["schema"]):
                 yield f"parameter {parameter['name']}: {problem}"
             value = self.live(value)
+            value = json.dumps(value) if isinstance(value, bool) else value
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             if parameter["in"] == "path":
                 path = path.replace("{" + parameter["name"] + "}", urllib.parse.quote(text, safe=""))
@@ -138,6 +139,9 @@ class Runner:
                 body = json.dumps(self.live(value)).encode()
                 headers["Content-Type"] = media
         for scheme in self.schemes(definition):
+            if scheme == "operatorSession":
+                # the cookie is a browser's; the token is the other way in
+                continue
             if scheme == "webhookSignature":
                 headers.update(signed(headers["webhook-id"], body or b"", self.arguments.clock))
             else:

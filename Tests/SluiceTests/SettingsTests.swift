@@ -57,7 +57,7 @@ import Tokens
             "webhook_signing_key": "whsk_VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=", "max_webhooks": "9",
             "max_replications": "7",
             "retention_succeeded_days": "2.5", "retention_days": "14",
-            "retention_interval_seconds": "60",
+            "retention_interval_seconds": "60", "retention_audit_days": "90",
             "log_level": "debug", "log_format": "text", "metrics_organizations": "100", "max_mutations": "10000",
             "max_body_bytes": "67108864", "max_polls": "8",
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",

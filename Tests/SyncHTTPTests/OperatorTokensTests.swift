@@ -8,16 +8,18 @@ import Testing
 
     @Test func `one token opens and nothing else does`() throws {
         let tokens = try #require(OperatorTokens(parsing: old))
-        #expect(tokens.matches(old))
-        for text in ["", String(old.dropLast()), old + "x", old.uppercased(), new] { #expect(!tokens.matches(text)) }
+        #expect(tokens.token(old) != nil)
+        for text in ["", String(old.dropLast()), old + "x", old.uppercased(), new] {
+            #expect(tokens.token(text) == nil)
+        }
     }
 
     @Test func `several are good at once whichever way they are written`() throws {
         for separator in [" ", "\n", "\r\n", " \t\n\n"] {
             for texts in [[old, new], [OperatorTokens.hash(of: old), new], [old, OperatorTokens.hash(of: new)]] {
                 let tokens = try #require(OperatorTokens(parsing: texts.joined(separator: separator) + separator))
-                #expect(tokens.matches(old) && tokens.matches(new))
-                #expect(!tokens.matches("another-token-entirely"))
+                #expect(tokens.token(old) != nil && tokens.token(new) != nil)
+                #expect(tokens.token("another-token-entirely") == nil)
             }
         }
     }
@@ -25,9 +27,9 @@ import Testing
     @Test func `a hash is no token`() throws {
         let hash = OperatorTokens.hash(of: old)
         let tokens = try #require(OperatorTokens(parsing: hash))
-        #expect(tokens.matches(old))
-        #expect(!tokens.matches(hash))
-        #expect(!tokens.matches(hash.dropFirst("sha256:".count)))
+        #expect(tokens.token(old) != nil)
+        #expect(tokens.token(hash) == nil)
+        #expect(tokens.token(hash.dropFirst("sha256:".count)) == nil)
         #expect(OperatorTokens(parsing: hash.uppercased().replacing("SHA256", with: "sha256")) == tokens)
         // printf the-token-of-last-year | sha256sum
         #expect(hash == "sha256:4f816d1e5367646bde57660d82bb5ee35451ebd168b9b2bfb6e5206bb4315cd6")

@@ -54,7 +54,7 @@ import Testing
             let key = first.split(separator: ", ").map { "ARRAY[\($0)]::text[]" }.joined(separator: ", ")
             calls.append((walk.delete, "\(organization), \(key), \(users)"))
         }
-        let firsts = ["uuid": "'\(UUID.least)'", "text": "''", "bigint": "'0'"]
+        let firsts = ["uuid": "'\(UUID.least)'", "text": "''", "bigint": "'0'", "smallint": "'0'"]
         for rows in ExportedRows.all {
             calls.append((rows.first, "\(lane), 25"))
             let last = rows.keyTypes.map { firsts[$0] ?? "" }.joined(separator: ", ")

@@ -24,7 +24,9 @@ struct DevCommand: AsyncParsableCommand {
             With --demo-upstream there is also an organization "Demo upstream", whose
             mutations are replayed against a small REST API in this process, with
             commands that show a replay, a retry, a conflict and a colleague's edit. What reaches the API is
-            shown, a line a request. Both begin afresh with each start.
+            shown, a line a request. A second user of it has a failure and a conflict
+            from the start, for the console, whose address and token are printed. Both
+            begin afresh with each start.
 
             SLUICE_ variables that limit or log have effect as with serve; database,
             addresses, keys and operator token are its own.
@@ -149,6 +151,8 @@ struct DevCommand: AsyncParsableCommand {
         let verifier = try await settings.tokenVerifier()
         let token = try await DemoTenant.builtIn.token(settings)
         let upstreamToken = try await DemoTenant.forwarded.token(settings)
+        let troubledToken = try await DemoTrouble.tenant.token(settings)
+        let operatorToken = settings[.operatorToken] ?? ""
         let signer = try await settings.requestSigner()
         let logger = Wiring.bootstrapLogging(settings)
         let registry = Wiring.bootstrapMetrics()
@@ -166,12 +170,15 @@ struct DevCommand: AsyncParsableCommand {
                     public: address,
                     operations: operations,
                     token: token,
+                    operatorToken: operatorToken,
                     directory: directory,
                     databaseURI: settings.databaseURL
                 )
                 Terminal.say(text)
                 if let upstream {
                     if let serviceToken { upstream.webhook.tell(address, token: serviceToken) }
+                    let trouble = DemoTrouble(gateway: address, upstream: upstream.address, token: troubledToken)
+                    Task { await trouble.make() }
                     Terminal.say(
                         DemoUpstreamScreen.text(public: address, upstream: upstream.address, token: upstreamToken)
                     )

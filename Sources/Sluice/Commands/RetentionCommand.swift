@@ -31,7 +31,9 @@ struct RetentionCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let result = try await options.withStore { store, settings throws(Problem) in
+        let result = try await options.withStore(dryRun ? nil : CommandAct("runRetention")) {
+            store,
+            settings throws(Problem) in
             try await run(on: store.retention, policy: Wiring.retentionPolicy(settings))
         }
         guard let result else {
@@ -112,6 +114,7 @@ extension RetentionKind {
             case .tombstones: ("tombstones", "are gone", "would go")
             case .mappings: ("ids without an entity", "are gone", "would go")
             case .deliveries: ("deliveries of webhooks", "are gone", "would go")
+            case .audit: ("acts of operators", "are gone", "would go")
             }
         return "\(what) \(isDone ? done : undone)"
     }

@@ -20,6 +20,7 @@ struct SluiceCommand: AsyncParsableCommand {
               sluice sources      let such edits come in without a program between
               sluice after-restore  set right a restored database, before gateways start
               sluice webhooks     look at webhooks in a terminal
+              sluice audit        list what operators did, and why
               sluice doctor       find out what is wrong with a set-up
 
             EXIT CODES
@@ -31,7 +32,7 @@ struct SluiceCommand: AsyncParsableCommand {
             ServeCommand.self, DevCommand.self, MigrateCommand.self, OrganizationsCommand.self, UsersCommand.self,
             ImportCommand.self, ExportCommand.self,
             TokensCommand.self, SourcesCommand.self, KeysCommand.self, TokenCommand.self, WebhooksCommand.self,
-            RetentionCommand.self,
+            RetentionCommand.self, AuditCommand.self,
             AfterRestoreCommand.self,
             DoctorCommand.self,
             HealthCheckCommand.self,

@@ -101,6 +101,8 @@ extension Setting {
         .meaning("Days after which payloads of final mutations go.")
     static let retentionDays = Setting("retention_days", .decimal(0.01...36_500), "30")
         .meaning("Days after which records, tombstones and unsettled mutations go.")
+    static let retentionAuditDays = Setting("retention_audit_days", .decimal(0.01...36_500), "365")
+        .meaning("Days that what operators did is kept: the audit.")
     static let retentionIntervalSeconds = Setting("retention_interval_seconds", .decimal(1...604_800), "3600")
         .meaning("Seconds from the end of one run of retention to the next.")
 
@@ -144,7 +146,7 @@ extension Setting {
         operatorToken, signingKeyFile, masterKeyFile,
         retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
         webhookAllowedNetworks, webhookSigningKey, maxWebhooks, maxReplications, maxPolls,
-        retentionSucceededDays, retentionDays, retentionIntervalSeconds,
+        retentionSucceededDays, retentionDays, retentionAuditDays, retentionIntervalSeconds,
         logLevel, logFormat, metricsOrganizations,
         maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,
         maxAnswerBytesInFlight, maxDevicesPerUser,

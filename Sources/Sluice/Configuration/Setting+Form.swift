@@ -23,7 +23,8 @@ extension Setting.Form {
         case .secret(let bytes): "at least \(bytes) bytes long"
         case .operatorTokens:
             "at least \(OperatorTokens.minimumBytes) characters, of letters, digits and -._~+/=, or sha256: and 64 "
-                + "hexadecimal digits, or up to \(OperatorTokens.maximum) of these with spaces or line ends between"
+                + "hexadecimal digits; before it a scope (read:, settle: or admin:) and a name (anna@), if any; or up to "
+                + "\(OperatorTokens.maximum) of these with spaces or line ends between"
         case .keySetURL: "a URL such as https://id.example/.well-known/jwks.json, without user and password"
         case .claimPlace:
             "a claim's name, or a path to it such as $.o.id or $['https://acme.example/org'] (JSONPath, of names and "
@@ -48,7 +49,7 @@ extension Setting.Form {
         case .decimal(let range): "\(Self.shown(range.lowerBound)) to \(Self.shown(range.upperBound))"
         case .choice(let choices): choices.joined(separator: " | ")
         case .secret(let bytes): "text, at least \(bytes) bytes"
-        case .operatorTokens: "texts of at least \(OperatorTokens.minimumBytes) bytes, or sha256:HEX"
+        case .operatorTokens: "[name@][scope:]text of at least \(OperatorTokens.minimumBytes) bytes, or sha256:HEX"
         case .keySetURL: "URL"
         case .claimPlace: "name or path"
         case .uuid: "UUID"

@@ -161,6 +161,7 @@ extension Settings {
 
     var retentionSucceededDays: Double { decimal(.retentionSucceededDays) }
     var retentionDays: Double { decimal(.retentionDays) }
+    var retentionAuditDays: Double { decimal(.retentionAuditDays) }
     var retentionIntervalSeconds: Double { decimal(.retentionIntervalSeconds) }
 
     var logLevel: Logger.Level { self[.logLevel].flatMap(Logger.Level.init(rawValue:)) ?? .info }

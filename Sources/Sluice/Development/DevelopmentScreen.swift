@@ -7,6 +7,7 @@ enum DevelopmentScreen {
         public address: ListenAddress,
         operations: ListenAddress,
         token: String,
+        operatorToken: String,
         directory: DevelopmentDirectory,
         databaseURI: String
     ) -> String {
@@ -15,6 +16,7 @@ enum DevelopmentScreen {
         Sluice \(Version.current) is up, with a database of its own. Ctrl-C ends both; the data stay.
 
           API         http://\(address)/v1
+          Console     http://\(operations)/console  sign in with \(operatorToken)
           Operations  http://\(operations)/readyz  /metrics  /admin (token: \(directory.file("operator-token")))
           Database    psql \(quoted(databaseURI))
 

@@ -112,10 +112,10 @@ struct LaneRunner: Sendable {
             )
             return .settle(dispatch, Outcome(ofUnsent: dispatch))
         }
-        let started = ContinuousClock.now
+        let (sentAt, started) = (now(), ContinuousClock.now)
         let answer = await inFlight.send(request, to: settings)
         let elapsed = ContinuousClock.now - started
-        let outcome: Outcome
+        var outcome: Outcome
         if inFlight.isGivenUp, case .unknown = answer {
             outcome = planner.abandoned(dispatch)
         } else {
@@ -127,6 +127,7 @@ struct LaneRunner: Sendable {
                 jitter: .random(in: 0...1)
             )
         }
+        outcome.attempt = AttemptNote(of: outcome, to: dispatch, answer, sentAt: sentAt, took: elapsed)
         note(outcome, of: dispatch, took: elapsed)
         return .settle(dispatch, outcome)
     }

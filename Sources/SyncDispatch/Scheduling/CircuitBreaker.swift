@@ -33,6 +33,8 @@ struct CircuitBreaker: Sendable {
     }
 
     private var state = State.closed
+    /// Of what opened it, for operators: when that was, how often requests failed since the last success, and how.
+    private var trouble: (since: Timestamp, failures: Int, last: Outcome.Kind)?
     /// Failures since the last success, and some of the lanes that they came from.
     private var failures = 0
     private var failing: Set<UUID> = []
@@ -81,6 +83,26 @@ struct CircuitBreaker: Sendable {
         }
     }
 
+    /// What an operator is told of it; nil while it is closed.
+    func report(of organization: UUID) -> CircuitReport? {
+        guard let trouble else { return nil }
+        func report(_ isHalfOpen: Bool, _ next: Timestamp) -> CircuitReport {
+            CircuitReport(
+                organization: organization,
+                isHalfOpen: isHalfOpen,
+                since: trouble.since,
+                failures: trouble.failures,
+                lastError: trouble.last.rawValue,
+                nextProbeAt: next
+            )
+        }
+        switch state {
+        case .closed: return nil
+        case .open(let until, _): return report(false, until)
+        case .probing(let until, _): return report(true, until)
+        }
+    }
+
     /// Takes back a probe that was not sent.
     mutating func giveBack(now: Timestamp) {
         if case .probing(_, let pauses) = state { state = .open(until: now, pauses: pauses) }
@@ -94,10 +116,12 @@ struct CircuitBreaker: Sendable {
         case .succeeded, .discarded, .conflict, .overridden, .rejected:
             self = CircuitBreaker()
         case .serverError, .unreachable:
+            noteTrouble(kind, now)
             failures = min(failures + 1, Self.threshold)
             if failing.count < Self.failingLanes { failing.insert(lane) }
             fail(lane, isWorse: true, now, jitter)
         case .misconfigured:
+            noteTrouble(kind, now)
             if troubled.count < Self.troubledLanes { troubled.insert(lane) }
             // from one or two lanes it says nothing about the upstream's health
             fail(lane, isWorse: troubled.count >= Self.troubledLanes, now, jitter)
@@ -105,6 +129,10 @@ struct CircuitBreaker: Sendable {
             // says nothing about the upstream's health
             giveBack(now: now)
         }
+    }
+
+    private mutating func noteTrouble(_ kind: Outcome.Kind, _ now: Timestamp) {
+        trouble = (since: isOpen ? trouble?.since ?? now : now, failures: (trouble?.failures ?? 0) + 1, last: kind)
     }
 
     private var isFailing: Bool {

@@ -15,6 +15,12 @@ final class Circuits: Sendable {
     /// How many are open.
     var openCount: Int { breakers.withLock { $0.values.count { $0.isOpen } } }
 
+    /// What operators are told of those that are open, longest first.
+    func reports(limit: Int) -> [CircuitReport] {
+        let open = breakers.withLock { breakers in breakers.compactMap { $1.report(of: $0) } }
+        return Array(open.sorted { ($0.since, $0.organization) < ($1.since, $1.organization) }.prefix(limit))
+    }
+
     /// Asks to send a lane's request to its organization's upstream.
     func ask(_ lane: LaneKey) -> CircuitBreaker.Permit {
         let moment = now()

@@ -1,13 +1,29 @@
 import Foundation
 import HTTPTypes
+import JSONText
 import SyncMaintenance
 import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/entity-types/{name}`.
+/// `/admin/organizations/{id}/entity-types` and `/admin/organizations/{id}/entity-types/{name}`.
 struct EntityTypeEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader
+
+    func list(_ exchange: Exchange) async throws -> Answer {
+        let query = try Query(of: exchange, allowing: ["limit", "cursor"])
+        let limit = try query.limit(default: 100)
+        let cursor = try query.text("cursor").map { text throws(Problem) in
+            guard EntityType.isValidName(text) else { throw .invalidParameter("cursor is not one of ours") }
+            return text
+        }
+        let page = try await store.administration.entityTypes(of: exchange.uuid(at: 0), limit: limit, after: cursor)
+        guard let page else { throw Refusal.notFound }
+        return Answer(.ok, capacity: 64 + 256 * page.types.count) { writer in
+            writer.member("entity_types", page.types)
+            writer.member("next", page.next)
+        }
+    }
 
     func read(_ exchange: Exchange) async throws -> Answer {
         let (organization, name) = try place(exchange)

@@ -9,17 +9,35 @@ import SyncStore
 struct OrganizationEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader
+    let reader: NowReader
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["limit", "cursor"])
+        let query = try Query(of: exchange, allowing: ["search", "counts", "limit", "cursor"])
         let limit = try query.limit(default: 100)
         let cursor = try query.text("cursor").map { text throws(Problem) in
             guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is not one of ours") }
             return id
         }
-        let page = try await store.administration.organizations(limit: limit, after: cursor)
+        let search = try query.plainText("search").map { text throws(Problem) in
+            guard text.utf8.count <= Administration.longestSearch else {
+                throw Query.invalid("search", "has more than \(Administration.longestSearch) bytes")
+            }
+            return text
+        }
+        let page =
+            if let search {
+                try await store.administration.organizations(like: search, limit: limit, after: cursor)
+            } else {
+                try await store.administration.organizations(limit: limit, after: cursor)
+            }
+        let counts = try query.flag("counts") ? try await reader.stuck(in: page.organizations.map(\.id)) : nil
         return Answer(.ok) { writer in
-            writer.member("organizations", page.organizations)
+            writer.member("organizations", page.organizations) { writer, organization in
+                writer.object { writer in
+                    organization.writeMembers(to: &writer)
+                    if let counts { writer.member("counts", counts[organization.id]) }
+                }
+            }
             writer.member("next", page.next)
         }
     }

@@ -49,6 +49,7 @@ struct RetentionEndpoints: Sendable {
         JSONWriter.object { writer in
             writer.member("payload_seconds", Int64(policy.payloadDays * 86_400))
             writer.member("record_seconds", Int64(policy.days * 86_400))
+            writer.member("audit_seconds", Int64(policy.auditDays * 86_400))
             writer.member("running_since", status.runningSince?.rfc3339)
             writer.member("next_run_at", (status.dueAt ?? now()).rfc3339)
             writer.member("last_run_at", status.finishedAt?.rfc3339)

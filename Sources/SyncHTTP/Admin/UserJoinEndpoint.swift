@@ -18,6 +18,7 @@ struct UserJoinEndpoint: Sendable {
         _ = try Query(of: exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         let target = try await bodies.withBody(of: exchange) { try Self.target(in: $0) }
+        exchange.act?.note(into: target)
         let join = try await OffEventLoop.run {
             try await joining.join(user, into: target, in: organization, patience: patience)
         }

@@ -26,6 +26,7 @@ struct BodyReader: Sendable {
         var held = 0
         defer { budget.giveBack(held, of: exchange.user) }
         let body = try await collect(exchange.request.body, of: exchange.user, announced: announced, held: &held)
+        exchange.act?.note(membersOf: body)
         return try await use(body)
     }
 

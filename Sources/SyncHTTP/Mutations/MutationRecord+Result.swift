@@ -34,7 +34,7 @@ extension MutationRecord {
         writer.name("body")
         if let responseBody {
             writer.raw(responseBody)
-        } else if responseStatus == 204 || unreadable.contains("response") {
+        } else if responseStatus == 204 || unreadable.contains("response") || isWithheld {
             writer.null()
         } else {
             writer.beginObject()

@@ -53,6 +53,8 @@ package struct HTTPConfiguration: Sendable {
     /// Tells upstreams of erased users, for whoever asked for an erasure; nil leaves it to the service that goes on with
     /// them.
     package var upstream: (any Upstream)?
+    /// Sends probes to upstreams, as operators ask for them; nil: they are not sent.
+    package var probes: (any UpstreamReader)?
     /// How long a request to join two users, or to erase one, waits for their lanes to come to rest.
     package var joinPatience: Duration = .seconds(30)
     /// For how many seconds both are not served before, so that every gateway knows.

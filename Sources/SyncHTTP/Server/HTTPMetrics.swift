@@ -11,6 +11,7 @@ package enum HTTPMetrics {
     static let mutations = "sluice_mutations_total"
     static let settled = "sluice_mutations_settled_total"
     static let eventStreams = "sluice_event_streams"
+    static let operatorStreams = "sluice_operator_event_streams"
     static let eventStreamEnds = "sluice_event_streams_ended_total"
     static let heldEventBytes = "sluice_event_stream_held_bytes"
     static let heldBodyBytes = "sluice_http_held_body_bytes"
@@ -45,6 +46,7 @@ package enum HTTPMetrics {
     private static let gauges = [
         (inFlight, "Requests of the public server that are not answered yet."),
         (eventStreams, "Listeners to events that are connected now."),
+        (operatorStreams, "Operators that look on: streams of /admin/events."),
         (heldEventBytes, "Bytes of events that wait for slow listeners now."),
         (ready, "1 if this replica can serve requests, as /readyz says; else 0."),
         (heldBodyBytes, "Bytes of request bodies that are held now."),

@@ -2,6 +2,7 @@ import HTTPTypes
 package import Logging
 import ServiceLifecycle
 import SyncMaintenance
+package import SyncModel
 package import SyncStore
 package import Telemetry
 package import Tokens
@@ -10,6 +11,8 @@ package import Tokens
 package struct OperationsServer: Service {
     private let listener: Listener
     private let budgets: Budgets
+    /// What operators look on; nil without operators.
+    private let desk: OperatorDesk?
 
     /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
     ///
@@ -17,6 +20,7 @@ package struct OperationsServer: Service {
     ///   - verifier: whose settings say what tokens are taken for; nil: nobody's say a user's own id.
     ///   - readiness: why requests can't be served, beside the store's reasons; empty when they can.
     ///   - notices: what an operator should know although they can.
+    ///   - circuits: up to so many circuits of upstreams that are open here.
     ///   - onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
     package init(
         store: Store,
@@ -25,6 +29,7 @@ package struct OperationsServer: Service {
         verifier: TokenVerifier? = nil,
         readiness: @escaping @Sendable () async -> [String] = { [] },
         notices: @escaping @Sendable () -> [String] = { [] },
+        circuits: @escaping @Sendable (Int) -> [CircuitReport] = { _ in [] },
         logger: Logger,
         onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
     ) {
@@ -39,17 +44,25 @@ package struct OperationsServer: Service {
         routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: registry, reasons: reasons).scrape)
         // operators share budgets of their own
         budgets = Budgets(configuration)
-        if let token = configuration.operatorTokens {
+        if let tokens = configuration.operatorTokens {
             let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budgets.bodies)
+            let door = OperatorDoor(tokens: tokens, now: configuration.now)
+            Self.addConsole(to: &routes, door: door, bodies: bodies, logger: logger)
+            let desk = OperatorDesk(store: store, registry: registry, configuration: configuration, circuits: circuits)
+            self.desk = desk
+            var administration = OperatorRoutes(adding: routes, behind: door, log: store.audit)
             Self.addAdministration(
-                to: &routes,
+                to: &administration,
                 configuration,
                 store: store,
                 verifier: verifier,
-                token: token,
                 bodies: bodies,
+                desk: desk,
                 logger: logger
             )
+            routes = administration.table
+        } else {
+            desk = nil
         }
         listener = Listener(
             address: configuration.operationsAddress,
@@ -64,19 +77,37 @@ package struct OperationsServer: Service {
 
     /// Serves until graceful shutdown.
     package func run() async throws {
-        try await budgets.turningAway { [listener] in try await listener.run() }
+        try await budgets.turningAway { [listener, desk] in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                if let desk { group.addTask { try await desk.run() } }
+                group.addTask { try await listener.run() }
+                try await group.waitForAll()
+            }
+        }
     }
 
-    private static func addAdministration(
+    private static func addConsole(
         to routes: inout RouteTable,
-        _ configuration: HTTPConfiguration,
-        store: Store,
-        verifier: TokenVerifier?,
-        token: OperatorTokens,
+        door: OperatorDoor,
         bodies: BodyReader,
         logger: Logger
     ) {
-        let organizations = OrganizationEndpoints(store: store, bodies: bodies)
+        routes.addPages(at: "/console", ConsoleEndpoint().read)
+        let session = SessionEndpoints(door: door, bodies: bodies, logger: logger)
+        routes.add(.post, "/console/session", answers: nil, session.signIn)
+        routes.add(.delete, "/console/session", answers: nil, session.signOut)
+    }
+
+    private static func addAdministration(
+        to routes: inout OperatorRoutes,
+        _ configuration: HTTPConfiguration,
+        store: Store,
+        verifier: TokenVerifier?,
+        bodies: BodyReader,
+        desk: OperatorDesk,
+        logger: Logger
+    ) {
+        let organizations = OrganizationEndpoints(store: store, bodies: bodies, reader: desk.reader)
         var erasing = store.erasing
         erasing.upstream = configuration.upstream
         erasing.settling = configuration.joinSettling
@@ -120,76 +151,151 @@ package struct OperationsServer: Service {
             logger: logger
         )
 
-        routes.add(.get, "/admin/organizations", token.operators(only: organizations.list))
+        routes.look(at: "/admin/me", MeEndpoint(store: store, version: configuration.version).read)
+        routes.look(at: "/admin/organizations", organizations.list)
         let organization = "/admin/organizations/{id}"
-        routes.add(.get, organization, token.operators(only: organizations.read))
-        routes.add(.put, organization, token.operators(only: organizations.write))
-        routes.add(.delete, organization, token.operators(only: organizations.purge))
-        routes.add(.get, organization + "/users", token.operators(only: users.list))
-        routes.add(.post, organization + "/users", token.operators(only: users.letIn))
+        routes.look(at: organization, organizations.read)
+        routes.act("putOrganization", .put, organization, organizations.write)
+        routes.act("deleteOrganization", .delete, organization, organizations.purge)
+        routes.look(at: organization + "/users", users.list)
+        routes.act("letUserIn", .post, organization + "/users", users.letIn)
         let user = organization + "/users/{user}"
-        routes.add(.get, user, token.operators(only: users.read))
-        routes.add(.put, user, token.operators(only: users.add))
-        routes.add(.delete, user, token.operators(only: users.remove))
+        routes.look(at: user, users.read)
+        routes.act("putUser", .put, user, users.add)
+        routes.act("deleteUser", .delete, user, users.remove)
         let exports = UserExportEndpoint(exports: store.exports)
-        routes.add(.get, user + "/export", answers: UserExportEndpoint.mediaType, token.operators(only: exports.export))
-        routes.add(.post, user + "/join", token.operators(only: joins.join))
+        routes.look(
+            at: user + "/export",
+            needs: .admin,
+            audited: "exportUser",
+            answers: UserExportEndpoint.mediaType,
+            exports.export
+        )
+        routes.act("joinUser", .post, user + "/join", joins.join)
+        routes.look(at: organization + "/entity-types", types.list)
         let type = organization + "/entity-types/{name}"
-        routes.add(.get, type, token.operators(only: types.read))
-        routes.add(.put, type, token.operators(only: types.write))
+        routes.look(at: type, types.read)
+        routes.act("putEntityType", .put, type, types.write)
         let upstream = organization + "/upstream"
-        routes.add(.get, upstream, token.operators(only: upstreams.read))
-        routes.add(.put, upstream, token.operators(only: upstreams.write))
-        routes.add(.delete, upstream, token.operators(only: upstreams.remove))
+        routes.look(at: upstream, upstreams.read)
+        routes.act("putUpstream", .put, upstream, upstreams.write)
+        routes.act("deleteUpstream", .delete, upstream, upstreams.remove)
+        let probe = UpstreamProbeEndpoint(
+            catalog: store.catalog,
+            probes: configuration.probes,
+            bodies: bodies
+        )
+        routes.act("testUpstream", .post, upstream + "/test", probe.send)
+        routes.look(at: organization + "/keys", KeyEndpoint(store: store).list)
         let tokens = organization + "/service-tokens"
-        routes.add(.get, tokens, token.operators(only: serviceTokens.list))
-        routes.add(.post, tokens, token.operators(only: serviceTokens.make))
-        routes.add(.delete, tokens + "/{token_id}", token.operators(only: serviceTokens.revoke))
-        addSources(sources, to: &routes, below: organization, token)
-        addWebhooks(webhooks, to: &routes, below: organization, token)
-        routes.add(.get, organization + "/mutations", token.operators(only: mutations.list))
-        routes.add(.post, organization + "/mutations/retry", token.operators(only: mutations.retry))
-        routes.add(.post, organization + "/mutations/discard", token.operators(only: mutations.discard))
-        routes.add(.get, "/admin/retention", token.operators(only: retention.forecast))
-        routes.add(.post, "/admin/retention", token.operators(only: retention.runNow))
+        routes.look(at: tokens, serviceTokens.list)
+        routes.act("makeServiceToken", .post, tokens, serviceTokens.make)
+        routes.act("revokeServiceToken", .delete, tokens + "/{token_id}", serviceTokens.revoke)
+        addSources(sources, to: &routes, below: organization)
+        addWebhooks(webhooks, to: &routes, below: organization)
+        routes.look(
+            at: organization + "/mutations",
+            needs: .settle,
+            audited: "listOrganizationMutations",
+            mutations.list
+        )
+        routes.act(
+            "retryMutationsOfOrganization",
+            .post,
+            organization + "/mutations/retry",
+            needs: .settle,
+            mutations.retry
+        )
+        routes.act(
+            "discardMutationsOfOrganization",
+            .post,
+            organization + "/mutations/discard",
+            needs: .settle,
+            mutations.discard
+        )
+        addStuck(to: &routes, store: store, bodies: bodies, limits: configuration.limits)
+        addOperations(to: &routes, store: store, bodies: bodies)
+        let now = NowEndpoints(desk: desk, configuration: configuration)
+        routes.look(at: "/admin/now", now.read)
+        routes.look(at: "/admin/events", answers: NowEndpoints.eventType, now.listen)
+        routes.look(at: "/admin/audit", AuditEndpoint(log: store.audit).list)
+        routes.look(at: "/admin/retention", retention.forecast)
+        routes.act("runRetention", .post, "/admin/retention", retention.runNow)
+    }
+
+    /// What stands still, and what operators do about it.
+    private static func addStuck(
+        to routes: inout OperatorRoutes,
+        store: Store,
+        bodies: BodyReader,
+        limits: IntakeLimits
+    ) {
+        let failures = FailureEndpoints(store: store)
+        routes.look(at: "/admin/failures", failures.groups)
+        routes.look(at: "/admin/mutations", failures.list)
+        let user = "/admin/organizations/{id}/users/{user}"
+        let insight = UserInsightEndpoints(store: store)
+        routes.look(at: user + "/lane", insight.lane)
+        routes.look(at: user + "/explain", insight.explain)
+        let mutation = user + "/mutations/{mutation}"
+        // who looks at payloads is told to the audit by itself
+        routes.look(at: mutation, StoryEndpoint(store: store).read)
+        let settle = OperatorSettleEndpoints(
+            store: store,
+            settling: SettleEndpoints(store: store, bodies: bodies, limits: limits)
+        )
+        routes.act("retryMutationOfUser", .post, mutation + "/retry", needs: .settle, settle.retry)
+        routes.act("discardMutationOfUser", .post, mutation + "/discard", needs: .settle, settle.discard)
+        routes.act("resolveConflictOfUser", .post, mutation + "/resolve", needs: .settle, settle.resolve)
+    }
+
+    /// What operators have settled by and by.
+    private static func addOperations(to routes: inout OperatorRoutes, store: Store, bodies: BodyReader) {
+        let operations = OperationEndpoints(store: store, operations: store.operations, bodies: bodies)
+        routes.look(at: "/admin/operations", operations.listAll)
+        let all = "/admin/organizations/{id}/operations"
+        routes.look(at: all, operations.list)
+        routes.act("startOperation", .post, all, needs: .settle, operations.make)
+        routes.act("previewOperation", .post, all + "/preview", needs: .settle, operations.preview)
+        let operation = all + "/{operation_id}"
+        routes.look(at: operation, operations.read)
+        routes.act("cancelOperation", .post, operation + "/cancel", needs: .settle, operations.cancel)
     }
 
     private static func addSources(
         _ sources: SourceEndpoints,
-        to routes: inout RouteTable,
-        below organization: String,
-        _ token: OperatorTokens
+        to routes: inout OperatorRoutes,
+        below organization: String
     ) {
         let all = organization + "/sources"
-        routes.add(.get, all, token.operators(only: sources.list))
+        routes.look(at: all, sources.list)
         let source = all + "/{name}"
-        routes.add(.get, source, token.operators(only: sources.read))
-        routes.add(.put, source, token.operators(only: sources.write))
-        routes.add(.delete, source, token.operators(only: sources.remove))
-        routes.add(.post, source + "/secret", token.operators(only: sources.rotate))
-        routes.add(.post, source + "/test", token.operators(only: sources.test))
-        routes.add(.post, source + "/run", token.operators(only: sources.run))
+        routes.look(at: source, sources.read)
+        routes.act("putSource", .put, source, sources.write)
+        routes.act("deleteSource", .delete, source, sources.remove)
+        routes.act("rotateSourceSecret", .post, source + "/secret", sources.rotate)
+        routes.act("testSource", .post, source + "/test", sources.test)
+        routes.act("runSource", .post, source + "/run", sources.run)
     }
 
     private static func addWebhooks(
         _ webhooks: WebhookEndpoints,
-        to routes: inout RouteTable,
-        below organization: String,
-        _ token: OperatorTokens
+        to routes: inout OperatorRoutes,
+        below organization: String
     ) {
         let all = organization + "/webhooks"
-        routes.add(.get, all, token.operators(only: webhooks.list))
-        routes.add(.post, all, token.operators(only: webhooks.add))
+        routes.look(at: all, webhooks.list)
+        routes.act("addWebhook", .post, all, webhooks.add)
         let webhook = all + "/{webhook}"
-        routes.add(.get, webhook, token.operators(only: webhooks.read))
-        routes.add(.patch, webhook, token.operators(only: webhooks.change))
-        routes.add(.delete, webhook, token.operators(only: webhooks.remove))
-        routes.add(.post, webhook + "/secret", token.operators(only: webhooks.rotate))
-        routes.add(.post, webhook + "/test", token.operators(only: webhooks.test))
+        routes.look(at: webhook, webhooks.read)
+        routes.act("changeWebhook", .patch, webhook, webhooks.change)
+        routes.act("deleteWebhook", .delete, webhook, webhooks.remove)
+        routes.act("rotateWebhookSecret", .post, webhook + "/secret", webhooks.rotate)
+        routes.act("testWebhook", .post, webhook + "/test", webhooks.test)
         let deliveries = webhook + "/deliveries"
-        routes.add(.get, deliveries, token.operators(only: webhooks.deliveries))
-        routes.add(.post, deliveries + "/retry", token.operators(only: webhooks.retryAll))
-        routes.add(.post, deliveries + "/{delivery}/retry", token.operators(only: webhooks.retry))
+        routes.look(at: deliveries, webhooks.deliveries)
+        routes.act("retryWebhookDeliveries", .post, deliveries + "/retry", needs: .settle, webhooks.retryAll)
+        routes.act("retryWebhookDelivery", .post, deliveries + "/{delivery}/retry", needs: .settle, webhooks.retry)
     }
 }
 

@@ -54,8 +54,11 @@ struct BulkEndpoints: Sendable {
         let organization = try await organization(exchange)
         return try await bodies.withBody(of: exchange) { body in
             let request = try BulkRequest(body: body, limit: bodies.limit, for: move)
+            exchange.act?.note(request)
             let outcome = try await OffEventLoop.run { try await settle(request, organization) }
             counter.increment(by: outcome.settled)
+            exchange.act?.note("matched", outcome.matched)
+            exchange.act?.note(name, outcome.settled)
             return Answer(.ok) { writer in
                 writer.member("matched", outcome.matched)
                 writer.member(name, outcome.settled)

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import JSONText
 import Metrics
 import SyncModel
 import SyncStore
@@ -19,23 +20,65 @@ struct SettleEndpoints: Sendable {
     }
 
     func retry(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        try await settle(exchange, metrics.retried, RetryRequest.init) { id, request in
-            try await store.settling.retry(id, request, organization: caller.organization, user: caller.user)
+        _ = try Query(of: exchange)
+        return try await retry(exchange, of: Owner(caller), exchange.uuid(at: 0))
+    }
+
+    func discard(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        _ = try Query(of: exchange)
+        return try await discard(exchange, of: Owner(caller), exchange.uuid(at: 0))
+    }
+
+    func resolve(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        _ = try Query(of: exchange)
+        return try await resolve(exchange, of: Owner(caller), exchange.uuid(at: 0))
+    }
+
+    // MARK: - The same for whoever may decide for the owner
+
+    /// Whose mutation it is.
+    struct Owner: Sendable {
+        let organization: Organization
+        let user: UUID
+
+        init(organization: Organization, user: UUID) {
+            self.organization = organization
+            self.user = user
+        }
+
+        init(_ caller: Caller) {
+            self.init(organization: caller.organization, user: caller.user)
+        }
+    }
+
+    func retry(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
+        try await settle(exchange, metrics.retried, RetryRequest.init) { request in
+            try await store.settling.retry(id, request, organization: owner.organization, user: owner.user)
                 .map { ($0.json(), 1) }
         }
     }
 
-    func discard(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        try await settle(exchange, metrics.discarded, DiscardRequest.init) { id, request in
-            try await store.settling.discard(id, request, organization: caller.organization, user: caller.user)
+    func discard(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
+        try await settle(exchange, metrics.discarded, DiscardRequest.init) { request in
+            try await store.settling.discard(id, request, organization: owner.organization, user: owner.user)
                 .map { ($0.json(), $0.ids.count) }
         }
     }
 
-    func resolve(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        try await settle(exchange, isBodyOptional: false, metrics.resolved, ResolveRequest.init) { id, request in
-            try await store.settling.resolve(id, request, organization: caller.organization, user: caller.user)
+    func resolve(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
+        try await settle(exchange, isBodyOptional: false, metrics.resolved, ResolveRequest.init) { request in
+            try await store.settling.resolve(id, request, organization: owner.organization, user: owner.user)
                 .map { ($0.json(), 1) }
+        }
+    }
+
+    /// Says whether a retry would be taken, and changes nothing.
+    func validate(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
+        let valid = JSONWriter.object { $0.member("valid", true) }
+        return try await settle(exchange, nil, RetryRequest.init) { request in
+            let (organization, user) = (owner.organization, owner.user)
+            let isThere = try await store.settling.validate(id, request, organization: organization, user: user)
+            return isThere ? (valid, 0) : nil
         }
     }
 
@@ -44,18 +87,16 @@ struct SettleEndpoints: Sendable {
     private func settle<Request: Sendable>(
         _ exchange: Exchange,
         isBodyOptional: Bool = true,
-        _ counter: Counter,
+        _ counter: Counter?,
         _ read: @escaping @Sendable ([UInt8], IntakeLimits) throws(Problem) -> Request,
-        _ settle: @Sendable (UUID, Request) async throws -> (json: [UInt8], count: Int)?
+        _ settle: @Sendable (Request) async throws -> (json: [UInt8], count: Int)?
     ) async throws -> Answer {
-        _ = try Query(of: exchange)
-        let id = try exchange.uuid(at: 0)
         let limits = limits
         return try await bodies.withBody(of: exchange, isOptional: isBodyOptional) { body in
             let request = try await OffEventLoop.read(body) { body throws(Problem) in try read(body, limits) }
-            let settled = try await OffEventLoop.run { try await settle(id, request) }
+            let settled = try await OffEventLoop.run { try await settle(request) }
             guard let settled else { throw Refusal.notFound }
-            counter.increment(by: settled.count)
+            counter?.increment(by: settled.count)
             return Answer(.ok, json: settled.json)
         }
     }

@@ -10,6 +10,22 @@ extension Administration {
         return try await rows(Self.getTypeStatement, key, "read an entity type", EntityTypeRow.read).first
     }
 
+    /// A page of an organization's entity types by name, and the last of them where there are more; nil when there is no
+    /// such organization.
+    ///
+    /// - Parameter limit: 1 to 1,000.
+    package func entityTypes(
+        of organization: UUID,
+        limit: Int,
+        after last: String?
+    ) async throws(Problem) -> (types: [EntityType], next: String?)? {
+        guard try await self.organization(organization) != nil else { return nil }
+        let parameters = Parameters(of: organization, last ?? "", Int64(limit + 1))
+        let found = try await rows(Self.listTypesStatement, parameters, "list entity types", EntityTypeRow.read)
+        let shown = Array(found.prefix(limit))
+        return (shown, found.count > limit ? shown.last?.name : nil)
+    }
+
     /// Registers or changes an entity type (product rule 16). Nil when there is no such organization.
     ///
     /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed` for a
@@ -67,6 +83,14 @@ extension Administration {
         """
     )
 
+    static let listTypesStatement = Statement(
+        "entity_types_list",
+        """
+        SELECT \(EntityTypeRow.list) FROM entity_types t
+        WHERE t.organization_id = $1 AND t.name > $2 ORDER BY t.name LIMIT $3
+        """
+    )
+
     static let makeTypeStatement = Statement(
         "entity_types_make",
         """
@@ -93,7 +117,7 @@ extension Administration {
         """
     )
 
-    static let typeStatements = [getTypeStatement, makeTypeStatement, changeTypeStatement]
+    static let typeStatements = [getTypeStatement, listTypesStatement, makeTypeStatement, changeTypeStatement]
 }
 
 extension EntityTypeUpdate {

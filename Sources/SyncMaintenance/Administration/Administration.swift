@@ -31,6 +31,30 @@ package struct Administration: Sendable {
         return (shown, found.count > limit ? shown.last?.id : nil)
     }
 
+    /// The longest text that is searched for, in bytes.
+    package static let longestSearch = 200
+    /// Organizations that a page of a search looks at.
+    static let searchWindow: Int64 = 2_000
+
+    /// A page of the organizations by id whose name holds a text, in whatever case, or whose id begins with it. Looks at
+    /// a bounded number of them, so a page may be short, or empty, and others follow all the same.
+    package func organizations(
+        like text: String,
+        limit: Int,
+        after last: UUID?
+    ) async throws(Problem) -> (organizations: [OrganizationRow], next: UUID?) {
+        let parameters = Parameters(last, Self.searchWindow, text, Int64(limit + 1))
+        let found = try await rows(Self.searchStatement, parameters, "search for organizations") { row in
+            let (looked, end) = (try row.int64("looked"), try row.optionalUUID("last"))
+            return (looked, end, row.isNextNull ? nil : try OrganizationRow(&row))
+        }
+        let organizations = found.compactMap(\.2)
+        let shown = Array(organizations.prefix(limit))
+        if organizations.count > limit { return (shown, shown.last?.id) }
+        guard let first = found.first, first.0 == Self.searchWindow else { return (shown, nil) }
+        return (shown, first.1)
+    }
+
     /// The id of the organization with a name; nil when there is none. Scans all of them: for commands.
     package func organization(named name: String) async throws(Problem) -> UUID? {
         let parameters = Parameters(name)
@@ -163,6 +187,30 @@ package struct Administration: Sendable {
         """
     )
 
+    /// Organizations behind $1, of which $2 are looked at: those like $3, up to $4; each with how many were looked at, and
+    /// the last of these.
+    static let searchStatement = Statement(
+        "organizations_search",
+        """
+        WITH looked AS MATERIALIZED (
+            SELECT x.id, x.name FROM organizations x
+            WHERE $1::uuid IS NULL OR x.id > $1 ORDER BY x.id LIMIT $2
+        )
+        SELECT e.looked, e.last, \(OrganizationRow.list)
+        FROM (
+            SELECT (SELECT count(*) FROM looked) AS looked, (SELECT l.id FROM looked l ORDER BY l.id DESC LIMIT 1) AS last
+        ) e
+        LEFT JOIN LATERAL (
+            SELECT l.id FROM looked l
+            WHERE strpos(lower(l.name), lower($3)) > 0 OR starts_with(l.id::text, lower($3))
+            ORDER BY l.id
+            LIMIT $4
+        ) k ON true
+        LEFT JOIN organizations o ON o.id = k.id
+        ORDER BY o.id
+        """
+    )
+
     static let getStatement = Statement(
         "organizations_get",
         "SELECT \(OrganizationRow.list) FROM organizations o WHERE o.id = $1"
@@ -223,7 +271,7 @@ package struct Administration: Sendable {
     )
 
     static let statements = [
-        namedStatement, listStatement, getStatement, makeStatement, changeStatement, feedStatement,
+        namedStatement, listStatement, searchStatement, getStatement, makeStatement, changeStatement, feedStatement,
         oldGatewayStatement, wholeStatement, putUserStatement, deleteUserStatement,
     ]
 }

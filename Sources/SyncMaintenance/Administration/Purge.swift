@@ -64,7 +64,7 @@ extension Administration {
     static let extentStatements: [(table: String, Statement)] = [
         "mutations", "entities", "id_mappings", "local_ids", "rejections", "devices", "users", "user_subjects",
         "entity_types", "readers", "ingested_events", "parked_events", "sent_requests", "service_tokens",
-        "webhook_deliveries", "sources",
+        "webhook_deliveries", "sources", "attempts", "operations",
     ].map { table in
         let statement = Statement(
             "purge_extent_\(table)",
@@ -83,6 +83,7 @@ extension Administration {
     static let purgeStatements: [Statement] = [
         purge("lanes", key: ["user_id"]),
         purge("mutations", key: ["user_id", "id"]),
+        purge("attempts", key: ["user_id", "mutation_id", "slot"]),
         purge("rejections", key: ["user_id", "idempotency_key"]),
         purge("id_mappings", key: ["user_id", "client_id", "entity_type"]),
         purge("local_ids", key: ["user_id", "device_id", "entity_type", "local_id"]),
@@ -101,6 +102,8 @@ extension Administration {
         purge("user_erasures", key: ["user_hash"]),
         // without these no copy of their users' sealed values can be opened any more
         purge("user_keys", key: ["made_for"]),
+        // what operators did stays, and names none of its users any more
+        AuditStatements.purge,
     ]
 
     static let lastStatements: [Statement] = [
@@ -114,6 +117,7 @@ extension Administration {
         Statement("purge_erasure_salts", "DELETE FROM erasure_salts WHERE organization_id = $1"),
         Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
         Statement("purge_webhook_endpoints", "DELETE FROM webhook_endpoints WHERE organization_id = $1"),
+        Statement("purge_operations", "DELETE FROM operations WHERE organization_id = $1"),
         Statement("purge_sources", "DELETE FROM sources WHERE organization_id = $1"),
         Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),
         // without these keys no copy of the sealed values can be opened any more

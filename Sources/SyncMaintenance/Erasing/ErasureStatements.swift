@@ -44,6 +44,8 @@ enum ErasureStatements {
     static let rows = [
         // devices before what pulls gave them: a pull holds the device's row while it writes
         deleting("devices", ["device_id"], keeping: "device_id"),
+        operations,
+        deleting("attempts", ["mutation_id", "slot"]),
         deleting("mutations", ["id"], keeping: "idempotency_key", fingerprint: "fingerprint"),
         deleting("rejections", ["idempotency_key"], keeping: "idempotency_key"),
         deleting("id_mappings", ["client_id", "entity_type"]),
@@ -96,6 +98,39 @@ enum ErasureStatements {
             """
         )
     }
+
+    /// Operations that name the user or one of the user's mutations: they stay, and name nobody. All of them have the
+    /// same parameters.
+    private static let operations = Statement(
+        "erase_operations",
+        """
+        WITH own AS MATERIALIZED (
+            SELECT o.id, ARRAY(
+                SELECT i.id FROM unnest(o.ids) i (id)
+                CROSS JOIN LATERAL (
+                    SELECT 1 FROM mutations m
+                    WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = i.id
+                    OFFSET 0
+                ) m
+            ) AS ids
+            FROM operations o WHERE o.organization_id = $1
+        ), gone AS (
+            UPDATE operations AS o
+            SET user_id = CASE WHEN o.user_id = $2 THEN \(nobody) ELSE o.user_id END,
+                place_user = CASE WHEN o.place_user = $2 THEN \(nobody) ELSE o.place_user END,
+                place_id = CASE WHEN o.place_user = $2 THEN \(nobody) ELSE o.place_id END,
+                ids = CASE WHEN o.ids IS NOT NULL THEN
+                    ARRAY(SELECT i.id FROM unnest(o.ids) i (id) WHERE i.id <> ALL (w.ids)) END
+            FROM own w
+            WHERE o.organization_id = $1 AND o.id = w.id
+                AND (o.user_id = $2 OR o.place_user = $2 OR cardinality(w.ids) > 0)
+            RETURNING 1
+        )
+        SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL AND $4::int8 > 0) AS count FROM gone
+        """
+    )
+
+    private static let nobody = "'00000000-0000-0000-0000-000000000000'::uuid"
 
     private static let subjects = Statement(
         "erase_user_subjects",

@@ -431,6 +431,7 @@ package struct UserErasing: Sendable {
                     Query(UserKeyRows.destroyStatement, users),
                     Query(ErasureStatements.followers, followers), Query(ErasureStatements.joins, users),
                     Query(ErasureStatements.places, Parameters(of: lane.organization, open.users, UUID.least)),
+                    Query(AuditStatements.erase, users), Query(AuditStatements.eraseInto, users),
                     WebhookOutbox.query(told, at: moment), Query(ErasureStatements.finish, finish),
                 ]
             let results = try await connection.run(queries)

@@ -57,13 +57,19 @@ struct ExportedRows: Sendable {
                 "attempt_count", "max_attempts", "next_retry_at", "conflict_resolution", "base_version", "status",
                 "depends_on", "blocked_on", "version", "etag", "resolution", "response_status", "last_error_code",
                 "sent_method", "sent_endpoint", "reference_ids", "traceparent", "key_user_id", "created_at",
-                "accepted_at", "changed_at", "synced_at",
+                "accepted_at", "changed_at", "synced_at", "stuck_at", "error_code", "error_status",
             ],
             sealed: [
                 mutation("payload", .payload), mutation("headers", .headers), mutation("sent_payload", .sentPayload),
                 mutation("response_body", .responseBody), mutation("error", .error),
                 mutation("last_error", .lastError, isText: true),
             ]
+        ),
+        ExportedRows(
+            "attempt",
+            "attempts",
+            key: [("mutation_id", "uuid"), ("slot", "smallint")],
+            ["mutation_id", "ordinal", "revision", "number", "sent_at", "duration_ms", "status", "error", "outcome"]
         ),
         ExportedRows(
             "rejection",

@@ -53,6 +53,7 @@ struct JoinMove {
                 Query(JoinStatements.devices, parties), Query(JoinStatements.pages, parties),
                 Query(JoinStatements.localIDs, parties), Query(JoinStatements.mutations, mutations),
                 Query(JoinStatements.mappings, mappings), Query(JoinStatements.rejections, parties),
+                Query(JoinStatements.attempts, parties), Query(JoinStatements.operations, parties),
                 Query(JoinStatements.quotas, parties), Query(JoinStatements.leaveQuotas, own),
                 Query(JoinStatements.users, parties), Query(JoinStatements.leaveUsers, own),
                 LaneRows.write(target, lane), Query(JoinStatements.leaveLanes, own),

@@ -154,6 +154,18 @@ enum JoinStatements {
     static let pages = moving("local_id_pages")
     static let localIDs = moving("local_ids")
     static let rejections = moving("rejections")
+    static let attempts = moving("attempts")
+
+    /// Operations about the user's mutations are about the target's from now on.
+    static let operations = Statement(
+        "join_operations",
+        """
+        UPDATE operations AS o
+        SET user_id = CASE WHEN o.user_id = $2 THEN $3 ELSE o.user_id END,
+            place_user = CASE WHEN o.place_user = $2 THEN $3 ELSE o.place_user END
+        WHERE o.organization_id = $1 AND (o.user_id = $2 OR o.place_user = $2)
+        """
+    )
 
     private static func moving(_ table: String) -> Statement {
         Statement(
@@ -294,7 +306,8 @@ enum JoinStatements {
 
     static let all = [
         lockOrganization, facts, related, close, open, lock, count, collisions, mutations, mappings, devices, pages,
-        localIDs, rejections, quotas, users, leaveQuotas, leaveUsers, leaveLanes, followers, markMoved, finish,
+        localIDs, rejections, attempts, operations, quotas, users, leaveQuotas, leaveUsers, leaveLanes, followers,
+        markMoved, finish,
         lockEntities, ownEntities, lockUnseen, raiseFeed, show,
     ]
 }

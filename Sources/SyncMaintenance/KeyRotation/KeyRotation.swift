@@ -31,6 +31,27 @@ package struct KeyRotation: Sendable {
         try await stored(after: organization, number, besides: "").map(\.key)
     }
 
+    /// The data keys of an organization, the newest first, up to 100; nil where there is no such organization.
+    package func keys(of organization: UUID) async throws(Problem) -> [Key]? {
+        do {
+            let results = try await pool.run([
+                Query(Administration.getStatement, Parameters(of: organization)),
+                Query(Self.ofOrganizationStatement, Parameters(of: organization)),
+            ])
+            guard !results[0].isEmpty else { return nil }
+            return try results[1].read { row in
+                Key(
+                    organization: organization,
+                    number: try row.int32("number"),
+                    masterKey: try row.string("master_key"),
+                    createdAt: try row.moment("created_at")
+                )
+            }
+        } catch {
+            throw failure.problem(error, doing: "list an organization's data keys")
+        }
+    }
+
     // MARK: - Master keys
 
     /// Wraps every data key, users' keys among them, by the first master key. Keys that it wraps already stay, so an interrupted run continues
@@ -138,6 +159,14 @@ package struct KeyRotation: Sendable {
 
     // MARK: - Statements
 
+    static let ofOrganizationStatement = Statement(
+        "keys_of_organization",
+        """
+        SELECT k.number, k.master_key, k.created_at FROM organization_keys k
+        WHERE k.organization_id = $1 ORDER BY k.number DESC LIMIT 100
+        """
+    )
+
     static let pageStatement = Statement(
         "organization_keys_page",
         """
@@ -157,7 +186,7 @@ package struct KeyRotation: Sendable {
         """
     )
 
-    static let statements = [pageStatement, replaceStatement] + userStatements
+    static let statements = [pageStatement, ofOrganizationStatement, replaceStatement] + userStatements
 }
 
 extension Problem {

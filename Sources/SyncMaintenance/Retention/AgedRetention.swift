@@ -88,10 +88,15 @@ extension AgedRetention {
     )
 
     /// Keeps mutations that others still wait for: a lane whose worker was lost before it released all of them finds
-    /// it.
+    /// it. The history of their attempts goes.
     static let deleteMutationsStatement = Statement(
         "retention_delete_mutations",
         """
+        WITH past AS (
+            DELETE FROM attempts AS a
+            USING \(mutations.unnested(as: "k"))
+            WHERE a.organization_id = k.organization_id AND a.user_id = k.user_id AND a.mutation_id = k.id
+        )
         DELETE FROM mutations AS m
         USING \(mutations.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id

@@ -97,6 +97,14 @@ package struct RetentionRun: Sendable {
 
     private func run(_ result: inout Result, _ pace: @Sendable () -> Int) async throws(Problem) {
         var memory = Memory()
+        // of all organizations together, and of those that are gone
+        let audit = Part(organization: AuditAct.noOrganization, kind: .audit)
+        while !memory.done.contains(audit) {
+            if let ending = try await work(on: audit, from: memory.places[audit], &memory, &result, pace: pace) {
+                result.ending = ending
+                return
+            }
+        }
         var isFirst = true
         while true {
             var isAnythingLeft = false

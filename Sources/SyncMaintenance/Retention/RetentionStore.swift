@@ -121,6 +121,7 @@ package struct RetentionStore: Sendable {
             case .deliveries:
                 let deliveries = DeliveryRetention(organization: organization, cutoffs: cutoffs)
                 return try await step(deliveries, place, limit, lease)
+            case .audit: return try await step(AuditRetention(cutoffs: cutoffs), place, limit, lease)
             case .records: retention = AgedRetention.records(of: organization, cutoffs)
             case .payloads: retention = AgedRetention.payloads(of: organization, cutoffs)
             case .rejections: retention = AgedRetention.rejections(of: organization, cutoffs)
@@ -183,6 +184,26 @@ package struct RetentionStore: Sendable {
                 return RetentionStep(looked: rows.count, changed: rows.count, next: next)
             }
             let changed = try await connection.run(deliveries.drop(rows)).affected
+            return RetentionStep(looked: rows.count, changed: changed, next: next)
+        }
+    }
+
+    private func step(
+        _ audit: AuditRetention,
+        _ place: RetentionPlace?,
+        _ limit: Int,
+        _ lease: RetentionLease?
+    ) async throws -> RetentionStep {
+        try await pool.transaction(attempts: 1) { connection in
+            let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
+            let results = try await connection.run(opening + [audit.page(after: place, limit: limit)])
+            if lease != nil, results[1].affected == 0 { throw LostTurn() }
+            let rows = try results[results.count - 1].read(AuditRetention.Row.init)
+            let next = rows.count < limit ? nil : rows.last?.place
+            guard lease != nil, !rows.isEmpty else {
+                return RetentionStep(looked: rows.count, changed: rows.count, next: next)
+            }
+            let changed = try await connection.run(audit.drop(rows)).affected
             return RetentionStep(looked: rows.count, changed: changed, next: next)
         }
     }

@@ -279,7 +279,7 @@ package struct WebhookAdministration: Sendable {
 
 extension UUID {
     /// Behind all others in PostgreSQL's order.
-    fileprivate static let greatest = UUID(
+    static let greatest = UUID(
         uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
     )
 }

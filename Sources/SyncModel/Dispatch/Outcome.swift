@@ -36,6 +36,8 @@ public struct Outcome: Sendable {
     /// The change that enters the feed.
     public var entity: EntityChange = .none
     public var ground: Ground = .written
+    /// The request, for the mutation's history; nil where there is nothing to note.
+    public var attempt: AttemptNote?
     public var kind: Kind
 
     /// The outcome's change to the entity that other clients pull.
@@ -163,6 +165,7 @@ extension Outcome {
             return
         }
         guard wasSent else { return }
+        attempt = AttemptNote(ofLost: mutation, isExhausted: isExhausted)
         lastError = "the worker that sent it was lost before it had an answer"
         if isExhausted {
             error = Problem.exhausted(mutation.attemptCount, "the outcome of the last one is unknown").json

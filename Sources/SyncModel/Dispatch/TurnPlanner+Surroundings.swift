@@ -18,6 +18,24 @@ extension TurnPlanner {
         /// made on this very version.
         public var entity: EntityState?
 
+        public init(
+            lane: LaneKey,
+            token: Int64,
+            leasedUntil: Timestamp,
+            organization: Organization,
+            type: EntityType,
+            mappings: [UUID: [ResolvedID]],
+            entity: EntityState?
+        ) {
+            self.lane = lane
+            self.token = token
+            self.leasedUntil = leasedUntil
+            self.organization = organization
+            self.type = type
+            self.mappings = mappings
+            self.entity = entity
+        }
+
         /// The entity, where the mutation's user may see it: the gateway sends nothing of another user's private
         /// entity.
         var visibleEntity: EntityState? {

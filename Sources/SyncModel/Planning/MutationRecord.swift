@@ -43,6 +43,8 @@ public final class MutationRecord: EntityWrite, Sendable {
     public let syncedAt: Timestamp?
     /// Members of the answer that are stored and cannot be opened, and are shown as null; normally none.
     public let unreadable: [String]
+    /// Whether what its user and the upstream wrote was left out, for somebody who did not ask for it.
+    public let isWithheld: Bool
 
     /// The defaults are those of a new mutation.
     public init(
@@ -68,7 +70,8 @@ public final class MutationRecord: EntityWrite, Sendable {
         fingerprint: Fingerprint,
         acceptedAt: Timestamp,
         syncedAt: Timestamp? = nil,
-        unreadable: [String] = []
+        unreadable: [String] = [],
+        isWithheld: Bool = false
     ) {
         self.id = id
         self.idempotencyKey = idempotencyKey
@@ -93,6 +96,7 @@ public final class MutationRecord: EntityWrite, Sendable {
         self.acceptedAt = acceptedAt
         self.syncedAt = syncedAt
         self.unreadable = unreadable
+        self.isWithheld = isWithheld
     }
 
     /// A record of a new mutation.

@@ -4,6 +4,8 @@ public struct RetentionCutoffs: Sendable, Hashable {
     public let payloads: Timestamp
     /// Everything else that was last touched before is deleted.
     public let everything: Timestamp
+    /// Acts of operators before are deleted.
+    public let audit: Timestamp
     /// The time of the run.
     public let now: Timestamp
 }

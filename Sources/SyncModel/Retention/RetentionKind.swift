@@ -14,9 +14,15 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     case mappings
     /// What webhooks were told.
     case deliveries
+    /// What operators did, of all organizations together.
+    case audit
 
     /// The moment before which things of this kind are too old.
     public func cutoff(_ cutoffs: RetentionCutoffs) -> Timestamp {
-        self == .payloads ? cutoffs.payloads : cutoffs.everything
+        switch self {
+        case .payloads: cutoffs.payloads
+        case .audit: cutoffs.audit
+        default: cutoffs.everything
+        }
     }
 }

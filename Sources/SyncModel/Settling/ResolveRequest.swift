@@ -10,6 +10,12 @@ public struct ResolveRequest: Sendable {
     /// The content with which the client wins; with ``Strategy/clientWins`` only.
     public let edit: ContentEdit
 
+    /// Without an edit.
+    public init(_ strategy: Strategy) {
+        self.strategy = strategy
+        edit = ContentEdit()
+    }
+
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for a payload that a push would not take, and
     ///   for one that has no effect.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {

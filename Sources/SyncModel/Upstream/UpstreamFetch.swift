@@ -4,6 +4,8 @@ public import Foundation
 public struct UpstreamFetch: Sendable, Hashable {
     /// `X-Sluice-Organization`.
     public var organization: UUID
+    /// `GET`, `HEAD` or `OPTIONS`.
+    public var method: String
     /// Path and query below the base URL; begins with one slash.
     public var path: String
     /// They take precedence over the upstream's.
@@ -18,6 +20,7 @@ public struct UpstreamFetch: Sendable, Hashable {
 
     public init(
         organization: UUID,
+        method: String = "GET",
         path: String,
         headers: [String: String] = [:],
         etag: String? = nil,
@@ -26,6 +29,7 @@ public struct UpstreamFetch: Sendable, Hashable {
         timeout: Duration
     ) {
         self.organization = organization
+        self.method = method
         self.path = path
         self.headers = headers
         self.etag = etag

@@ -11,6 +11,11 @@ public final class UUIDv7Generator: Sendable {
         return Self.assemble(UInt64(max(0, now.microseconds / 1_000)), high, low)
     }
 
+    /// The least of all that are made in a moment's millisecond: those made before are less.
+    public static func least(at moment: Timestamp) -> UUID {
+        assemble(UInt64(max(0, moment.microseconds / 1_000)), 0, 0)
+    }
+
     private static func assemble(_ millis: UInt64, _ high: UInt64, _ low: UInt64) -> UUID {
         func byte(_ word: UInt64, _ shift: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: word >> shift) }
         return UUID(

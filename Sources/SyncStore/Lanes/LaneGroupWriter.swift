@@ -76,17 +76,21 @@ struct LaneGroupWriter {
         var localIDs: [CreatedIDRow] = []
         var knownIDs = KnownIDs()
         var records: [WebhookRecord] = []
+        var attempts: [AttemptRow] = []
         for case let plan? in plans {
             let (lane, state) = (plan.request.lane, plan.lane)
             for outcome in plan.outcomes {
                 outcomes.append(try OutcomeRow(lane, outcome, state, seals))
                 if let row = MappingOutcomeRow(lane, outcome, state, seals) { mappings.append(row) }
                 if let row = CreatedIDRow(lane, outcome) { localIDs.append(row) }
+                if let row = AttemptRow(lane, outcome) { attempts.append(row) }
                 knownIDs.add(lane, outcome.mutation, outcome.outcome, state)
                 records += outcome.records(of: lane, state, makeID)
             }
         }
         var queries: [Query] = []
+        // usually there are none: what succeeds at the first attempt has no history
+        if !attempts.isEmpty { queries.append(AttemptRow.columns.query(AttemptRow.write, attempts)) }
         if OutcomeRow.areUsual(outcomes) {
             add(LaneStatements.writeUsualOutcomes, OutcomeRow.usual, outcomes, to: &queries)
         } else {

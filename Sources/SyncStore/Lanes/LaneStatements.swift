@@ -85,6 +85,8 @@ enum LaneStatements {
             change_position = k.change_position, changed_at = \(columns.parameter(1))::timestamptz,
             synced_at = CASE
                 WHEN k.status IN (\(MutationStatus.finalList)) THEN \(columns.parameter(1))::timestamptz END,
+            stuck_at = CASE
+                WHEN k.status IN (\(MutationStatus.stuckList)) THEN \(columns.parameter(1))::timestamptz END,
             reference_ids = CASE WHEN k.status IN (\(MutationStatus.finalList)) THEN NULL ELSE m.reference_ids END,
             reference_types = CASE WHEN k.status IN (\(MutationStatus.finalList)) THEN NULL ELSE m.reference_types END
         FROM \(columns.unnested(as: "k"))
@@ -295,6 +297,6 @@ enum LaneStatements {
 
     static let all = [
         inFlight, doneBlockers, writeOutcomes, writeUsualOutcomes, writeMappings, writeLocalIDs, unblock, heads,
-        markInFlight,
+        markInFlight, AttemptRow.write,
     ]
 }

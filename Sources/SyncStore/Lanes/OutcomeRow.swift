@@ -9,6 +9,7 @@ final class OutcomeRow: Sendable {
     /// In stored form.
     private let responseBody, error, sentPayload: [UInt8]?
     private let lastError: String?
+    private let stuck: StuckMark?
 
     init(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) throws(SealError) {
         self.lane = lane
@@ -20,6 +21,11 @@ final class OutcomeRow: Sendable {
         error = try seal.seal(json: outcome.error, .error, of: id)
         sentPayload = try seal.seal(json: outcome.override?.payload, .sentPayload, of: id)
         lastError = try seal.seal(text: outcome.lastError, .lastError, of: id)
+        stuck = StuckMark(
+            of: outcome.status,
+            error: outcome.error,
+            responseStatus: outcome.responseStatus ?? outcome.lastErrorCode
+        )
     }
 
     /// Columns that a success has values for.
@@ -45,6 +51,8 @@ final class OutcomeRow: Sendable {
         .json("error", \.error),
         .text("last_error", \.lastError),
         .int2("last_error_code", \.result.outcome.lastErrorCode),
+        .text("error_code", \.stuck?.code),
+        .int2("error_status", \.stuck?.status),
         .text("sent_method", \.result.outcome.override?.method),
         .text("sent_endpoint", \.result.outcome.override?.endpoint),
         .json("sent_payload", \.sentPayload),

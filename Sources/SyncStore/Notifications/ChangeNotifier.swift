@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import Postgres
 import ServiceLifecycle
 package import SyncModel
@@ -33,6 +33,8 @@ package final class ChangeNotifier: Service {
     /// The interval between looks at everything that is watched, while hints arrive.
     let calmInterval: Duration
     let state = Mutex(State())
+    /// Tells whoever shows operators what goes on.
+    package let operatorNews = OperatorNews()
     /// Feeds that have news to read; each at most once.
     let movedFeeds = AsyncStream<UUID>.makeStream()
     /// Whether to look at everything that is watched at once.
@@ -73,6 +75,7 @@ package final class ChangeNotifier: Service {
 
     /// Tells that mutations of lanes were changed, and with them perhaps their organizations' feeds.
     package func changed(_ lanes: [LaneKey]) {
+        operatorNews.changed(lanes)
         let isHeard = hints.isHeard
         let (watches, moved, isFirst) = state.withLock { state in
             var (watches, moved): ([any ChangeObserver], [UUID]) = ([], [])
@@ -125,6 +128,9 @@ package final class ChangeNotifier: Service {
         }
     }
 
+    /// By which the other replicas know this one; another one with each start.
+    package var gatewayID: UUID { hints.id }
+
     /// Other replicas that this one has heard of lately, for metrics.
     package var peers: Int { hints.peerCount }
 
@@ -153,8 +159,11 @@ package final class ChangeNotifier: Service {
         switch hint {
         case .presence: outgoing.continuation.yield(.presence)
         case .due: state.withLock { $0.onDue }?()
-        case .everything: lookNow.store(true, ordering: .relaxed)
+        case .everything:
+            operatorNews.changedElsewhere()
+            lookNow.store(true, ordering: .relaxed)
         case .changed(let names):
+            operatorNews.changedElsewhere()
             let (watches, moved) = state.withLock { state in
                 let organizations = names.compactMap { state.feeds.organization($0) }
                 return (

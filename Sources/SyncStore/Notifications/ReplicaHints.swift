@@ -22,7 +22,7 @@ final class ReplicaHints: Sendable {
         var missingSince: ContinuousClock.Instant?
     }
 
-    private let id = UUID()
+    let id = UUID()
     private let name: WakeName
     private let pool: Pool
     private let connection: @Sendable (@escaping @Sendable (String) -> Void) -> ConnectionConfiguration

@@ -41,12 +41,13 @@ extension GroupStatements {
         """
         INSERT INTO mutations AS m (
             \(MutationRow.plain.names), dependency_ids, depends_on, blocked_on, last_error_code, accepted_at, changed_at,
-            reference_ids, reference_types)
+            stuck_at, reference_ids, reference_types)
         SELECT \(MutationRow.plain.names(of: "k")),
             -- the ids of all rows come as one list, each row takes its slice
             (\(dependencies))[k.dependencies_from : k.dependencies_to], (\(blockers))[k.blockers_from : k.blockers_to],
             CASE WHEN k.blockers_to >= k.blockers_from THEN (\(blockers))[k.blockers_from] END,
             CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, \(moment), \(moment),
+            CASE WHEN k.error_code IS NOT NULL THEN \(moment)::timestamptz END,
             CASE WHEN k.references_to >= k.references_from
                 THEN (\(references))[k.references_from : k.references_to] END,
             CASE WHEN k.synced_at IS NULL THEN (\(referenceTypes))[k.references_from : k.references_to] END

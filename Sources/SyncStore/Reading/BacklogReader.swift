@@ -160,7 +160,7 @@ private enum BacklogColumns {
 
 /// A lane and its head, as ``BacklogReader/laneStatement`` found them.
 struct LaneHead {
-    private var lane: LaneState?
+    private(set) var lane: LaneState?
     private(set) var head: Backlog.Mutation?
     private var hasUpstream = false
     private var isForwarded = false
@@ -172,6 +172,9 @@ struct LaneHead {
         isForwarded = try row.bool("is_forwarded")
         if !row.isNextNull { head = try BacklogColumns.mutation(&row) }
     }
+
+    /// The mutation that halts the lane.
+    var haltedBy: UUID? { lane?.haltedBy }
 
     /// What holds the lane.
     ///

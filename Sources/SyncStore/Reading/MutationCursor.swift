@@ -41,7 +41,7 @@ struct OrganizationMutationCursor {
         let parts = cursor.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 4, parts[0] == "o1", let place = UUID(parsing: String(parts[1])),
             let position = Int64(parts[2], radix: 36), position >= 0, let made = UInt64(parts[3], radix: 36)
-        else { throw .invalidParameter("the query parameter 'cursor' is not one of ours") }
+        else { throw .foreignCursor }
         guard made == self.filter else { throw .cursorOfAnotherFilter }
         (self.user, self.position) = (place, position)
     }
@@ -52,7 +52,9 @@ struct OrganizationMutationCursor {
 }
 
 extension Problem {
-    fileprivate static var cursorOfAnotherFilter: Problem {
+    static var cursorOfAnotherFilter: Problem {
         invalidParameter("cursor was made with another filter; start over without it")
     }
+
+    static var foreignCursor: Problem { invalidParameter("the query parameter 'cursor' is not one of ours") }
 }

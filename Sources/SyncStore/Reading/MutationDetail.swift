@@ -11,19 +11,19 @@ package struct MutationDetail: Sendable {
             \(RecordColumns.list)
         """
 
-    package let record: MutationRecord
+    package private(set) var record: MutationRecord
     /// Whether the page ends with this mutation because of its size, and others follow.
     let hasMore: Bool
     package let user: UUID
     package let endpoint: String?
-    package let payload: [UInt8]?
-    package let headers: [UInt8]?
+    package private(set) var payload: [UInt8]?
+    package private(set) var headers: [UInt8]?
     package let dependencyIDs: [UUID]
     package let priority: Int16
     package let maxAttempts: Int16
     package let conflictResolution: String
     package let baseVersion: Int64?
-    package let lastError: String?
+    package private(set) var lastError: String?
     package let lastErrorCode: Int32?
     package let createdAt: Timestamp
     /// Whether it was accepted longer ago than the organization's limit for fresh mutations.
@@ -47,6 +47,16 @@ package struct MutationDetail: Sendable {
         createdAt = try row.moment("created_at")
         record = try RecordColumns.record(&row, seal, unreadable: unreadable)
         hasMore = try row.bool("has_more")
+    }
+
+    /// The mutation without what its user and the upstream wrote.
+    package var withheld: MutationDetail {
+        var detail = self
+        detail.record = record.withheld
+        detail.payload = nil
+        detail.headers = nil
+        detail.lastError = nil
+        return detail
     }
 
     /// The mutation as it is shown at a moment.

@@ -5,7 +5,7 @@ extension UUID {
     /// The least id in PostgreSQL's order, which is by bytes.
     package static let least = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
     /// The greatest id in that order.
-    static let greatest = UUID(
+    package static let greatest = UUID(
         uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
     )
 }

@@ -16,6 +16,7 @@ final class MutationRow {
     private var payload, headers: ArraySlice<UInt8>?
     private var error: [UInt8]?
     private var lastError: String?
+    private let stuck: StuckMark?
 
     init(_ lane: LaneKey, _ new: NewMutation, changePosition: Int64, traceparent: String?) {
         self.lane = lane
@@ -26,6 +27,7 @@ final class MutationRow {
         headers = new.mutation.headers?.raw
         error = new.record.error
         lastError = new.record.lastError
+        stuck = StuckMark(of: new.record.status, error: error, responseStatus: new.record.responseStatus)
     }
 
     /// Columns that a mutation which takes effect at once in the built-in store has values for.
@@ -63,7 +65,9 @@ final class MutationRow {
         .choice("resolution", \.new.record.resolution),
         .json("error", \.error),
         .text("last_error", \.lastError),
-        .text("traceparent", \.traceparent)
+        .text("traceparent", \.traceparent),
+        .text("error_code", \.stuck?.code),
+        .int2("error_status", \.stuck?.status)
     )
 
     /// All columns but those that are made of lists.

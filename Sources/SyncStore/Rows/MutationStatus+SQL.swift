@@ -10,6 +10,9 @@ extension MutationStatus {
     /// SQL: the final statuses, between the parentheses of IN.
     static let finalList = list(allCases.filter(\.isFinal))
 
+    /// SQL: the statuses that only a person changes, between the parentheses of IN.
+    package static let stuckList = list(forAPerson)
+
     /// SQL: some statuses, between the parentheses of IN.
     package static func list(_ statuses: [MutationStatus]) -> String {
         statuses.map { "'\($0.rawValue)'" }.joined(separator: ", ")

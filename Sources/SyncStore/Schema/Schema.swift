@@ -48,6 +48,12 @@ package enum Schema {
             sql: String(decoding: PackageResources._022_order_of_parked_events_sql, as: UTF8.self)
         ),
         Migration(name: "0023_user_keys", sql: String(decoding: PackageResources._023_user_keys_sql, as: UTF8.self)),
+        Migration(name: "0024_audit", sql: String(decoding: PackageResources._024_audit_sql, as: UTF8.self)),
+        Migration(
+            name: "0025_stuck_mutations",
+            sql: String(decoding: PackageResources._025_stuck_mutations_sql, as: UTF8.self)
+        ),
+        Migration(name: "0026_operations", sql: String(decoding: PackageResources._026_operations_sql, as: UTF8.self)),
     ]
 
     /// The name of the newest migration.

@@ -25,6 +25,7 @@ final class ReleaseRow: Sendable {
         .json("error", \.error),
         .text("last_error", \.lastError),
         .int2("last_error_code") { row in row.problem.map { Int16($0.code.status) } },
+        .text("error_code", \.problem?.code.rawValue),
         .int4("blockers_from", \.blockers.from),
         .int4("blockers_to", \.blockers.to)
     )

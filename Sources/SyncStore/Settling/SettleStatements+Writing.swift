@@ -50,7 +50,7 @@ extension SettleStatements {
             error = excluded.error, sent_method = excluded.sent_method, sent_endpoint = excluded.sent_endpoint,
             sent_payload = excluded.sent_payload, server_id = excluded.server_id,
             server_id_is_integer = excluded.server_id_is_integer, attempt_count = 0, next_retry_at = NULL, conflict_retries = 0,
-            hold_count = 0, held_since = NULL,
+            hold_count = 0, held_since = NULL, stuck_at = NULL, error_code = NULL, error_status = NULL,
             last_error = NULL, last_error_code = NULL, response_status = NULL, response_body = NULL,
             change_position = excluded.change_position, changed_at = excluded.changed_at
         """
@@ -72,6 +72,7 @@ extension SettleStatements {
             server_id = excluded.server_id, server_id_is_integer = excluded.server_id_is_integer,
             version = excluded.version, error = excluded.error, depends_on = '{}', blocked_on = NULL,
             reference_ids = NULL, reference_types = NULL, next_retry_at = NULL,
+            stuck_at = NULL, error_code = NULL, error_status = NULL,
             change_position = excluded.change_position, changed_at = excluded.changed_at
         """
     )
@@ -81,16 +82,21 @@ extension SettleStatements {
         "settle_release",
         """
         INSERT INTO mutations AS m (
-            \(unchanged), status, depends_on, blocked_on, error, last_error, last_error_code)
+            \(unchanged), status, depends_on, blocked_on, error, last_error, last_error_code, stuck_at, error_code,
+            error_status)
         SELECT \(unchangedValues), k.status, (\(ReleaseRow.blockerList)::uuid[])[k.blockers_from : k.blockers_to],
             CASE WHEN k.status = 'blocked' THEN (\(ReleaseRow.blockerList)::uuid[])[k.blockers_from] END,
             coalesce(k.error, m.error),
-            coalesce(k.last_error, m.last_error), coalesce(k.last_error_code, m.last_error_code)
+            coalesce(k.last_error, m.last_error), coalesce(k.last_error_code, m.last_error_code),
+            -- what a gateway judged by itself had no answer
+            CASE WHEN k.error_code IS NULL THEN m.stuck_at ELSE $4::timestamptz END, coalesce(k.error_code, m.error_code),
+            CASE WHEN k.error_code IS NULL THEN m.error_status ELSE 0 END
         FROM \(ReleaseRow.columns.unnested(as: "k", behind: head))
         \(byID("k", as: "m"))
         ON CONFLICT (organization_id, user_id, id) DO UPDATE
         SET status = excluded.status, depends_on = excluded.depends_on, blocked_on = excluded.blocked_on,
             error = excluded.error, last_error = excluded.last_error, last_error_code = excluded.last_error_code,
+            stuck_at = excluded.stuck_at, error_code = excluded.error_code, error_status = excluded.error_status,
             change_position = excluded.change_position, changed_at = excluded.changed_at
         """
     )

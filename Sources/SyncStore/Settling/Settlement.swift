@@ -1,5 +1,5 @@
 package import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 
 /// A person's decisions about mutations that stand still: retry, discard, resolve (product rules 4, 6 and 12). Each is
@@ -37,28 +37,61 @@ package struct Settlement: Sendable {
         }
     }
 
+    /// Whether a retry would be taken, as things are; changes nothing.
+    ///
+    /// - Returns: false when the user has no mutation of that id.
+    /// - Throws: what the retry would.
+    package func validate(
+        _ id: UUID,
+        _ request: RetryRequest,
+        organization: Organization,
+        user: UUID
+    ) async throws(Problem) -> Bool {
+        let lane = LaneKey(organization: organization.id, user: user)
+        do {
+            return try await catalog.opening(lane.organization) { seal in
+                let entry = try await catalog.entry(lane.organization)
+                return try await pool.transaction { connection in
+                    let reader = SettleReader(connection: connection, lane: lane, seal: seal)
+                    guard let (state, subjects) = try await reader.begin([id], type: entry.type),
+                        let subject = subjects.first
+                    else { return false }
+                    let knowledge = try await knowledge(about: subject, request.edit, reader)
+                    var plan = SettlePlan(state)
+                    var graph: DependencyGraph?
+                    try await add(try RestartPlanner.retry(subject, request, knowledge), reader, &graph, to: &plan)
+                    return true
+                }
+            }
+        } catch {
+            throw failure.problem(error, doing: "validate a retry")
+        }
+    }
+
     /// Resolves a conflict: the server's or the client's version wins.
     ///
+    /// - Parameter records: further queries to write with it.
     /// - Returns: the mutation afterwards; nil when the user has none of that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func resolve(
         _ id: UUID,
         _ request: ResolveRequest,
         organization: Organization,
-        user: UUID
+        user: UUID,
+        recording records: [Query] = []
     ) async throws(Problem) -> MutationDetail? {
         let idPointer = organization.upstream?.idPointer ?? "/id"
         return try await settle(id, organization, user, "resolve a conflict") { reader, subject, plan in
             switch request.strategy {
             case .serverWins:
-                return try await adopt(subject, idPointer, reader, &plan)
+                return try await adopt(subject, idPointer, reader, &plan) + records
             case .clientWins:
                 var knowledge = try await knowledge(about: subject, request.edit, reader)
                 knowledge.isOvertaken = try await entity(of: subject, idPointer, reader)?.isNewer ?? false
                 let planner = try RestartPlanner.clientWins(subject, request.edit, knowledge, idPointer: idPointer)
                 var graph: DependencyGraph?
                 try await add(planner, reader, &graph, to: &plan)
-                return []
+                return records
             }
         }
     }
@@ -94,13 +127,15 @@ package struct Settlement: Sendable {
     /// - Parameters:
     ///   - show: called with the mutation afterwards, where there is only one; see ``commit(_:_:_:showing:_:)``.
     ///   - choose: selects from the found mutations; called under the lane's lock, each time anew.
+    ///   - recording: further queries about the discarded mutations.
     /// - Returns: the ids of all that were discarded.
     func discard(
         _ ids: [UUID],
         _ choice: DependantsChoice?,
         _ lane: LaneKey,
         showing show: ((MutationDetail) -> Void)? = nil,
-        _ choose: @Sendable ([SettleSubject]) throws(Problem) -> [SettleSubject]
+        _ choose: @Sendable ([SettleSubject]) throws(Problem) -> [SettleSubject],
+        recording: ([UUID]) -> [Query] = { _ in [] }
     ) async throws(Problem) -> [UUID] {
         var discarded: [UUID] = []
         while true {
@@ -118,7 +153,7 @@ package struct Settlement: Sendable {
                     lost: try await reader.needs(planner.kept.map(\.id), planner.lostReferences)
                 )
                 try await tell(planner, knowledge, reader, &plan)
-                return []
+                return plan.discards.isEmpty ? [] : recording(plan.discards.map(\.node.id))
             }
             discarded += plan?.discards.map(\.node.id) ?? []
             if plan?.isComplete ?? true { return discarded }

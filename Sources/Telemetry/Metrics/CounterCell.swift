@@ -32,6 +32,10 @@ final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler
         fractional.store(total.bitPattern, ordering: .relaxed)
     }
 
+    var total: Double {
+        Double(whole.load(ordering: .relaxed)) + Double(bitPattern: fractional.load(ordering: .relaxed))
+    }
+
     func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8]) {
         let fraction = Double(bitPattern: fractional.load(ordering: .relaxed))
         let count = whole.load(ordering: .relaxed)

@@ -112,6 +112,13 @@ package final class PrometheusRegistry: Sendable {
         onScrape { registry in total().map { registry.setCounter(name, to: $0) } }
     }
 
+    /// A counter's total as of now; 0 where nothing has counted in it yet.
+    package func total(_ name: String, _ labels: [(String, String)]) -> Double {
+        let name = MetricNames.exposed(name, as: .counter)
+        let cell = state.withLock { $0.families[name]?.series[LabelSet(labels)] }
+        return (cell as? CounterCell)?.total ?? 0
+    }
+
     // MARK: - Cells
 
     func counter(_ name: String, _ labels: [(String, String)]) -> CounterCell {

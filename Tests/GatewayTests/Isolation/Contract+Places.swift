@@ -6,7 +6,7 @@ extension Contract {
         "id", "ids", "user", "user_id", "device_id", "local_id", "server_id", "idempotency_key", "client_ids",
         "dependency_ids", "into", "cursor", "since", "Last-Event-ID", "X-Sluice-Organization",
         "endpoint", "payload", "issuer", "subject", "external_id", "token_id", "event_id", "owner", "causing_key",
-        "webhook", "delivery", "organization", "webhook-id",
+        "webhook", "delivery", "organization", "webhook-id", "organization_id", "mutation", "device", "operation_id",
     ]
 
     /// Where ids can stand in the requests of a listener: `METHOD /path#parameter`, `METHOD /path#/body/pointer`.

@@ -142,6 +142,8 @@ import Testing
             .replacing("{user}", with: try belongings.name(.user)).replacing("{name}", with: "task")
             .replacing("{device_id}", with: try belongings.name(.device))
             .replacing("{token_id}", with: UUID().lowercased)
+            .replacing("{operation_id}", with: UUID().lowercased)
+            .replacing("{mutation}", with: try belongings.name(.failed))
             .replacing("{organization}", with: try belongings.name(.organization)).replacing("{source}", with: "crm")
             .replacing("{webhook}", with: try belongings.name(.webhook))
             .replacing("{delivery}", with: try belongings.name(.delivery))

@@ -26,7 +26,8 @@ struct OperatorGuess: Sendable {
     }
 
     /// One of each at least.
-    static let all = organizations + names + parts + settling + webhooks + sources
+    static let all =
+        organizations + names + parts + settling + webhooks + sources + operators + stuck + stories + operations
 
     private static let root = "/admin/organizations/{id}"
     private static let mutations: [Belongings.Kind] = [.mutation, .failed, .blocked, .conflict]
@@ -86,6 +87,131 @@ struct OperatorGuess: Sendable {
             path + "/users"
         },
     ]
+
+    /// What operators look on: the organization of the path, by its name.
+    private static let operators = [
+        OperatorGuess("GET \(root)/keys#id", [.user]) { path, _ in path + "/keys" },
+        OperatorGuess("GET \(root)/entity-types#id", [.user]) { path, _ in path + "/entity-types" },
+        OperatorGuess("GET \(root)/entity-types#cursor", [.user]) { path, _ in path + "/entity-types?cursor=task" },
+        OperatorGuess("POST \(root)/upstream/test#id", [.user], body: { _ in "{}" }) { path, _ in
+            path + "/upstream/test"
+        },
+        OperatorGuess("GET /admin/audit#cursor", [.user, .webhook]) { path, name in
+            "/admin/audit?organization_id=\(path.suffix(36))&until=2000-01-01T00:00:00Z&cursor=\(name)"
+        },
+        OperatorGuess("GET /admin/audit#organization_id", [.user]) { _, name in "/admin/audit?organization_id=\(name)"
+        },
+        OperatorGuess("GET /admin/audit#since", [.user]) { path, _ in
+            "/admin/audit?organization_id=\(path.suffix(36))&since=2200-01-01T00:00:00Z"
+        },
+    ]
+
+    /// The organization of a path.
+    private static func organization(_ path: String) -> Substring { path.suffix(36) }
+
+    /// What stands still over all organizations: another's name names none, and within an organization nothing.
+    private static let stuck = [
+        OperatorGuess("GET /admin/failures#organization_id", [.user]) { _, name in
+            "/admin/failures?organization_id=\(name)"
+        },
+        OperatorGuess("GET /admin/failures#cursor", [.list]) {
+            "/admin/failures?organization_id=\(organization($0))&cursor=\($1)"
+        },
+        OperatorGuess("GET /admin/mutations#organization_id", [.user]) { _, name in
+            "/admin/mutations?organization_id=\(name)"
+        },
+        OperatorGuess("GET /admin/mutations#user_id", [.user]) {
+            "/admin/mutations?organization_id=\(organization($0))&user_id=\($1)"
+        },
+        OperatorGuess("GET /admin/mutations#cursor", [.list]) {
+            "/admin/mutations?organization_id=\(organization($0))&cursor=\($1)"
+        },
+        OperatorGuess("GET /admin/operations#cursor", [.list]) { _, name in "/admin/operations?cursor=\(name)" },
+    ]
+
+    /// What is told and decided of one user, and of one mutation.
+    private static let stories: [OperatorGuess] = {
+        let user = "\(root)/users/{user}"
+        let strange = UUID().lowercased
+        var guesses = [
+            OperatorGuess("GET \(user)/lane#cursor", [.list]) { "\($0)/users/\(strange)/lane?cursor=\($1)" },
+            OperatorGuess("GET \(user)/explain#mutation", mutations) {
+                "\($0)/users/\(strange)/explain?mutation=\($1)"
+            },
+            OperatorGuess("GET \(user)/explain#device", [.device]) { "\($0)/users/\(strange)/explain?device=\($1)" },
+        ]
+        for name in ["id", "user"] {
+            for what in ["lane", "explain"] {
+                guesses.append(OperatorGuess("GET \(user)/\(what)#\(name)", [.user]) { "\($0)/users/\($1)/\(what)" })
+            }
+        }
+        let calls: [(method: String, below: String, body: String?)] = [
+            ("GET", "", nil), ("POST", "/retry", "{}"), ("POST", "/discard", "{}"),
+            ("POST", "/resolve", #"{"strategy":"server_wins"}"#),
+        ]
+        for (method, below, body) in calls {
+            let place = "\(method) \(user)/mutations/{mutation}\(below)#"
+            let content = body.map { body in { (_: String) in body } as @Sendable (String) -> String }
+            for name in ["id", "user"] {
+                guesses.append(
+                    OperatorGuess(place + name, [.user], body: content) {
+                        "\($0)/users/\($1)/mutations/\(strange)\(below)"
+                    }
+                )
+            }
+            guesses.append(
+                OperatorGuess(place + "mutation", mutations, body: content) {
+                    "\($0)/users/\(strange)/mutations/\($1)\(below)"
+                }
+            )
+        }
+        guesses.append(
+            OperatorGuess("GET \(user)/mutations/{mutation}#payload", [.user]) {
+                "\($0)/users/\(strange)/mutations/\(strange)?payload=\($1)"
+            }
+        )
+        let contents: [(below: String, member: String, body: @Sendable (String) -> String)] = [
+            ("/retry", "payload", { #"{"payload":{"of":"\#($0)"}}"# }),
+            ("/retry", "endpoint", { #"{"endpoint":"/api/\#($0)"}"# }),
+            ("/resolve", "payload", { #"{"strategy":"client_wins","payload":{"of":"\#($0)"}}"# }),
+        ]
+        for (below, member, body) in contents {
+            guesses.append(
+                OperatorGuess("POST \(user)/mutations/{mutation}\(below)#/\(member)", [.local], body: body) { path, _ in
+                    "\(path)/users/\(strange)/mutations/\(strange)\(below)"
+                }
+            )
+        }
+        return guesses
+    }()
+
+    private static let operations: [OperatorGuess] = {
+        let all = "\(root)/operations"
+        let begin: @Sendable (String) -> String = { #"{"kind":"retry","reason":"because","filter":{\#($0)}}"# }
+        var guesses = [
+            OperatorGuess("GET \(all)#id", [.user]) { path, _ in path + "/operations" },
+            OperatorGuess("GET \(all)#cursor", [.list]) { "\($0)/operations?cursor=\($1)" },
+        ]
+        for below in ["", "/preview"] {
+            let path: @Sendable (String, String) -> String = { path, _ in "\(path)/operations\(below)" }
+            let place = "POST \(all)\(below)#"
+            guesses += [
+                OperatorGuess(place + "id", [.user], body: { _ in begin("") }, path),
+                OperatorGuess(place + "/filter/user_id", [.user], body: { begin(#""user_id":"\#($0)""#) }, path),
+                OperatorGuess(place + "/filter/ids", mutations, body: { begin(#""ids":["\#($0)"]"#) }, path),
+            ]
+        }
+        for (method, below) in [("GET", ""), ("POST", "/cancel")] {
+            for name in ["id", "operation_id"] {
+                guesses.append(
+                    OperatorGuess("\(method) \(all)/{operation_id}\(below)#\(name)", [.user]) {
+                        "\($0)/operations/\($1)\(below)"
+                    }
+                )
+            }
+        }
+        return guesses
+    }()
 
     private static let secret = #"{"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}"#
 

@@ -26,7 +26,7 @@ struct RenewKeyCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let number = try await options.withStore { store, _ throws(Problem) in
+        let number = try await options.withStore(CommandAct("renewKey", of: organization)) { store, _ throws(Problem) in
             try await store.keyRotation.renew(organization)
         }
         guard let number else { throw AdministrationOptions.unknown(organization) }

@@ -32,7 +32,9 @@ struct SealRowsCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let outcome = try await options.withStore { store, _ throws(Problem) -> Outcome in
+        let outcome = try await options.withStore(CommandAct("sealRows", of: organization)) {
+            store,
+            _ throws(Problem) -> Outcome in
             if let organization { return try await seal(organization, "", store.keyRotation) }
             let organizations = try await AdministrationOptions.organizations(store.administration).map(\.id)
             for organization in organizations { _ = try await store.keyRotation.prepare(organization) }

@@ -11,23 +11,39 @@ struct AdministrationOptions: ParsableArguments {
     @Flag(help: "Print JSON in place of words.")
     var json = false
 
+    @Option(help: ArgumentHelp("Why, for the audit: of commands that change something.", valueName: "text"))
+    var reason: String?
+
     @OptionGroup var options: ConfigurationOptions
 
+    func validate() throws {
+        guard let reason, AuditReason.reading(reason) == nil else { return }
+        throw ValidationError("--reason must be 1 to \(AuditReason.maximumBytes) bytes without control characters.")
+    }
+
     /// Runs `body` on the database and closes it; prints a problem, and ends the command.
+    ///
+    /// - Parameter act: what the audit is told; nil: nothing changes.
     func run<Value: Sendable>(
+        _ act: CommandAct? = nil,
         _ body: (Administration) async throws(Problem) -> Value
     ) async throws -> Value {
-        try await withStore { store, _ throws(Problem) in try await body(store.administration) }
+        try await withStore(act) { store, _ throws(Problem) in try await body(store.administration) }
     }
 
     /// Runs `body` on the database and the settings, and closes it; prints a problem, and ends the command.
-    func withStore<Value: Sendable>(_ body: (Store, Settings) async throws(Problem) -> Value) async throws -> Value {
+    ///
+    /// - Parameter act: what the audit is told; nil: nothing changes.
+    func withStore<Value: Sendable>(
+        _ act: CommandAct? = nil,
+        _ body: (Store, Settings) async throws(Problem) -> Value
+    ) async throws -> Value {
         var settings = try await options.load()
         settings[.databasePoolSize] = "1"
         try await requireSchema(settings)
         let store = Wiring.store(settings, logger: Wiring.commandLogger())
         do throws(Problem) {
-            let value = try await body(store, settings)
+            let value = try await audited(act, store) { () throws(Problem) in try await body(store, settings) }
             await store.close()
             return value
         } catch {
@@ -37,6 +53,28 @@ struct AdministrationOptions: ParsableArguments {
                 ([error.detail] + error.errors.map(\.detail).dropFirst()).joined(separator: "; "),
                 code
             )
+        }
+    }
+
+    private func audited<Value>(
+        _ act: CommandAct?,
+        _ store: Store,
+        _ body: () async throws(Problem) -> Value
+    ) async throws(Problem) -> Value {
+        guard let act else { return try await body() }
+        let log = store.audit
+        let mark = try await log.begin(act.act(reason: reason))
+        var outcome = AuditOutcome()
+        do throws(Problem) {
+            let value = try await body()
+            outcome.note("status", "ok" as StaticString)
+            await log.end(mark, outcome)
+            return value
+        } catch {
+            outcome.note("status", "failed" as StaticString)
+            outcome.note("code", error.code.rawValue)
+            await log.end(mark, outcome)
+            throw error
         }
     }
 
@@ -54,7 +92,8 @@ struct AdministrationOptions: ParsableArguments {
 
     /// Changes an organization's status and prints it.
     func put(_ id: UUID, into status: OrganizationStatus) async throws {
-        let organization = try await run { administration throws(Problem) -> OrganizationRow? in
+        let act = CommandAct("putOrganization", of: id, ["status": status.rawValue])
+        let organization = try await run(act) { administration throws(Problem) -> OrganizationRow? in
             guard try await administration.organization(id) != nil else { return nil }
             return try await administration.put(id, OrganizationUpdate(status: status)).value
         }

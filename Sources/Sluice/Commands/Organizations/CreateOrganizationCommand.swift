@@ -35,7 +35,8 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
     func run() async throws {
         let id = id ?? UUIDv7Generator().make(at: SystemClock.now())
         let (name, force) = (name, force)
-        let outcome = try await options.run { administration throws(Problem) -> Outcome in
+        let outcome = try await options.run(CommandAct("putOrganization", of: id, ["members": "name"])) {
+            administration throws(Problem) -> Outcome in
             guard try await administration.organization(id) == nil else { return .known }
             if !force, let other = try await administration.organization(named: name) { return .sameName(other) }
             let body = AdministrationOptions.body { $0.member("name", name) }

@@ -44,7 +44,8 @@ struct ExternalIDArguments: ParsableArguments {
         _ change: @escaping @Sendable ([ExternalID]) throws(Problem) -> [ExternalID]
     ) async throws {
         let id = id
-        let organization = try await options.run { administration throws(Problem) in
+        let organization = try await options.run(CommandAct("putOrganization", of: id, ["members": "external_ids"])) {
+            administration throws(Problem) in
             try await administration.changeExternalIDs(of: id, change)
         }
         guard let organization else { throw AdministrationOptions.unknown(id) }

@@ -20,7 +20,9 @@ struct ListOrganizationsCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let organizations = try await options.run(AdministrationOptions.organizations)
+        let organizations = try await options.run { administration throws(Problem) in
+            try await AdministrationOptions.organizations(administration)
+        }
         for organization in organizations { Terminal.say(line(organization)) }
         if organizations.isEmpty, !options.json { Terminal.complain("there are no organizations yet") }
     }

@@ -38,7 +38,9 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
             guard let found else { throw AdministrationOptions.unknown(id) }
             throw refusal(found.name, found.extent)
         }
-        let isPurged = try await options.run { administration throws(Problem) in try await administration.purge(id) }
+        let isPurged = try await options.run(CommandAct("deleteOrganization", of: id)) {
+            administration throws(Problem) in try await administration.purge(id)
+        }
         guard isPurged else { throw AdministrationOptions.unknown(id) }
         options.say("\(id.lowercased) is purged") {
             $0.member("id", id)

@@ -51,7 +51,8 @@ struct AddReaderCommand: AsyncParsableCommand {
 
     func run() async throws {
         let (id, role) = (reader.id, reader.role)
-        let isNew = try await reader.options.run { administration throws(Problem) in
+        let isNew = try await reader.options.run(CommandAct("addReader", of: reader.id, ["role": reader.role])) {
+            administration throws(Problem) in
             try await administration.addReader(role, to: id)
         }
         guard let isNew else { throw AdministrationOptions.unknown(id) }
@@ -76,7 +77,8 @@ struct RemoveReaderCommand: AsyncParsableCommand {
 
     func run() async throws {
         let (id, role) = (reader.id, reader.role)
-        let isRemoved = try await reader.options.run { administration throws(Problem) in
+        let isRemoved = try await reader.options.run(CommandAct("removeReader", of: reader.id, ["role": reader.role])) {
+            administration throws(Problem) in
             try await administration.removeReader(role, from: id)
         }
         guard isRemoved else { throw Terminal.failure("\(role) does not read \(id.lowercased)") }

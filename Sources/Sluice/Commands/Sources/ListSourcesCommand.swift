@@ -86,7 +86,8 @@ struct RemoveSourceCommand: AsyncParsableCommand {
 
     func run() async throws {
         let key = source.key
-        let isFound = try await options.withStore { store, _ throws(Problem) in
+        let isFound = try await options.withStore(CommandAct("deleteSource", of: key.organization, ["name": key.name]))
+        { store, _ throws(Problem) in
             try await store.sourceAdministration.delete(key)
         }
         guard isFound else { throw source.unknown }

@@ -35,7 +35,9 @@ struct PutSourceCommand: AsyncParsableCommand {
     func run() async throws {
         let body = try SourceArguments.bytes(of: file)
         let key = source.key
-        let written = try await options.withStore { store, _ throws(Problem) in
+        let written = try await options.withStore(
+            CommandAct("putSource", of: source.key.organization, ["name": source.key.name])
+        ) { store, _ throws(Problem) in
             let update = try SourceUpdate(body: body)
             let usual = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
             return try await store.sourceAdministration.put(key, update, usual: usual).map { ($0, usual) }

@@ -36,7 +36,9 @@ struct RunSourceCommand: AsyncParsableCommand {
 
     func run() async throws {
         let key = source.key
-        let row = try await options.withStore { store, _ throws(Problem) -> SourceRow? in
+        let row = try await options.withStore(
+            CommandAct("runSource", of: source.key.organization, ["name": source.key.name])
+        ) { store, _ throws(Problem) -> SourceRow? in
             guard let found = try await store.sourceAdministration.source(key) else { return nil }
             let beginning = try beginning(of: found.kind)
             guard let row = try await store.sourceAdministration.run(key, from: beginning) else {

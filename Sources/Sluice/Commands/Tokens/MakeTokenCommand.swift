@@ -15,13 +15,16 @@ struct MakeTokenCommand: AsyncParsableCommand {
               TOKEN=$(sluice token make --organization ID --user ID --ttl 600)
 
               sluice token make --operator
+              sluice token make --operator --name anna --scope settle
 
             A user's token is for tests and for looking around; an app's tokens come from
             its identity provider.
 
             With --operator it prints a new random token of 256 bits, which is kept
             nowhere, and the line to put into the configuration, which holds its hash. To
-            replace a token, put both hashes there for a while, with a space between.
+            replace a token, put both hashes there for a while, with a space between. Its
+            name is what the audit calls its operator; its scope says what it is good for:
+            to read, to settle what is stuck as well, or everything (admin).
             """
     )
 
@@ -37,9 +40,24 @@ struct MakeTokenCommand: AsyncParsableCommand {
     @Flag(name: .customLong("operator"), help: "Make a token of /admin instead.")
     var isForOperators = false
 
+    @Option(help: ArgumentHelp("With --operator: whose it is, [a-z0-9-]{1,32}.", valueName: "name"))
+    var name: String?
+
+    @Option(
+        help: ArgumentHelp("With --operator: read, settle or admin; by default admin.", valueName: "scope"),
+        transform: scopeArgument
+    )
+    var scope: OperatorScope?
+
     @OptionGroup var options: ConfigurationOptions
 
     func validate() throws {
+        if let name, !OperatorToken.isValidName(name) {
+            throw ValidationError("--name must be 1 to 32 of a-z, 0-9 and -.")
+        }
+        if !isForOperators, name != nil || scope != nil {
+            throw ValidationError("--name and --scope go with --operator.")
+        }
         if isForOperators {
             guard organization == nil, user == nil else {
                 throw ValidationError("--operator goes without --organization and --user.")
@@ -75,6 +93,15 @@ struct MakeTokenCommand: AsyncParsableCommand {
         }
         .joined()
         Terminal.say("token: \(token)")
-        Terminal.say("\(Setting.operatorToken.variable)=\(OperatorTokens.hash(of: token))")
+        let owner = name.map { $0 + "@" } ?? ""
+        let purpose = scope.map { $0.rawValue + ":" } ?? ""
+        Terminal.say("\(Setting.operatorToken.variable)=\(owner)\(purpose)\(OperatorTokens.hash(of: token))")
     }
+}
+
+private func scopeArgument(_ text: String) throws -> OperatorScope {
+    guard let scope = OperatorScope(rawValue: text) else {
+        throw ValidationError("--scope must be read, settle or admin.")
+    }
+    return scope
 }

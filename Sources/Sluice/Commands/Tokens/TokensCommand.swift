@@ -52,7 +52,8 @@ struct CreateServiceTokenCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let made = try await options.run { administration throws(Problem) in
+        let made = try await options.run(CommandAct("makeServiceToken", of: id, ["source": source])) {
+            administration throws(Problem) in
             try await administration.makeServiceToken(for: source, of: id)
         }
         guard let made else { throw AdministrationOptions.unknown(id) }
@@ -133,7 +134,8 @@ struct RevokeServiceTokenCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let row = try await options.run { administration throws(Problem) in
+        let row = try await options.run(CommandAct("revokeServiceToken", of: id, ["token_id": token.lowercased])) {
+            administration throws(Problem) in
             try await administration.revokeServiceToken(token, of: id)
         }
         guard let row else {

@@ -56,7 +56,9 @@ struct ExportCommand: AsyncParsableCommand {
         filter.hasTombstones = tombstones
         let progress = TransferProgress(isShown: !options.json)
         let done = Box(EntityExport.Progress())
-        let ending = try await options.withStore { store, _ throws(Problem) -> Ending in
+        let ending = try await options.withStore(CommandAct("exportEntities", of: transfer.organization)) {
+            store,
+            _ throws(Problem) -> Ending in
             guard let organization = try await store.administration.organization(id) else { return .unknown }
             guard organization.status != .purging else {
                 throw Problem(.organizationUnknown, "organization \(id.lowercased) is being purged")

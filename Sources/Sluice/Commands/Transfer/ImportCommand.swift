@@ -58,7 +58,9 @@ struct ImportCommand: AsyncParsableCommand {
         let progress = TransferProgress(isShown: !options.json)
         let refused = RefusedLines(try errors.map { try OutputFile(replacing: $0) }, progress)
         let id = transfer.organization
-        let report = try await options.withStore { store, _ throws(Problem) -> EntityImport.Report? in
+        let report = try await options.withStore(
+            dryRun ? nil : CommandAct("importEntities", of: transfer.organization, ["source": source])
+        ) { store, _ throws(Problem) -> EntityImport.Report? in
             guard let organization = try await store.administration.organization(id) else { return nil }
             guard organization.status == .active else {
                 let detail = "organization \(id.lowercased) is \(organization.status.rawValue), and takes nothing"

@@ -39,7 +39,8 @@ struct AddUserCommand: AsyncParsableCommand {
             )
         }
         let organization = organization
-        let user = try await options.run { administration throws(Problem) -> UserRow? in
+        let user = try await options.run(CommandAct("letUserIn", of: organization, user: called.id)) {
+            administration throws(Problem) -> UserRow? in
             guard let id = called.id else {
                 return try await administration.putUser(called.subject, in: organization)?.value
             }

@@ -46,7 +46,9 @@ struct EraseUserCommand: AsyncParsableCommand {
         }
         let isQuiet = options.json
         var last: UserErasureRow.State?
-        let erasure = try await options.withStore { store, _ throws(Problem) -> UserErasureRow? in
+        let erasure = try await options.withStore(
+            CommandAct("deleteUser", of: organization, user: user, ["erase": "true"])
+        ) { store, _ throws(Problem) -> UserErasureRow? in
             try await store.erasing.erase(user, in: organization, patience: Self.patience) { erasure in
                 guard !isQuiet, erasure.state == .closing, last != erasure.state else { return }
                 last = erasure.state

@@ -29,7 +29,9 @@ struct ExportUserCommand: AsyncParsableCommand {
 
     func run() async throws {
         let lane = LaneKey(organization: organization, user: user)
-        let isKnown = try await options.withStore { store, _ throws(Problem) -> Bool in
+        let isKnown = try await options.withStore(CommandAct("exportUser", of: organization, user: user)) {
+            store,
+            _ throws(Problem) -> Bool in
             guard try await store.exports.isKnown(lane) else { return false }
             do {
                 try await store.exports.run(lane) { Terminal.say(String(decoding: $0, as: UTF8.self), terminator: "") }

@@ -95,7 +95,9 @@ struct JoinUsersCommand: AsyncParsableCommand {
         else { return }
         let organization = organization
         typealias Joined = (user: UUID, into: UUID, join: UserJoinRow)
-        let joined = try await options.withStore { store, _ throws(Problem) -> Joined? in
+        let joined = try await options.withStore(
+            CommandAct("joinUser", of: organization, user: self.user, into: self.into)
+        ) { store, _ throws(Problem) -> Joined? in
             guard let user = try await user.find(store.administration, in: organization) else { return nil }
             guard let into = try await into.find(store.administration, in: organization) else {
                 throw JoinSituation.unknownTarget

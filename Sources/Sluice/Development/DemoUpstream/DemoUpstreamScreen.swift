@@ -11,6 +11,9 @@ enum DemoUpstreamScreen {
 
         export UPSTREAM_TOKEN=\(quoted(token)) UPSTREAM=\(quoted("http://\(upstream)"))
 
+        In the console, a second user has a failure and a conflict already, with an edit that waits for it: retry, edit,
+        resolve or discard them there.
+
         A replay: a contact is created and edited, then visited. The API gets three requests in this order, and in each
         its own number for the contact, wherever the phone's id stood; so does the answer.
 

@@ -13,10 +13,21 @@ extension HTTPField.Name {
     static let xAccelBuffering = known("X-Accel-Buffering")
     /// Which of the organizations that a token names is meant.
     static let sluiceOrganization = known("X-Sluice-Organization")
+    /// Why an operator does something.
+    static let sluiceReason = known("Sluice-Reason")
     /// W3C Trace Context
     static let traceparent = known("traceparent")
     /// W3C Trace Context
     static let tracestate = known("tracestate")
+
+    /// W3C Fetch Metadata
+    static let secFetchSite = known("Sec-Fetch-Site")
+    /// Set by proxies that end TLS.
+    static let xForwardedProto = known("X-Forwarded-Proto")
+    /// W3C Referrer Policy
+    static let referrerPolicy = known("Referrer-Policy")
+    /// WHATWG HTML, 7.1.3
+    static let crossOriginOpenerPolicy = known("Cross-Origin-Opener-Policy")
 
     /// draft-ietf-httpapi-ratelimit-headers
     static let rateLimit = known("RateLimit")

@@ -19,12 +19,21 @@ struct Exchange: Sendable {
     let budgets: Budgets
     /// The caller's user, once authenticated.
     var user = LaneKey.nobody
+    /// The operator's token that it came with, once let in.
+    var operatorToken: OperatorToken?
+    /// When the operator's session ends, in seconds since 1970; nil where it has no end.
+    var operatorUntil: Int64?
+    /// Writes the operator's looks at what users wrote.
+    var audit: OperatorAudit?
+    /// What is noted of the act that the request is.
+    var act: ActNote?
 
     /// Throws when the caller is not served any more; long waits call it now and then.
     var isStillServed: @Sendable () async throws -> Void = {}
     /// How often that is.
     var checkInterval: Duration = .seconds(2)
 
+    var head: HTTPRequest { request.head }
     var headers: HTTPFields { request.headers }
 
     /// A parameter of the path as a UUID; not found for anything else.

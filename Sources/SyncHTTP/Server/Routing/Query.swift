@@ -48,10 +48,35 @@ struct Query: Sendable {
             .map { String($0) }
     }
 
+    /// A text without control characters, as names are.
+    func plainText(_ name: String) throws(Problem) -> String? {
+        guard let text = try text(name) else { return nil }
+        guard !ExternalName.hasControls(text) else { throw Self.invalid(name, "has control characters") }
+        return text
+    }
+
     func uuid(_ name: String) throws(Problem) -> UUID? {
         guard let text = try text(name) else { return nil }
         guard let uuid = UUID(parsing: text) else { throw Self.invalid(name, "must be a UUID") }
         return uuid
+    }
+
+    /// `true` or `false`; false where it is not given.
+    func flag(_ name: String) throws(Problem) -> Bool {
+        switch try text(name) {
+        case "true": return true
+        case nil, "false": return false
+        default: throw Self.invalid(name, "must be true or false")
+        }
+    }
+
+    /// A moment, as RFC 3339 writes it.
+    func moment(_ name: String) throws(Problem) -> Timestamp? {
+        guard let text = try text(name) else { return nil }
+        guard let moment = Timestamp(rfc3339: text) else {
+            throw Self.invalid(name, "must be a time such as 2026-11-20T07:00:00Z")
+        }
+        return moment
     }
 
     func integer(_ name: String, in range: ClosedRange<Int>, default absent: Int) throws(Problem) -> Int {
@@ -109,7 +134,8 @@ struct Query: Sendable {
         return Int(text)
     }
 
-    private static func decode(_ text: some Collection<UInt8>) -> String? {
+    /// Percent-encoded UTF-8 text, decoded; nil for what is none.
+    static func decode(_ text: some Collection<UInt8>) -> String? {
         guard text.contains(UInt8(ascii: "%")) else { return valid(Array(text)) }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)

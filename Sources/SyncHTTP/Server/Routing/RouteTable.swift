@@ -12,6 +12,8 @@ struct RouteTable: Sendable {
 
     private var literal: [String: Resource] = [:]
     private var templates: [Resource] = []
+    /// By the paths that they stand under.
+    private var trees: [String: Route] = [:]
 
     /// Adds a method to a path. Segments of the template like `{id}` match any one segment.
     ///
@@ -40,6 +42,18 @@ struct RouteTable: Sendable {
         }
     }
 
+    /// Adds pages: a path and all below it that no other route has. What is below it is the endpoint's one parameter, empty
+    /// for the path itself. They are no part of the API, so ``names`` leaves them out.
+    mutating func addPages(at path: String, _ endpoint: @escaping Route.Endpoint) {
+        trees[path] = Route(
+            method: .get,
+            mediaType: nil,
+            meters: RouteMeters(route: path, method: HTTPRequest.Method.get.rawValue),
+            endpoint: endpoint,
+            directEndpoint: nil
+        )
+    }
+
     /// Lets every path answer `OPTIONS`.
     mutating func addOptions(_ crossOrigin: CrossOrigin) {
         for path in Array(literal.keys) { literal[path]?.addOptions(crossOrigin) }
@@ -64,6 +78,10 @@ struct RouteTable: Sendable {
         if let resource = literal[path] { return resource.match(method, parameters: []) }
         for resource in templates {
             if let parameters = resource.parameters(of: path) { return resource.match(method, parameters: parameters) }
+        }
+        for (root, route) in trees where path == root || path.hasPrefix(root + "/") {
+            guard method == .get || method == .head else { return .otherMethods("GET, HEAD") }
+            return .route(route, parameters: [path.dropFirst(root.count + 1)])
         }
         return .nothing
     }

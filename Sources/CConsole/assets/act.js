@@ -1,0 +1,99 @@
+// What an operator does about what waits: one mutation, or all that went wrong in the same way.
+import { amount, ask, button, call, field, h, jsonEditor, of, organizationPath, plural, problemBox, refill, said, span, table, textOf } from './ui.js'
+import { mutationColumns } from './mutations.js'
+
+const choice = (name, label, options) => field({ name, label, type: 'select', options, pointer: `/${name}` })
+const strategies = () => choice('strategy', 'Which version', [['server_wins', 'the server’s stays (server_wins)'], ['client_wins', 'the phone’s is written over it (client_wins)']])
+const VERBS = { retry: 'Retry', discard: 'Discard', resolve: 'Resolve' }
+const MEANS = {
+	retry: 'Each is sent again from its first attempt on. What fails anew is not tried again by this operation.',
+	discard: 'Each is given up. This cannot be taken back.',
+	resolve: 'Each conflict is settled for one of the two sides.',
+}
+
+// Shows how many and which, asks for a reason and a rate, and begins the operation.
+export async function actOnGroup(view, group, kind) {
+	const organization = group.organization_id, path = of(organization, 'operations'), filter = {}
+	for (const name of ['status', 'entity_type', 'error_code', 'user_id']) if (group[name]) filter[name] = group[name]
+	if (group.response_status) filter.response_status = Number(group.response_status) || 0
+	if (kind === 'resolve') filter.status = 'conflict'
+	const place = h('div.preview', { 'aria-live': 'polite' }, h('p.loading', 'Counting…'))
+	const rate = field({ label: 'At most a second', type: 'number', value: '50', min: '1', max: '1000', pointer: '/per_second', hint: 'So that the upstream is not flooded.' })
+	const how = kind === 'resolve' ? strategies() : kind === 'discard' && choice('dependents', 'What depends on them', [
+		['', 'leave those that something depends on'], ['discard', 'discard what depends on them, too'], ['keep', 'keep what depends on them, and let it run or fail']])
+	let dialog = null, found = null
+	const preview = async () => {
+		try {
+			found = await call('POST', `${path}/preview`, { kind, filter }, { signal: view.signal })
+		} catch (problem) {
+			return refill(place, problemBox(problem, preview))
+		}
+		const { sample, users } = found, matched = amount(found.count), many = plural(found.count, 'mutation')
+		refill(place, h('p.strong', matched ? `${many}${users ? ` of ${plural(users, 'user')}` : ''}` : 'Nothing fits any more: somebody may have settled it.'),
+			matched && [h('p.hint', `About ${span(matched / (rate.value || 50))} at ${rate.value} a second. ${MEANS[kind]}`),
+				h('details', h('summary', `Which: ${sample.length < matched ? `the first ${sample.length}` : 'all of them'}`),
+					table('Sample', mutationColumns, sample.map(row => ({ organization_id: organization, ...row }))).element)])
+		dialog.enable(matched)
+		dialog.name(`${VERBS[kind]} ${many}`)
+	}
+	rate.input.addEventListener('change', () => found && preview())
+	const started = await ask({
+		title: `${VERBS[kind]} all of this kind`, wide: true, submit: VERBS[kind], danger: kind === 'discard', reason: 'required',
+		children: [h('p', Object.entries(filter).map(([name, value]) => h('span.chip', `${name.replaceAll('_', ' ')}: `, said(value, 60)))), place, how, rate],
+		ready: it => { dialog = it; it.enable(false); preview() },
+		does: reason => ['POST', path, { kind, filter, reason, per_second: Number(rate.value), ...(how?.value ? { [how.input.name]: how.value } : {}) }],
+	})
+	if (started?.id) view.go(organizationPath(organization, 'operations', started.id))
+}
+
+// Settles one mutation for good, or sends it again as it is.
+export function settle(kind, { base, story, again }) {
+	const waiting = kind === 'discard' && amount(story.waited_for_by?.count)
+	const dependents = waiting && choice('dependents', `${plural(story.waited_for_by.count, 'mutation')} ${waiting === 1 ? 'depends' : 'depend'} on it`,
+		[['discard', 'discard them, too'], ['keep', 'keep them: they run, or fail where they need what this would have made']])
+	return ask({
+		title: `${VERBS[kind]} this mutation`, submit: VERBS[kind], danger: kind === 'discard', reason: 'optional', children: [dependents],
+		text: kind === 'retry' ? 'It is sent again, as it is, from its first attempt on.' : 'It is given up, and the phone is told so. This cannot be taken back.',
+		does: () => ['POST', `${base}/${kind}`, dependents ? { dependents: dependents.value } : {}],
+		then: again, says: kind === 'retry' ? 'It is in its lane again.' : 'It is discarded.',
+	})
+}
+
+// Retries with another payload or endpoint, after the gateway has looked at them.
+export function edit({ base, story, again }) {
+	const { mutation, pushed } = story, payload = textOf(mutation.payload ?? pushed?.payload)
+	const editor = payload !== null && jsonEditor(payload, { label: 'Payload', id: 'edit-payload' })
+	const endpoint = mutation.endpoint && field({ label: 'Endpoint', value: mutation.endpoint, pointer: '/endpoint' })
+	const force = field({ label: 'Send it although the outcome of the last attempt is not known', type: 'check', pointer: '/force', hint: 'It may take effect beside what was sent before.' })
+	const note = h('div.hint', { role: 'status' })
+	const body = () => {
+		if (editor && !editor.isValid) {
+			editor.focus()
+			throw { title: 'Not sent', detail: 'The payload is no JSON yet.' }
+		}
+		return `{${[editor && `"payload":${editor.value}`, endpoint && endpoint.value !== mutation.endpoint && `"endpoint":${JSON.stringify(endpoint.value)}`,
+			force.value && '"force":true'].filter(Boolean).join(',')}}`
+	}
+	const check = button('Validate', async () => {
+		refill(note, 'Asking the gateway…')
+		try {
+			await call('POST', `${base}/retry?validate=true`, body())
+			refill(note, 'The gateway would take it.')
+		} catch (problem) {
+			refill(note, problemBox(problem))
+		}
+	}, 'small')
+	return ask({
+		title: 'Retry with an edit', submit: 'Send this', wide: true, reason: 'required',
+		children: [editor && h('div', { 'data-pointer': '/payload' }, editor.element, h('p.hint.wrong', { hidden: true })), endpoint, force, h('div', check), note],
+		does: () => ['POST', `${base}/retry`, body()], then: again, says: 'It is in its lane again, as edited.',
+	})
+}
+
+export function resolve({ base, again }, comparison) {
+	const strategy = strategies()
+	return ask({
+		title: 'Resolve this conflict', submit: 'Resolve', wide: true, reason: 'optional', children: [comparison, strategy],
+		does: () => ['POST', `${base}/resolve`, { strategy: strategy.value }], then: again, says: 'The conflict is settled.',
+	})
+}

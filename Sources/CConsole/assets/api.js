@@ -1,0 +1,69 @@
+// Calls of `/admin`, and what became of them.
+import { parse } from './json.js'
+import { setClock } from './dom.js'
+
+// What the gateway refused, or that it was not there: an RFC 9457 problem as an error.
+export class Problem extends Error {
+	constructor(status, body, requestId) {
+		super(body.detail || body.title || `The gateway answered ${status}`)
+		Object.assign(this, { status, title: body.title ?? `Status ${status}`, detail: body.detail ?? '', code: body.code ?? '',
+			errors: Array.isArray(body.errors) ? body.errors : [], requestId: body.request_id ?? requestId ?? '' })
+	}
+}
+
+// what nobody waits for any more: the page has been left, or asks who one is
+const NEVER = new Promise(() => {})
+
+let signedOut = () => {}
+export const onSignedOut = act => { signedOut = act }
+
+// Who is signed in: `name`, `scope`, `version`, `gateway_id`, `sealed`.
+export const me = {}
+const SCOPES = ['read', 'settle', 'admin']
+
+// Whether the signed-in operator's scope goes as far as this one.
+export const may = scope => SCOPES.indexOf(me.scope) >= SCOPES.indexOf(scope)
+
+export const loadMe = async () => Object.assign(me, await get('/admin/me'))
+
+// One call. `body` is JSON text, or a value to be written as such.
+// Options: `reason`, why it is done, for the audit; `asWritten`, names of members to keep as source; `signal`.
+export async function call(method, path, body, options = {}) {
+	const headers = { Accept: 'application/json' }
+	if (body !== undefined && body !== null) headers['Content-Type'] = 'application/json'
+	if (options.reason) headers['Sluice-Reason'] = encodeURIComponent(options.reason)
+	let response, text
+	try {
+		response = await fetch(path, {
+			method, headers, credentials: 'same-origin', cache: 'no-store', signal: options.signal,
+			body: body === undefined || body === null ? undefined : typeof body === 'string' ? body : JSON.stringify(body),
+		})
+		text = await response.text()
+	} catch (error) {
+		if (error.name === 'AbortError') return NEVER
+		throw new Problem(0, { title: 'The gateway cannot be reached', detail: 'It may be restarting, or the network or tunnel to it is down.' })
+	}
+	if (response.ok) {
+		if (!text) return null
+		try {
+			const answer = parse(text, options.asWritten)
+			if (typeof answer?.at === 'string') setClock(answer.at)
+			return answer
+		} catch {
+			throw new Problem(response.status, { title: 'The answer is no JSON', detail: text.slice(0, 200) })
+		}
+	}
+	let problem = {}
+	try { problem = parse(text) ?? {} } catch { problem = { detail: text.slice(0, 200) } }
+	if (response.status === 401 && path !== '/console/session') {
+		signedOut()
+		return NEVER
+	}
+	throw new Problem(response.status, problem, response.headers.get('x-request-id'))
+}
+
+export const get = (path, options) => call('GET', path, undefined, options)
+
+// The path of an organization's part of `/admin`.
+export const of = (organization, ...parts) => ['/admin/organizations', organization, ...parts].map((part, index) =>
+	index === 0 ? part : encodeURIComponent(part)).join('/')

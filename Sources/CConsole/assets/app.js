@@ -1,0 +1,228 @@
+// The frame around every page: who is signed in, where one can go, and which page an address is.
+import { amount, announce, button, call, get, h, icon, loadMe, me, onSignedOut, plural, problemBox, query, refill, said, shortCount, WAVES } from './ui.js'
+import { everywhere, help, step } from './keys.js'
+import * as live from './live.js'
+import { signIn } from './signin.js'
+import { now } from './now.js'
+import { failures } from './failures.js'
+import { mutations } from './mutations.js'
+import { mutation } from './mutation.js'
+import { user } from './user.js'
+import { organizations } from './organizations.js'
+import { organization } from './organization.js'
+import { operations } from './operations.js'
+import { operation } from './operation.js'
+import { audit } from './audit.js'
+
+// `:name` is a parameter; the first that fits is it
+const ROUTES = Object.entries({
+	'': now, failures, mutations, operations, audit, organizations,
+	'organizations/:organization': organization,
+	'organizations/:organization/operations/:operation': operation,
+	'organizations/:organization/users/:user': user,
+	'organizations/:organization/users/:user/mutations/:mutation': mutation,
+	'organizations/:organization/:part': organization,
+}).map(([pattern, page]) => [new RegExp(`^/console/?${pattern.replace(/:(\w+)/g, '(?<$1>[^/]+)')}/?$`), page])
+
+const PAGES = [
+	['', 'Now', 'n', 'M3 12h4l3-8 4 16 3-8h4'],
+	['failures', 'Failures', 'f', 'M12 8v5m0 3.5v.5M12 3l9.5 17h-19z'],
+	['operations', 'Operations', 'p', 'M4 7h10m0-3 3 3-3 3M20 17H10m0-3-3 3 3 3'],
+	['organizations', 'Organizations', 'o', 'M4 20V8l8-4 8 4v12M4 20h16M9 20v-5h6v5M9 10h.1m5.9 0h.1'],
+	['audit', 'Audit', 'a', 'M6 3h9l4 4v14H6zM9 11h7M9 15h7M9 7h3'],
+]
+const THEMES = ['system', 'light', 'dark']
+
+const main = h('main', { id: 'main' })
+const nav = h('nav.pages', { 'aria-label': 'Pages' })
+const liveState = button('', live.toggle, 'live')
+const theme = button('', nextTheme, 'quiet')
+const bar = h('header.bar')
+let leave = new AbortController(), isFirst = true, badge = null, told = ''
+
+function frame() {
+	badge = h('span.badge', { hidden: true })
+	refill(nav, h('ul', PAGES.map(([name, title, , shape]) => h('li',
+		h('a', { href: name ? `/console/${name}` : '/console', 'data-page': name },
+			icon(shape), h('span', title), name === 'failures' && badge)))))
+	refill(bar,
+		h('a.mark', { href: '/console' }, icon(WAVES, 'logo'), 'Sluice'),
+		nav,
+		h('div.who',
+			liveState,
+			h('p.me', h('span.strong', me.name), ' ', h('span.muted', `may ${me.scope}`)),
+			h('div.row', theme, button('Keys', help, 'quiet'), button('Sign out', signOut, 'quiet')),
+			h('p.muted.version', `Sluice ${me.version ?? ''}`)))
+}
+
+// MARK: - Theme, liveness, badge
+
+function nextTheme() {
+	paintTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length])
+}
+
+function paintTheme(chosen) {
+	localStorage.setItem('sluice-theme', document.documentElement.dataset.theme = chosen)
+	theme.textContent = `Theme: ${chosen}`
+}
+
+const STATES = { live: 'Live', paused: 'Paused', broken: 'Not connected' }
+
+function paintState(state) {
+	liveState.dataset.state = state
+	liveState.textContent = STATES[state]
+	liveState.title = state === 'paused' ? 'Go on (.)' : 'Pause (.)'
+}
+
+function paintBadge({ stuck }) {
+	if (!badge || !stuck) return
+	const isMore = stuck.failed?.is_more || stuck.conflict?.is_more
+	const total = { count: amount(stuck.failed) + amount(stuck.conflict), is_more: isMore }
+	badge.hidden = total.count === 0
+	refill(badge, shortCount(total), h('span.unheard', ' wait for a person'))
+	const text = `${plural(stuck.failed, 'failed mutation')}, ${plural(stuck.conflict, 'conflict')}`
+	if (told && told !== text) announce(text)
+	told = text
+	paintTitle()
+}
+
+let title = ''
+function paintTitle() {
+	const waiting = badge && !badge.hidden ? `(${badge.firstChild.textContent}) ` : ''
+	document.title = `${waiting}${title ? title + ' · ' : ''}Sluice`
+}
+
+// MARK: - Pages
+
+function route(path) {
+	for (const [pattern, page] of ROUTES) {
+		const found = pattern.exec(path)
+		if (found) return { page, parameters: found.groups }
+	}
+	return { page: missing }
+}
+
+function missing(view) {
+	view.begin('There is no such page')
+	view.put(h('p', 'The address leads nowhere. ', h('a', { href: '/console' }, 'See what is going on now.')))
+}
+
+async function show() {
+	leave.abort()
+	const own = leave = new AbortController()
+	const { page, parameters } = route(location.pathname)
+	const head = h('div.head'), body = h('div.body')
+	const view = {
+		...parameters, signal: own.signal, query: new URLSearchParams(location.search),
+		get: (path, more) => get(path, { signal: own.signal, ...more }),
+		// The heading, and what stands beside it.
+		begin(text, ...beside) {
+			if (own.signal.aborted) return
+			title = text
+			paintTitle()
+			const place = head.contains(document.activeElement) ? head : null
+			refill(head, h('h1', { tabindex: '-1' }, said(text, 120)), beside)
+			if (place) head.querySelector('h1').focus()
+		},
+		put: (...children) => { if (!own.signal.aborted) refill(body, children) },
+		body, go,
+		// Other filters, in the address too.
+		filter: values => go(query(location.pathname, values), true),
+	}
+	for (const each of nav.querySelectorAll('a')) {
+		const section = (location.pathname.split('/')[2] ?? '').replace('mutations', 'failures')
+		each.ariaCurrent = each.dataset.page === section ? 'page' : null
+	}
+	refill(main, head, body)
+	try {
+		await page(view)
+	} catch (problem) {
+		if (own.signal.aborted) return
+		if (!problem.title) console.error(problem)
+		if (!head.hasChildNodes()) view.begin('This page cannot be shown')
+		view.put(problemBox(problem, show))
+	}
+	if (!isFirst && !own.signal.aborted && !main.contains(document.activeElement)) main.querySelector('h1')?.focus({ preventScroll: true })
+	isFirst = false
+}
+
+function go(href, isSamePage = false) {
+	if (href === location.pathname + location.search) return show()
+	history.pushState(null, '', href)
+	if (!isSamePage) scrollTo(0, 0)
+	return show()
+}
+
+document.addEventListener('click', event => {
+	const anchor = event.target.closest('a[href]')
+	if (!anchor || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return
+	const url = new URL(anchor.href)
+	if (url.origin !== location.origin || !/^\/console(\/|$)/.test(url.pathname) || anchor.target || url.hash) return
+	event.preventDefault()
+	document.activeElement?.blur()
+	go(url.pathname + url.search)
+})
+addEventListener('popstate', () => { if (main.isConnected) show() })
+
+// MARK: - In and out
+
+async function signOut() {
+	try { await call('DELETE', '/console/session') } catch { /* the cookie is of no use without the gateway */ }
+	askWho('You are signed out.')
+}
+
+let isAsking = false
+// Asks for a token, and goes on with the page that was asked for.
+function askWho(text) {
+	if (isAsking) return
+	isAsking = true
+	leave.abort()
+	live.stop()
+	for (const dialog of document.querySelectorAll('dialog')) dialog.close()
+	document.title = 'Sign in · Sluice'
+	document.body.classList.add('outside')
+	bar.remove()
+	main.remove()
+	const page = signIn(text, async () => {
+		page.remove()
+		isAsking = isFirst = false
+		await begin()
+	})
+	document.body.append(page)
+	page.querySelector('input').focus()
+}
+
+async function begin() {
+	try {
+		await loadMe()
+	} catch (problem) {
+		const place = h('main', h('h1', 'Sluice'), problemBox(problem, () => { place.remove(); begin() }))
+		document.body.classList.add('outside')
+		return document.body.append(place)
+	}
+	document.body.classList.remove('outside')
+	frame()
+	if (!bar.isConnected) document.body.append(bar, main)
+	live.start()
+	await show()
+}
+
+onSignedOut(() => askWho(me.name ? 'The session has ended. Sign in again to go on where you were.' : ''))
+document.body.append(h('a.skip', { href: '#main', onclick: event => {
+	event.preventDefault()
+	const place = document.querySelector('h1')
+	place.setAttribute('tabindex', '-1')
+	place.focus()
+} }, 'Skip to the content'))
+for (const [name, title, key] of PAGES) everywhere(`g ${key}`, title, () => go(name ? `/console/${name}` : '/console'))
+everywhere('/', 'Search or filter', () => document.querySelector('main [data-search]')?.focus())
+everywhere('j', 'Next row', () => step(1))
+everywhere('k', 'Row before', () => step(-1))
+everywhere('.', 'Pause, or go on', live.toggle)
+everywhere('t', 'Other theme', nextTheme)
+everywhere('?', 'This list', help)
+live.on('state', paintState)
+live.on('now', paintBadge)
+paintState(live.state)
+paintTheme(localStorage.getItem('sluice-theme') ?? 'system')
+begin()

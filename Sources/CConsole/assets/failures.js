@@ -1,0 +1,54 @@
+// What waits for a person, grouped by what went wrong.
+import { ago, button, empty, field, filters, get, h, link, may, organizationLink, pages, pill, query, said, shortCount } from './ui.js'
+import { actOnGroup } from './act.js'
+import * as live from './live.js'
+
+export const FILTERS = ['status', 'organization_id', 'entity_type', 'response_status', 'error_code']
+
+const valuesOf = view => Object.fromEntries(FILTERS.map(name => [name, view.query.get(name) ?? '']))
+
+// The members of a group that narrow a list to it; no answer is one, too.
+const groupOf = row => Object.fromEntries(FILTERS.map(name => [name, row[name] ?? (name === 'response_status' ? 'none' : '')]))
+
+// Fields for the filters; what is chosen goes into the address.
+export function filterBar(view, extra = []) {
+	const text = ([name, label, placeholder]) => field({ name, label, placeholder, value: view.query.get(name), 'data-search': name === 'entity_type', size: '12' })
+	const fields = [
+		field({ label: 'Status', type: 'select', name: 'status', value: view.query.get('status') ?? '', options: [['', 'failed and conflict'], ['failed'], ['conflict']] }),
+		...[['entity_type', 'Entity type', 'any'], ['response_status', 'Answer', '422, or none'], ['error_code', 'Error', 'upstream_rejected'], ['organization_id', 'Organization', 'id'], ...extra].map(text),
+	]
+	return filters(view, fields)
+}
+
+export async function failures(view) {
+	view.begin('Failures and conflicts')
+	const values = valuesOf(view)
+	const list = pages(view, 'Groups', [
+		['count', row => link(query('/console/mutations', groupOf(row)), h('span.big', shortCount(row))), 'n'],
+		['what', row => h('div', h('div', pill(row.status), ' ', h('span.strong', row.operation ? `${row.operation} ` : '', row.entity_type), ' ',
+			h('span.answer', row.response_status ? `answered ${row.response_status}` : 'no answer'), ' ', row.error_code && h('code', row.error_code)),
+		h('div.detail', said(row.example?.detail, 140))), 'wide'],
+		['organization', organizationLink],
+		['first', row => ago(row.first_at)],
+		['last', row => ago(row.last_at)],
+		['', row => may('settle') ? h('div.row',
+			button('Retry…', () => actOnGroup(view, groupOf(row), 'retry'), 'small'),
+			row.status === 'conflict' ? button('Resolve…', () => actOnGroup(view, groupOf(row), 'resolve'), 'small') : null,
+			button('Discard…', () => actOnGroup(view, groupOf(row), 'discard'), 'small danger')) : null, 'act'],
+	], ['/admin/failures', { ...values, status: values.status || 'failed,conflict' }, 'groups'], empty('Nothing waits for a person', Object.values(values).some(Boolean) ? 'Nothing that fits these filters has failed or is in conflict.' : 'No mutation has failed, and none is in conflict.'))
+	view.put(filterBar(view), list.element)
+	keepFresh(view, list, values.organization_id)
+}
+
+// Loads a list again when what it shows may have changed, but not while somebody works in it.
+export function keepFresh(view, list, organization) {
+	let timer = null
+	live.on('changed', ({ organization_id: id }) => {
+		if (id && organization && id !== organization) return
+		clearTimeout(timer)
+		timer = setTimeout(() => {
+			const isBusy = document.querySelector('dialog') || getSelection()?.type === 'Range' || list.element.querySelectorAll('tbody tr').length > 100
+			if (!view.signal.aborted && !isBusy) list.again()
+		}, 1_500)
+	}, view.signal)
+}

@@ -1,0 +1,148 @@
+// Fields, dialogs, and where a problem's pointers lead to.
+import { h, refill } from './dom.js'
+import { button, problemBox } from './parts.js'
+import { call } from './api.js'
+
+let number = 0
+
+// A field with its label and hint.
+// @param type `text`, `number`, `password`, `select` (with `options`: `[value, name]`), `check`, `area`
+// @param pointer where the contract has it, for problems
+export function field({ label, type = 'text', value = '', hint, options, pointer, name, ...more }) {
+	const id = `f${++number}`, isCheck = type === 'check'
+	const input = type === 'select'
+		? h('select', { id, name, ...more }, options.map(([each, text]) => h('option', { value: each, selected: each === value }, text ?? each)))
+		: type === 'area' ? h('textarea', { id, name, value: value ?? '', rows: '3', spellcheck: 'false', ...more })
+			: h('input', { id, name, type: isCheck ? 'checkbox' : type, autocomplete: 'off', ...(isCheck ? { checked: Boolean(value) } : { value: value ?? '' }), ...more })
+	const wrong = h('p.hint.wrong', { id: `${id}-w`, hidden: true })
+	const note = hint ? h('p.hint', { id: `${id}-h` }, hint) : null
+	input.setAttribute('aria-describedby', note ? `${wrong.id} ${note.id}` : wrong.id)
+	const element = h('div', { class: isCheck ? 'field check' : 'field', 'data-pointer': pointer },
+		isCheck ? [input, h('label', { for: id }, label)] : [h('label', { for: id }, label), input], wrong, note)
+	input.addEventListener('input', () => blame(element, null))
+	return {
+		element, input,
+		get value() { return isCheck ? input.checked : input.value },
+		set value(other) { if (isCheck) input.checked = other; else input.value = other },
+	}
+}
+
+// Says at a field what is wrong with it; null takes that back.
+function blame(element, text) {
+	const wrong = element.querySelector('.wrong'), input = element.querySelector('input, select, textarea')
+	if (!wrong) return
+	wrong.hidden = !text
+	wrong.textContent = text ?? ''
+	if (text) input.setAttribute('aria-invalid', 'true')
+	else input.removeAttribute('aria-invalid')
+}
+
+// Shows a problem: each error at the field that its pointer leads to, all of it at the top.
+export function showProblem(form, place, problem) {
+	const fields = [...form.querySelectorAll('[data-pointer]')]
+	for (const each of fields) blame(each, null)
+	let first = null
+	for (const error of problem.errors ?? []) {
+		const found = fields.find(each => error.pointer === each.dataset.pointer || error.pointer?.startsWith(each.dataset.pointer + '/'))
+		if (!found) continue
+		blame(found, error.detail ?? error.rule)
+		first ??= found
+	}
+	refill(place, problemBox(problem))
+	const input = first?.querySelector('input, select, textarea')
+	if (input) input.focus()
+	else place.scrollIntoView({ block: 'nearest' })
+}
+
+// Fields for the members of an object.
+// @param members `[name, label, kind, hint]`; kinds are choices (`[value, text]`), `flag`, `text` and `whole` (null where
+// empty), `lines`, and `pairs`, one a line with a space between
+export function record(members, values, prefix = '') {
+	const fields = members.map(([name, label, kind, hint]) => {
+		const value = values?.[name]
+		const shape = Array.isArray(kind) ? { type: 'select', options: kind, value: String(value ?? kind[0][0]) }
+			: kind === 'flag' ? { type: 'check', value }
+				: kind === 'lines' ? { type: 'area', value: value?.join('\n') }
+					: kind === 'pairs' ? { type: 'area', value: Object.entries(value ?? {}).map(pair => pair.join(' ')).join('\n') }
+						: { value, inputmode: kind === 'whole' ? 'numeric' : null }
+		return field({ label, hint, name, pointer: `${prefix}/${name}`, ...shape })
+	})
+	const lines = text => text.split('\n').filter(line => line.trim())
+	const read = (kind, value) => Array.isArray(kind) ? (kind[0][0] === 'true' ? value === 'true' : value)
+		: kind === 'flag' ? value
+			: kind === 'lines' ? lines(value).map(line => line.trim())
+				: kind === 'pairs' ? Object.fromEntries(lines(value).map(line => /^(\S*)\s+(.*?)\s*$/.exec(line)?.slice(1) ?? [line, '']))
+					: value.trim() === '' ? null : kind === 'whole' && /^\d+$/.test(value.trim()) ? Number(value) : value.trim()
+	return { fields, read: () => Object.fromEntries(members.map(([name, , kind], index) => [name, read(kind, fields[index].value)])) }
+}
+
+// @param act saves, and gets the reason; what it answers is given to `done`
+export function form({ label, fields, submit, act, done, reason }) {
+	const place = h('div'), send = h('button.primary', submit)
+	const why = reason ? field({ label: 'Reason', maxlength: '160', hint: 'For the audit.' }) : null
+	return h('form.form', { 'aria-label': label, novalidate: true, onsubmit: once(place, send, async () => done(await act(why?.value.trim()))) },
+		place, [...fields, why].map(each => each?.element ?? each), h('div.actions', send))
+}
+
+// Does it once at a time, and shows what goes wrong.
+const once = (place, send, act) => async event => {
+	event.preventDefault()
+	if (send.disabled) return
+	send.disabled = true
+	refill(place)
+	try {
+		await act()
+	} catch (problem) {
+		showProblem(event.target, place, problem)
+	} finally {
+		send.disabled = false
+	}
+}
+
+// Fields that narrow a page. What is chosen goes into the address, so that it can be kept and sent on.
+// @param act gets the fields' values by name, instead
+export function filters(view, fields, submit = 'Filter', act = view.filter) {
+	const apply = () => act(Object.fromEntries(fields.map(each => [each.input.name, each.value.trim()])))
+	return h('form.filters', {
+		role: 'search', 'aria-label': submit, onsubmit: event => { event.preventDefault(); apply() },
+		onchange: event => { if (event.target.tagName === 'SELECT' && act === view.filter) apply() },
+	}, fields.map(each => each.element), h('div.actions', h('button.primary', submit),
+		act === view.filter && [...view.query.values()].some(Boolean) ? h('a', { href: location.pathname }, 'Clear') : null))
+}
+
+// Asks in a dialog, and does it. The browser keeps the focus inside, and gives it back.
+// @param reason `required`, `optional`, or nothing
+// @param does gets the reason; answers a call, `[method, path, body]`. A problem is shown, and the dialog stays
+// @returns what the call answers, true for nothing; null when it was cancelled
+export function ask({ title, text, children = [], submit, danger, reason, does, then, says, ready, wide }) {
+	return new Promise(resolve => {
+		const place = h('div'), id = `d${++number}`, isRequired = reason === 'required'
+		const why = reason && field({ label: 'Reason', required: isRequired, maxlength: '160', hint: `Why you do it, for the audit${isRequired ? '.' : ', if there is something to say.'}` })
+		const send = h(`button.primary${danger ? '.danger' : ''}`, submit)
+		let answer = null
+		const dialog = h('dialog', { 'aria-labelledby': id, class: wide && 'wide', onclose: () => { dialog.remove(); resolve(answer) } },
+			h('form', { method: 'dialog', novalidate: true, onsubmit: once(place, send, async () => {
+				const given = why?.value.trim()
+				if (isRequired && !given) {
+					blame(why.element, 'Say why, in a few words.')
+					return why.input.focus()
+				}
+				const [method, path, body] = does(given)
+				answer = await call(method, path, body, { reason: given }) ?? true
+				dialog.close()
+				if (says) toast(says)
+				then?.()
+			}) }, h('h2', { id }, title), h('div.dialog-body', text && h('p', text), children.map(each => each?.element ?? each), why?.element, place),
+			h('div.actions', button('Cancel', () => dialog.close()), send)))
+		document.body.append(dialog)
+		dialog.showModal()
+		ready?.({ enable: isReady => { send.disabled = !isReady }, name: other => { send.textContent = other } })
+	})
+}
+
+// A word at the bottom of the page that goes away by itself.
+export function toast(text) {
+	const element = h('div.toast', { role: 'status' }, text)
+	document.body.append(element)
+	setTimeout(() => element.remove(), 6_000)
+}

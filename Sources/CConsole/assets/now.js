@@ -1,0 +1,107 @@
+// What is going on, in one look: first a sentence, then the figures, then what is broken.
+import { ago, amount, count, facts, figure, h, keepingFocus, link, load, me, moment, mutationPath, number, organizationLink, pill, plural, refill, said, section, shortId, span, table } from './ui.js'
+import { spark } from './spark.js'
+import * as live from './live.js'
+
+const [FAILED, CONFLICTS, ALL] = ['/console/failures?status=failed', '/console/failures?status=conflict', '/console/organizations']
+const RATES = [['pushes', 'Pushes', ALL], ['accepted', 'Accepted', ALL], ['applied', 'Applied', ALL], ['failed', 'Failing', FAILED]]
+
+export async function now(view) {
+	view.begin('Now')
+	const place = h('div.now')
+	view.put(place)
+	let state = null, heard = 0
+	const again = load(view, place, () => view.get('/admin/now'), answer => {
+		heard = Date.parse(answer.at)
+		return page(state = answer)
+	})
+	live.on('now', next => {
+		if (!state) return
+		const { history } = state, { series, step_seconds: step } = history ?? {}
+		state = { ...next, history }
+		if (series) {
+			// a point of the history is some seconds: what is heard in between replaces the last one
+			const isNew = Date.parse(next.at) - heard >= step * 1_000
+			for (const [name] of RATES) push(series[name], next.rates?.[`${name}_per_second`], isNew)
+			push(series.oldest_waiting_seconds, next.oldest_waiting?.age_seconds ?? 0, isNew)
+			if (isNew) heard = Date.parse(next.at)
+		}
+		// whoever marks a text to copy it is left alone
+		if (getSelection()?.type !== 'Range') keepingFocus(place, () => refill(place, page(state)))
+	}, view.signal)
+	await again()
+}
+
+function push(series, value, isNew) {
+	if (!series?.length || value === undefined) return
+	if (isNew) series.push(series.shift())
+	series[series.length - 1] = value
+}
+
+function page(state) {
+	const { rates = {}, stuck = {}, history = {}, circuits = [], replicas = [], oldest_waiting: oldest, retention } = state
+	const series = history.series ?? {}, step = history.step_seconds ?? 15
+	return [
+		verdict(state),
+		h('div.tiles', RATES.map(([name, title, href]) => tile(title, href, figure(rates[`${name}_per_second`]), name === 'pushes' ? 'a second' : 'mutations a second', '',
+			spark(series[name], { label: `${title} a second`, step, kind: name === 'failed' ? 'bad' : '' })))),
+		h('p.hint', 'Rates and the lines of the last hour are this gateway’s; what waits is counted over all of them.'),
+		h('div.tiles',
+			tile('Oldest waiting', oldest ? mutationPath(oldest.organization_id, oldest.user_id, oldest.mutation_id) : ALL,
+				oldest ? span(oldest.age_seconds) : 'none', oldest ? ['since ', moment(oldest.accepted_at)] : 'nothing waits', oldest?.age_seconds > 300 && 'warn',
+				spark(series.oldest_waiting_seconds, { label: 'Age of the oldest waiting, seconds', step })),
+			tile('Failed', FAILED, stuck.failed, 'mutations', amount(stuck.failed) && 'bad'),
+			tile('Conflicts', CONFLICTS, stuck.conflict, 'mutations', amount(stuck.conflict) && 'split'),
+			tile('Halted lanes', ALL, stuck.halted_lanes, 'until somebody settles', amount(stuck.halted_lanes) && 'warn'),
+			tile('Waiting lanes', ALL, stuck.waiting_lanes, 'have something to do')),
+		section('Upstreams that fail', circuits.length
+			? table('Circuits', [
+				['organization', organizationLink],
+				['circuit', row => pill(row.state)],
+				['since', row => ago(row.since)],
+				['failures', row => number(row.failures), 'n'],
+				['last error', row => said(row.last_error, 160), 'wide'],
+				['next try', row => ago(row.next_probe_at)],
+			], circuits).element
+			: h('p.muted', 'Every upstream answers, or has not been asked lately.')),
+		h('div.columns',
+			section('Gateways', table('Gateways', [
+				['gateway', row => [shortId(row.gateway_id), row.gateway_id === state.gateway_id && h('span.muted', ' this one')]],
+				['version', row => said(row.version, 40)],
+				['last seen', row => ago(row.last_seen_at)],
+			], replicas).element),
+			section('Retention', retention ? facts([
+				['Next run', retention.running_since ? ['running since ', moment(retention.running_since)] : ago(retention.next_run_at)],
+				['Last run', ago(retention.last_run_at)],
+				['Removed then', h('span.wrap', removed(retention.last_run))],
+				['Keeps payloads', retention.payload_seconds && span(retention.payload_seconds)],
+				['Keeps records', retention.record_seconds && span(retention.record_seconds)],
+				['At rest', me.sealed ? 'encrypted' : 'not encrypted by Sluice'],
+			]) : h('p.muted', 'Nothing is known of it.'))),
+	]
+}
+
+function removed(run) {
+	if (!run) return 'nothing yet'
+	const parts = Object.entries(run).filter(([, value]) => value > 0)
+	return parts.length ? parts.map(([name, value]) => `${number(value)} ${name.replaceAll('_', ' ')}`).join(', ') : 'nothing was due'
+}
+
+// What somebody wants to know at three in the night.
+function verdict({ stuck = {}, circuits = [], oldest_waiting: oldest }) {
+	const parts = [
+		amount(stuck.failed) && link(FAILED, plural(stuck.failed, 'failed mutation')),
+		amount(stuck.conflict) && link(CONFLICTS, plural(stuck.conflict, 'conflict')),
+		circuits.length && `${plural(circuits.length, 'upstream')} that ${circuits.length === 1 ? 'fails' : 'fail'}`,
+	].filter(Boolean)
+	if (!parts.length) {
+		return h('p.verdict.good', h('span.strong', 'All is well. '),
+			oldest ? `Nothing waits for a person; what is in hand is ${span(oldest.age_seconds)} old at most.` : 'Nothing waits.')
+	}
+	return h('p.verdict.bad', h('span.strong', 'Somebody is needed: '),
+		parts.flatMap((part, index) => [index && (index === parts.length - 1 ? ' and ' : ', '), part]),
+		amount(stuck.halted_lanes) ? `. ${plural(stuck.halted_lanes, 'lane')} ${amount(stuck.halted_lanes) === 1 ? 'stands' : 'stand'} still for it.` : '.')
+}
+
+const tile = (title, href, value, note, kind, picture) => h('a', { href, class: `tile ${kind || ''}` },
+	h('span.tile-name', title), ' ', value?.is_more && h('span.tile-note', 'more than '), h('span.tile-value', count(value?.count ?? value)), ' ', h('span.tile-note', note), picture)

@@ -1,0 +1,47 @@
+// One operation: how far it is, and what came of it.
+import { ago, ask, button, facts, get, h, idLine, link, load, may, number, of, organizationPath, pill, said, section, span } from './ui.js'
+import { progress } from './operations.js'
+import * as live from './live.js'
+
+export async function operation(view) {
+	const path = of(view.organization, 'operations', view.operation), place = h('div')
+	view.begin('Operation')
+	view.put(place)
+	let it = null
+	const again = load(view, place, () => view.get(path), answer => {
+		it = answer
+		view.begin(`${it.kind} many`, pill(it.state))
+		return page()
+	})
+	live.on('operation', ({ id }) => { if (id === view.operation) again() }, view.signal)
+	const timer = setInterval(() => { if (it?.state === 'running' && !document.hidden) again() }, 3_000)
+	view.signal.addEventListener('abort', () => clearInterval(timer))
+	await again()
+
+	function page() {
+		const isRunning = it.state === 'running', left = it.matched - it.done - it.skipped - it.failed
+		return [
+			h('p.crumbs', link('/console/operations', 'Operations'), ' › ', idLine(it.id)),
+			progress(it),
+			h('p.verdict', h('span.strong', isRunning ? 'It runs. ' : it.state === 'done' ? 'It is done. ' : it.state === 'cancelled' ? 'It was cancelled. ' : 'It failed. '),
+				`${number(it.done)} done, ${number(it.skipped)} skipped, ${number(it.failed)} failed.`,
+				isRunning && left > 0 && ` About ${span(left / it.per_second)} to go at ${number(it.per_second)} a second.`,
+				it.error && [' ', said(it.error, 300)]),
+			isRunning && may('settle') && h('div.actions', button('Cancel…', cancel, 'danger')),
+			section('What and why', facts([
+				['Reason', said(it.reason, 600)], ['By', said(it.actor, 60)], ['Organization', link(organizationPath(view.organization), said(it.organization_name ?? view.organization, 60))],
+				...Object.entries(it.filter ?? {}).map(([name, value]) => [name.replaceAll('_', ' '), Array.isArray(value) ? said(value.join(', ')) : said(value)]),
+				['Why not', it.reasons?.map(each => h('div', `${number(each.count)} `, h('code', each.code)))], ['Dependants', it.dependents ?? undefined], ['Version that stays', it.strategy ?? undefined], ['At most a second', number(it.per_second)],
+				['Asked for', ago(it.created_at)], ['Begun', ago(it.started_at)], ['Ended', ago(it.ended_at)],
+			])),
+			h('p.hint', 'Skipped ones cannot be settled so, or were settled meanwhile; they and those that failed stay as they are.'),
+		]
+	}
+
+	function cancel() {
+		return ask({
+			title: 'Cancel this operation', submit: 'Cancel it', danger: true, reason: 'optional',
+			text: 'What it has done stays done; the rest is left as it is.', does: () => ['POST', `${path}/cancel`], then: again,
+		})
+	}
+}

@@ -1,0 +1,157 @@
+// One organization: how it stands, its settings, and what only an admin may do to it.
+import { ago, ask, button, call, count, countLink, empty, facts, field, filters, form, get, h, idLine, jsonView, link, may, number, of, organizationPath, pages, pill, query, record, said, section, shortId, table, tabs, toast, userPath } from './ui.js'
+import { upstream } from './upstream.js'
+
+const PARTS = [
+	['Overview', '', overview], ['Settings', 'settings', settings], ['Upstream', 'upstream', upstream], ['Entity types', 'types', types],
+	['Users', 'users', users], ['Keys', 'keys', keys], ['Edits and webhooks', 'edits', edits],
+]
+
+export async function organization(view) {
+	const id = view.organization, [title, , part] = PARTS.find(([, name]) => name === (view.part ?? '')) ?? PARTS[0], place = h('div')
+	view.begin('Organization')
+	const it = await view.get(of(id))
+	view.begin(it.name, pill(it.status))
+	view.put(h('p.crumbs', link('/console/organizations', 'Organizations'), ' › ', idLine(id)),
+		tabs('Parts of the organization', PARTS.map(([name, each]) => [name, organizationPath(id, ...(each ? [each] : []))]), title), place)
+	await part(view, place, it)
+}
+
+async function overview(view, place, it) {
+	const counts = await view.get(query('/admin/organizations', { search: it.id, counts: true, limit: 1 }))
+		.then(answer => answer.organizations.find(each => each.id === it.id)?.counts ?? {}, () => ({}))
+	const stuck = more => query('/console/failures', { organization_id: it.id, ...more })
+	place.append(section('How it stands', facts([
+		['Failed', countLink(counts.failed, stuck({ status: 'failed' }))], ['Conflicts', countLink(counts.conflict, stuck({ status: 'conflict' }))],
+		['Halted lanes', countLink(counts.halted_lanes, query('/console/mutations', { organization_id: it.id }))],
+		['Operations', link(query('/console/operations', { organization_id: it.id }), 'see them')], ['What operators did', link(query('/console/audit', { organization_id: it.id }), 'see the audit')],
+	])), section('Quotas', facts([
+		['Requests a second', it.settings.requests_per_second === null ? 'any number' : number(it.settings.requests_per_second)],
+		['Mutations a day and user', it.settings.mutations_per_day_per_user === null ? 'any number' : number(it.settings.mutations_per_day_per_user)],
+	])), section('What it is', facts([
+		['Made', ago(it.created_at)], ['Changed', ago(it.updated_at)],
+		['Called by issuers', it.external_ids?.length ? it.external_ids.map(each => h('div', said(each.external_id), h('span.muted', ' by '), said(each.issuer || 'the issuer without a name'))) : 'its id alone'],
+	])))
+	if (may('admin')) place.append(section('Danger', h('div.actions',
+		it.status === 'active' ? button('Suspend…', () => setStatus(view, it), 'danger') : button('Serve it again…', () => setStatus(view, it, true), 'primary'),
+		button('Purge…', () => purge(view, it), 'danger'))))
+}
+
+function setStatus(view, it, isServed) {
+	return ask({
+		title: isServed ? `Serve ${it.name} again` : `Suspend ${it.name}`, submit: isServed ? 'Serve it again' : 'Suspend', danger: !isServed, reason: 'required',
+		text: isServed ? 'Its phones may push and pull again, and its lanes run.' : 'Its phones are refused, and its lanes stand, until it is served again. Nothing is lost.',
+		does: () => ['PUT', of(it.id), { status: isServed ? 'active' : 'suspended' }], then: () => view.go(location.pathname),
+	})
+}
+
+function purge(view, it) {
+	const typed = field({ label: `Type its name: ${it.name}`, name: 'name', spellcheck: 'false' })
+	return ask({
+		title: `Purge ${it.name}`, submit: 'Purge it', danger: true, reason: 'required', children: [typed],
+		text: 'Everything of it is deleted: users, mutations, documents, keys, settings. This cannot be taken back.',
+		ready: dialog => { dialog.enable(false); typed.input.addEventListener('input', () => dialog.enable(typed.value === it.name)) },
+		does: () => ['DELETE', of(it.id)], then: () => view.go('/console/organizations'), says: 'It is being purged.',
+	})
+}
+
+const SETTINGS = [
+	['provisioning', 'Who may come', [['on_first_push', 'any user with a valid token'], ['explicit', 'users whom an operator let in']]],
+	['entity_types', 'Unknown entity types', [['open', 'are registered at their first use'], ['registered', 'are refused']]],
+	['conflict_resolution', 'Conflicts of mutations that say nothing', [['manual', 'wait for a person'], ['server_wins', 'the server wins'], ['client_wins', 'the client wins']]],
+	['on_conflict', 'A conflict', [['halt', 'stops its user’s lane'], ['continue', 'stops only what depends on it']]],
+	['on_failure', 'A failure', [['halt', 'stops its user’s lane'], ['continue', 'stops only what depends on it']]],
+	['stale_after_days', 'Stale after days', 'whole', 'Empty: 14. From 1 to 3,650.'],
+	['requests_per_second', 'Quota: requests a second', 'whole', 'Of the whole organization. Empty: any number.'],
+	['mutations_per_day_per_user', 'Quota: mutations a day and user', 'whole', 'Empty: any number.'],
+	['user_keys', 'A key for each user', 'flag', 'What users write is encrypted with keys of their own, which an erasure destroys. Needs a master key.'],
+]
+
+function settings(view, place, it) {
+	const name = field({ label: 'Name', value: it.name, pointer: '/name', maxlength: '200' })
+	const chosen = record(SETTINGS, it.settings, '/settings')
+	const ids = field({ label: 'External ids', type: 'area', pointer: '/external_ids', hint: 'What issuers call it, one a line: the issuer, a space, the id.', value: (it.external_ids ?? []).map(each => `${each.issuer} ${each.external_id}`).join('\n') })
+	place.append(form({
+		label: 'Settings', submit: 'Save', fields: [name, ...chosen.fields, ids], reason: may('admin'),
+		act: reason => call('PUT', of(it.id), {
+			name: name.value, settings: chosen.read(),
+			external_ids: ids.value.split('\n').filter(line => line.trim()).map(line => {
+				const at = line.indexOf(' ')
+				return { issuer: line.slice(0, Math.max(0, at)), external_id: line.slice(at + 1).trim() }
+			}),
+		}, { reason }),
+		done: saved => { toast('Saved; in force at once here, within 5 seconds on other gateways.'); view.begin(saved.name, pill(saved.status)) },
+	}))
+	lock(place)
+}
+
+// Who may not change something sees how it is.
+export function lock(place) {
+	if (may('admin')) return
+	for (const each of place.querySelectorAll('input, select, textarea, form button')) each.disabled = true
+	place.prepend(h('p.hint', 'Changing this needs the scope admin.'))
+}
+
+const TYPE = [
+	['id_space', 'Ids', [['mapped', 'mapped: the phone’s UUIDs to the server’s ids'], ['device', 'device: each device counts its own'], ['shared', 'shared: used as they are']]],
+	['upstream', 'Where mutations go', [['true', 'to the upstream'], ['false', 'into the built-in store']]],
+	['visibility', 'Who sees entities', [['organization', 'everybody in the organization'], ['user', 'their creator alone']]],
+	['on_erase', 'When their owner is erased', [['delete', 'they are deleted'], ['blank_owner', 'they stay, and are nobody’s']]],
+	['default_priority', 'Priority', 'whole', '0 to 1,000'],
+	['relations', 'Relations', 'pairs', 'One a line: member, a space, entity type.'],
+]
+
+async function types(view, place, it) {
+	const list = pages(view, 'Entity types', [
+		['type', row => h('code', row.name)], ['ids', row => row.id_space], ['goes to', row => row.upstream ? 'the upstream' : 'the built-in store'],
+		['seen by', row => row.visibility === 'user' ? 'its creator' : 'everybody'], ['priority', row => number(row.default_priority), 'n'], ['in use', row => row.in_use ? 'yes' : 'no'],
+		['relations', row => said(Object.entries(row.relations ?? {}).map(([key, value]) => `${key} → ${value}`).join(', '), 80), 'wide'],
+		['', row => may('admin') && button('Change…', () => change(row), 'small'), 'act'],
+	], [of(it.id, 'entity-types'), {}, 'entity_types'], empty('No entity type yet', 'Types are registered at their first use, or here.'))
+	place.append(list.element)
+	if (may('admin')) place.append(h('div.actions', button('Register one…', () => change())))
+
+	function change(row) {
+		const name = !row && field({ label: 'Name', hint: 'Small letters, digits, - and _.' }), chosen = record(TYPE, row ?? { upstream: false, default_priority: 0 })
+		return ask({
+			title: row ? `Change ${row.name}` : 'Register an entity type', submit: 'Save', reason: 'optional', children: [name, ...chosen.fields],
+			does: () => ['PUT', of(it.id, 'entity-types', row?.name ?? name.value.trim()), chosen.read()], then: list.again,
+		})
+	}
+}
+
+async function users(view, place, it) {
+	const [issuer, subject] = ['issuer', 'subject'].map(name => field({ label: name === 'issuer' ? 'Issuer' : 'Subject or id', name, value: view.query.get(name) ?? '', 'data-search': name === 'subject' }))
+	const list = pages(view, 'Users', [
+		['user', row => link(userPath(it.id, row.id), row.subjects?.length ? said(row.subjects[0].subject, 60) : h('code', row.id))],
+		['registered', row => row.registered ? 'yes' : 'no'], ['first seen', row => ago(row.first_seen_at)], ['last seen', row => ago(row.last_seen_at)],
+		['joined into', row => row.into ? link(userPath(it.id, row.into), shortId(row.into)) : ''],
+	], [of(it.id, 'users'), { issuer: subject.value ? issuer.value : '', subject: subject.value }, 'users'], empty('No such user', 'Users are known once they have pushed, registered a device or were let in.'))
+	place.append(filters(view, [issuer, subject], 'Find', values => {
+		const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(values.subject)
+		return isId ? view.go(userPath(it.id, values.subject.toLowerCase())) : view.filter(values)
+	}), list.element)
+}
+
+const listed = (title, columns, rows) => section(title, rows?.length ? table(title, columns, rows).element : h('p.muted', 'None.'))
+
+async function keys(view, place, it) {
+	const { keys } = await view.get(of(it.id, 'keys'))
+	place.append(listed('Data keys', [
+		['key', row => number(row.number), 'n'], ['state', row => pill(row.state)], ['made', row => ago(row.made_at)], ['master key', row => h('code', said(row.master_key, 60))],
+	], keys), keys?.length ? '' : h('p.hint', 'What is stored of it is not encrypted by Sluice.'))
+}
+
+async function edits(view, place, it) {
+	const [{ sources }, { webhooks }, { service_tokens: tokens }] = await Promise.all([
+		view.get(of(it.id, 'sources'), { asWritten: new Set(['settings']) }), view.get(of(it.id, 'webhooks')), view.get(of(it.id, 'service-tokens'))])
+	const failing = [['failures', row => number(row.failure_count), 'n'], ['last error', row => said(row.last_error), 'wide']]
+	place.append(listed('Sources', [
+		['name', row => h('span.strong', row.name)], ['kind', row => row.kind], ['status', row => pill(row.status)], ['does', row => row.activity], ['last event', row => ago(row.last_event_at)], ...failing,
+	], sources), ...sources.map(row => h('details', h('summary', `Settings of ${row.name}`), jsonView(row.settings, { label: `Settings of ${row.name}` }))),
+	listed('Webhooks', [
+		['url', row => said(row.url, 100), 'wide'], ['status', row => pill(row.paused_until ? 'paused' : row.status)], ['events', row => count(row.events.length), 'n'], ...failing,
+	], webhooks), listed('Service tokens', [
+		['source', row => row.source], ['made', row => ago(row.created_at)], ['last used', row => ago(row.last_used_at)], ['revoked', row => ago(row.revoked_at)],
+	], tokens))
+}

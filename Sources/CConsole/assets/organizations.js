@@ -1,0 +1,17 @@
+// The organizations, with what waits in each.
+import { ago, countLink, empty, field, filters, h, link, organizationPath, pages, pill, query, said } from './ui.js'
+
+export async function organizations(view) {
+	const search = view.query.get('search') ?? ''
+	view.begin('Organizations')
+	const words = field({ label: 'Name or id', type: 'search', name: 'search', value: search, 'data-search': true })
+	const list = pages(view, 'Organizations', [
+		['name', row => link(organizationPath(row.id), h('span.strong', said(row.name, 60)))],
+		['status', row => pill(row.status)],
+		['failed', row => countLink(row.counts?.failed, query('/console/failures', { organization_id: row.id, status: 'failed' })), 'n'],
+		['conflicts', row => countLink(row.counts?.conflict, query('/console/failures', { organization_id: row.id, status: 'conflict' })), 'n'],
+		['halted lanes', row => countLink(row.counts?.halted_lanes, query('/console/mutations', { organization_id: row.id })), 'n'],
+		['changed', row => ago(row.updated_at)],
+	], ['/admin/organizations', { search, counts: true, limit: 50 }, 'organizations'], empty('There is no such organization', search ? 'Names are found by any part, ids by their beginning.' : 'sluice organizations makes one.'))
+	view.put(filters(view, [words], 'Search'), list.element)
+}

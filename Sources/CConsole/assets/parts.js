@@ -1,0 +1,143 @@
+// What pages are made of: tables, pills, facts, and what is shown while there is nothing to show yet.
+import { amount, count, h, path, query, refill, said, shortId, svg } from './dom.js'
+
+const WORDS = { in_flight: 'in flight', half_open: 'half open' }
+
+// A status or state, by word and colour.
+export const pill = (status, word) => h('span', { class: `pill is-${status}` }, word ?? WORDS[status] ?? String(status ?? 'unknown'))
+
+export const section = (title, ...children) => {
+	const id = `s-${title.toLowerCase().replace(/[^a-z]+/g, '-')}`
+	return h('section', { 'aria-labelledby': id }, h('h2', { id }, title), children)
+}
+
+// Names and values. Pairs without a value are left out.
+export const facts = pairs => h('dl.facts', pairs.filter(([, value]) => (value || value === 0) && value.length !== 0).map(([name, value]) =>
+	h('div', h('dt', name), h('dd', value instanceof Node || Array.isArray(value) ? value : said(value)))))
+
+export const button = (text, onclick, kind = '') => h('button', { type: 'button', class: kind, onclick }, text)
+
+export const link = (href, ...children) => h('a', { href }, children)
+
+export const organizationPath = (id, ...more) => path('organizations', id, ...more)
+export const userPath = (organization, user) => path('organizations', organization, 'users', user)
+export const mutationPath = (organization, user, mutation) => path('organizations', organization, 'users', user, 'mutations', mutation)
+
+export const mutationLink = (organization, user, row) => {
+	const id = row.mutation_id ?? row.id
+	return link(mutationPath(organization, user, id), h('span.strong', `${row.operation ?? ''} ${row.entity_type ?? ''}`), ' ', shortId(id))
+}
+
+export const organizationLink = row => link(organizationPath(row.organization_id), row.organization_name ? said(row.organization_name, 40) : shortId(row.organization_id))
+
+// A user, by what an issuer calls it where that is known.
+export const userLink = (organization, user, subjects) => {
+	const subject = subjects?.[0]?.subject
+	return link(userPath(organization, user), subject ? said(subject, 40) : shortId(user))
+}
+
+export const empty = (title, text) => h('div.empty', h('p.strong', title), text && h('p', text))
+
+// A problem as the gateway told it.
+export function problemBox(problem, again) {
+	return h('div.problem', { role: 'alert' },
+		h('p.strong', problem.title ?? 'Something went wrong in the console'),
+		h('p', said(problem.detail || problem.message, 600)),
+		problem.errors?.length && h('ul', problem.errors.slice(0, 20).map(error =>
+			h('li', h('code', error.pointer || '–'), ' ', said(error.detail ?? error.rule)))),
+		problem.requestId && h('p.muted', 'Request ', h('code', problem.requestId)),
+		again && button('Try again', again))
+}
+
+// Fills a place with what a call answers: says that it loads where that takes long, and what went wrong.
+// @returns a function that loads again
+export function load(view, place, fetched, shown) {
+	let turn = 0
+	return async function again() {
+		const own = ++turn
+		const waiting = setTimeout(() => place.hasChildNodes() || refill(place, h('p.loading', { role: 'status' }, 'Loading…')), 150)
+		place.ariaBusy = 'true'
+		try {
+			const answer = await fetched()
+			if (own === turn && !view.signal.aborted) keepingFocus(place, () => refill(place, shown(answer)))
+		} catch (problem) {
+			if (own !== turn || view.signal.aborted) return
+			if (!problem.title) console.error(problem)
+			refill(place, problemBox(problem, again))
+		} finally {
+			clearTimeout(waiting)
+			place.ariaBusy = null
+		}
+	}
+}
+
+// What is drawn anew while somebody is in it leaves the focus where it was.
+export function keepingFocus(place, act) {
+	const focused = place.contains(document.activeElement) ? document.activeElement : null
+	const key = focused && (focused.getAttribute('href') ?? focused.textContent)
+	act()
+	if (!key || place.contains(document.activeElement)) return
+	const same = [...place.querySelectorAll('a, button, input, select, textarea')].find(each => (each.getAttribute('href') ?? each.textContent) === key)
+	same?.focus({ preventScroll: true })
+}
+
+// A table whose rows become cards where there is little room.
+// @param columns `[title, row => node, class?]`
+export function table(label, columns, rows) {
+	const body = h('tbody')
+	const add = more => body.append(...more.map(row => h('tr', { role: 'row' }, columns.map(([title, cell, kind]) =>
+		h('td', { role: 'cell', 'data-label': title, class: kind }, cell(row))))))
+	add(rows)
+	const element = h('table.stack', { role: 'table', 'aria-label': label },
+		h('thead', h('tr', { role: 'row' }, columns.map(([title, , kind]) =>
+			h('th', { role: 'columnheader', scope: 'col', class: kind }, title || h('span.unheard', 'Actions'))))), body)
+	return { element: h('div.scroll', element), add }
+}
+
+// A list page by page: the first, and a button for what follows.
+// @param list where it is: `[path, values, member]`
+// @param got is told of each answer
+export function pages(view, label, columns, [address, values, member], nothing, got) {
+	const place = h('div.list')
+	const page = async cursor => {
+		const answer = await view.get(query(address, { ...values, cursor }))
+		got?.(answer)
+		return answer
+	}
+	const again = load(view, place, () => page(), first => {
+		if (!first[member].length && !first.next) return nothing
+		const list = table(label, columns, first[member])
+		const foot = h('p.foot')
+		const offer = next => refill(foot, next && button('Show more', async event => {
+			event.target.disabled = true
+			try {
+				const following = await page(next)
+				list.add(following[member])
+				offer(following.next)
+			} catch (problem) {
+				refill(foot, problemBox(problem, () => offer(next)))
+			}
+		}))
+		offer(first.next)
+		return [list.element, !first[member].length && h('p.muted', 'Nothing on this page of the list.'), foot]
+	})
+	again()
+	return { element: place, again }
+}
+
+export const tabs = (label, items, current) => h('nav.tabs', { 'aria-label': label }, items.map(([name, href]) =>
+	h('a', { href, 'aria-current': name === current && 'page' }, name)))
+
+export const copyButton = (text, name = 'Copy', kind = 'small') => button(name, async event => {
+	const target = event.currentTarget
+	const done = navigator.clipboard?.writeText(text)
+	target.textContent = await done?.then(() => 'Copied', () => null) ?? 'The browser does not allow it'
+	setTimeout(() => { target.textContent = name }, 2_000)
+}, kind)
+
+export const idLine = id => h('span', h('code', id), ' ', copyButton(id))
+
+export const countLink = (value, href) => amount(value) ? link(href, count(value)) : h('span.muted', count(value))
+
+export const WAVES = 'M3 9c3-2.6 6-2.6 9 0s6 2.6 9 0M3 15.5c3-2.6 6-2.6 9 0s6 2.6 9 0'
+export const icon = (d, kind = 'icon') => svg('svg', { viewBox: '0 0 24 24', class: kind, 'aria-hidden': 'true' }, svg('path', { d }))

@@ -1,0 +1,16 @@
+// A line of the last hour, small enough to stand beside its number.
+import { figure, svg } from './dom.js'
+
+const [WIDTH, HEIGHT] = [240, 44]
+
+// `told` is a step of seconds apart, the last of it now; null, and what is before it in the hour, is not known.
+export function spark(told = [], { label, step, kind = '' }) {
+	const values = [...Array(Math.max(0, 3_600 / step - told.length)).fill(null), ...told]
+	const points = values.map((value, index) => [index, value]).filter(([, value]) => value != null), known = points.map(([, value]) => value)
+	const most = Math.max(...known, 0)
+	const text = known.length ? `${label} in the last hour: now ${figure(known.at(-1))}, at most ${figure(most)}` : `${label}: nothing is known yet`
+	const place = ([index, value]) => `${(index * WIDTH / (values.length - 1)).toFixed(1)} ${(HEIGHT - 3 - value / (most || 1) * (HEIGHT - 7)).toFixed(1)}`
+	const line = `M${points.map(place).join('L')}`
+	return svg(`svg.spark.${kind}`, { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': text }, svg('title', text),
+		points.length > 1 && [svg('path.area', { d: `${line}V${HEIGHT}H${(points[0][0] * WIDTH / (values.length - 1)).toFixed(1)}Z` }), svg('path.line', { d: line, 'vector-effect': 'non-scaling-stroke' })])
+}

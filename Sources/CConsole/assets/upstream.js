@@ -1,0 +1,68 @@
+// An organization's REST API: where it is, what it is sent, and whether it answers.
+import { ask, button, call, facts, field, filters, form, h, may, number, of, problemBox, record, refill, said, section, toast } from './ui.js'
+import { lock } from './organization.js'
+
+const PLAIN = { asWritten: new Set() }
+const MEMBERS = [
+	['timeout_seconds', 'Time limit, seconds', 'whole', 'Empty: the default.'], ['max_concurrency', 'Requests at a time', 'whole'],
+	['id_pointer', 'Where answers have the id', 'text', 'A JSON Pointer, /id unless set.'], ['erase_endpoint', 'Told of erased users at', 'text', 'A path; empty: it is not told.'],
+	['headers', 'Headers of every request', 'pairs', 'One a line: name, a space, value.'], ['allowed_headers', 'Headers that phones may set', 'lines', 'One name a line.'],
+]
+
+export async function upstream(view, place, it) {
+	const base = of(it.id, 'upstream')
+	const now = await view.get(base, PLAIN).catch(problem => {
+		if (problem.status === 404) return null
+		throw problem
+	})
+	const kind = !now || now.credential === 'signed' ? 'signed' : now.credential?.bearer ? 'bearer' : now.credential?.header ? 'header' : 'none'
+	const url = field({ label: 'Base URL', pointer: '/base_url', value: now?.base_url, type: 'url', placeholder: 'https://api.example.com/v1' })
+	const credential = field({
+		label: 'Credential', type: 'select', pointer: '/credential', value: kind,
+		options: [['signed', 'a JWT that the gateway signs for each request'], ['bearer', 'a bearer token'], ['header', 'a header of its own'], ['none', 'none']],
+	})
+	const header = field({ label: 'Header’s name', value: now?.credential?.header ?? 'X-Api-Key' })
+	const secret = field({ label: 'Secret', type: 'password', autocomplete: 'new-password', hint: 'Never read back. Empty: the present one stays.' })
+	const rest = record(MEMBERS, now)
+	const toggle = () => { header.element.hidden = credential.value !== 'header'; secret.element.hidden = !['bearer', 'header'].includes(credential.value) }
+	credential.input.addEventListener('change', toggle)
+	toggle()
+	const credentialValue = () => {
+		if (credential.value === 'none') return { credential: null }
+		if (credential.value === 'signed') return { credential: 'signed' }
+		if (!secret.value && credential.value === kind && (kind === 'bearer' || header.value === now?.credential?.header)) return {}
+		return { credential: credential.value === 'bearer' ? { bearer: secret.value } : { header: header.value.trim(), value: secret.value } }
+	}
+	const settings = h('div', form({
+		label: 'Upstream', submit: 'Save', fields: [url, credential, header, secret, ...rest.fields], reason: may('admin'),
+		act: reason => call('PUT', base, { base_url: url.value.trim(), ...credentialValue(), ...rest.read() }, { reason, ...PLAIN }),
+		done: () => { toast('Saved. A probe tells whether it answers.'); view.go(location.pathname) },
+	}))
+	lock(settings)
+	if (!now) place.append(h('p.hint', 'There is none: every type takes effect in the built-in store.'))
+	else if (may('admin')) place.append(probe(view, of(it.id, 'upstream', 'test')))
+	place.append(section('Settings', settings))
+	if (now && may('admin')) place.append(h('div.actions', button('Take the upstream away…', () => ask({
+		title: 'Take the upstream away', submit: 'Take it away', danger: true, reason: 'required',
+		text: 'Mutations of forwarded types wait until there is one again.', does: () => ['DELETE', base], then: () => view.go(location.pathname),
+	}), 'danger')))
+}
+
+function probe(view, address) {
+	const method = field({ label: 'Method', name: 'method', type: 'select', options: [['GET'], ['HEAD'], ['OPTIONS']] })
+	const target = field({ label: 'Path', name: 'path', value: '/', pointer: '/path' })
+	const result = h('div', { 'aria-live': 'polite' })
+	return section('Probe', h('p.hint', 'Asks with the organization’s credential and the rules of forwarding. The circuit is not touched.'),
+		filters(view, [method, target], 'Send a probe', async values => {
+			refill(result, h('p.loading', 'Asking…'))
+			try {
+				const it = await call('POST', address, values, { signal: view.signal, ...PLAIN })
+				refill(result, h('div', { class: `verdict ${it.status >= 200 && it.status < 400 ? 'good' : 'bad'}` },
+					h('p.strong', it.status ? `It answered ${it.status} in ${number(it.duration_ms)} ms` : 'It did not answer'), it.error && h('p', said(it.error, 400))),
+				facts([['Asked', h('code.wrap', `${it.sent?.method} `, said(it.sent?.url, 400))], ...Object.entries(it.headers ?? {})]),
+				it.body_excerpt && h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Beginning of the answer' }, said(it.body_excerpt, 2_100)))
+			} catch (problem) {
+				refill(result, problemBox(problem))
+			}
+		}), result)
+}

@@ -1,0 +1,81 @@
+import ArgumentParser
+import Foundation
+import JSONText
+import SyncHTTP
+import SyncMaintenance
+import SyncModel
+
+struct AuditCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "audit",
+        abstract: "List what operators did, and why: the newest first.",
+        discussion: """
+            EXAMPLES
+              sluice audit
+              sluice audit --organization 0192f0c1-2345-7abc-8def-0123456789ab --limit 20
+              sluice audit --actor anna --since 2026-11-20T00:00:00Z
+              sluice audit --action deleteOrganization --json      one act a line
+
+            An act has the name of its operation in the contract, whether it came through
+            /admin, the console or a command. What has no outcome was begun, and its end
+            is not known. SLUICE_RETENTION_AUDIT_DAYS says how long acts are kept.
+            """
+    )
+
+    @Option(help: "Only of this organization, by its UUID.", transform: uuidArgument)
+    var organization: UUID?
+
+    @Option(help: ArgumentHelp("Only of this operator; of commands: cli: and a user.", valueName: "name"))
+    var actor: String?
+
+    @Option(help: ArgumentHelp("Only of this name, such as putUpstream.", valueName: "name"))
+    var action: String?
+
+    @Option(help: ArgumentHelp("Only from this moment on.", valueName: "time"), transform: momentArgument)
+    var since: Timestamp?
+
+    @Option(help: ArgumentHelp("Only before this moment.", valueName: "time"), transform: momentArgument)
+    var until: Timestamp?
+
+    @Option(help: ArgumentHelp("How many, at most.", valueName: "number"))
+    var limit = 100
+
+    @OptionGroup var options: AdministrationOptions
+
+    func validate() throws {
+        guard (1...100_000).contains(limit) else { throw ValidationError("--limit must be from 1 to 100000.") }
+    }
+
+    func run() async throws {
+        var filter = AuditFilter()
+        filter.organization = organization
+        filter.actor = actor
+        filter.action = action
+        filter.since = since
+        filter.until = until
+        let (wanted, asked) = (limit, filter)
+        let count = try await options.withStore { store, _ throws(Problem) -> Int in
+            var left = wanted
+            var cursor: UUID?
+            repeat {
+                let page = try await store.audit.page(asked, limit: min(left, 1_000), after: cursor)
+                for act in page.acts { options.say(act.json(), line(act)) }
+                left -= page.acts.count
+                cursor = page.next
+            } while left > 0 && cursor != nil
+            return wanted - left
+        }
+        if count == 0, !options.json { Terminal.complain("there are no such acts") }
+    }
+
+    private func line(_ act: AuditRow) -> String {
+        var parts = [act.at.rfc3339, act.actor, act.action]
+        if let organization = act.organization { parts.append("of \(organization.lowercased)") }
+        if let user = act.user { parts.append("user \(user.text)") }
+        if let into = act.into { parts.append("into \(into.text)") }
+        if act.target != Array("{}".utf8) { parts.append(String(decoding: act.target, as: UTF8.self)) }
+        parts.append("→ " + (act.outcome.map { String(decoding: $0, as: UTF8.self) } ?? "no end is known"))
+        if let reason = act.reason { parts.append("because: \(reason)") }
+        return ShownText.of(parts.joined(separator: "  "), upTo: 2_000)
+    }
+}

@@ -1,0 +1,41 @@
+import Foundation
+import SyncModel
+
+/// What a command does, as the audit keeps it: who gave it is the system's user.
+struct CommandAct: Sendable {
+    /// The name of the operation in the contract that does the same; of commands without one, a name of their own.
+    let action: String
+    var organization: UUID?
+    var user: UUID?
+    var into: UUID?
+    var target: [(name: String, value: String)] = []
+
+    init(
+        _ action: String,
+        of organization: UUID? = nil,
+        user: UUID? = nil,
+        into: UUID? = nil,
+        _ target: KeyValuePairs<String, String> = [:]
+    ) {
+        self.action = action
+        self.organization = organization
+        self.user = user
+        self.into = into
+        self.target = target.map { ($0.key, $0.value) }
+    }
+
+    func act(reason: String?) -> AuditAct {
+        var act = AuditAct(of: organization, by: "cli:" + Self.systemUser, scope: .admin, action, reason: reason)
+        act.user = user
+        act.into = into
+        act.target = target
+        return act
+    }
+
+    /// Who is at the terminal, behind sudo too.
+    private static var systemUser: String {
+        let names = [ProcessInfo.processInfo.environment["SUDO_USER"], NSUserName()].compactMap(\.self)
+        let name = names.first { !$0.isEmpty && !ExternalName.hasControls($0) }
+        return name ?? "unknown"
+    }
+}

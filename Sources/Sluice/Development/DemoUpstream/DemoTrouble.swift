@@ -1,0 +1,102 @@
+import Foundation
+import JSONText
+import SyncHTTP
+import SyncModel
+import SyncUpstream
+
+/// What a second user of the demo's REST API has trouble with from the start, so that the console has something to show: a
+/// conflict, an edit that waits for it, and a failure. All ids are fixed; the API and its organization begin afresh with
+/// each start.
+struct DemoTrouble: Sendable {
+    static let tenant = DemoTenant(
+        name: DemoTenant.forwarded.name,
+        organization: DemoTenant.forwarded.organization,
+        user: DemoTenant.id(0xde_40, 0x03)
+    )
+
+    let gateway: ListenAddress
+    /// The API.
+    let upstream: ListenAddress
+    let token: String
+
+    /// Makes it: a push with a failure, an edit of a colleague's at the API, and a push that has not heard of it. What
+    /// cannot be made is left out of the demo, and said.
+    func make() async {
+        let client = HTTPUpstream(now: SystemClock.now, logger: Wiring.commandLogger())
+        let isMade = await make(by: client)
+        await client.shutdown()
+        if !isMade { Terminal.complain("the demo has no failure and no conflict to show: a request was not taken") }
+    }
+
+    private func make(by client: HTTPUpstream) async -> Bool {
+        guard let results = await send("POST", "/v1/mutations", Self.expenses, to: gateway, by: client),
+            let taxi = results["results"]?.elements?.first(where: { _ in true })?["server_id"]?.int64,
+            await send("PATCH", "/expenses/\(taxi)", #"{"amount": 395}"#, to: upstream, by: client) != nil
+        else { return false }
+        return await send("POST", "/v1/mutations", Self.edits, to: gateway, by: client) != nil
+    }
+
+    /// The answer to a request; nil for a refusal, and for none.
+    private func send(
+        _ method: String,
+        _ path: String,
+        _ body: String,
+        to address: ListenAddress,
+        by client: HTTPUpstream
+    ) async -> JSONValue? {
+        let request = UpstreamRequest(
+            organization: Self.tenant.organization,
+            user: Self.tenant.user,
+            method: method,
+            path: path,
+            headers: ["prefer": "wait=10"],
+            body: Array(body.utf8),
+            idempotencyKey: UUID(),
+            timeout: .seconds(30)
+        )
+        // the token is the gateway's, and no business of the API
+        let credential = address == gateway ? UpstreamCredential.bearer(token) : nil
+        let settings = UpstreamSettings(baseURL: "http://\(address)", credential: credential)
+        guard case .response(let response) = await client.send(request, to: settings), response.status < 300,
+            let json = response.json
+        else { return nil }
+        return try? JSONTree(parsing: json).root
+    }
+
+    private static let expenses = push([
+        draft(1, "create", taxi, "/expenses", #"{"text": "Taxi", "amount": 380}"#),
+        draft(2, "create", hotel, "/expenses", #"{"text": "Hotel", "amount": 1490}"#),
+        draft(3, "update", hotel, "/expenses/4711", #"{"amount": 1290}"#),
+    ])
+
+    private static let edits = push([
+        draft(4, "update", taxi, "/expenses/{local_id}", #"{"amount": 420}"#, #"{"if-match": "\"1\""}"#),
+        draft(5, "update", taxi, "/expenses/{local_id}", #"{"text": "Taxi to the airport"}"#),
+    ])
+
+    private static func push(_ drafts: [String]) -> String {
+        """
+        {"device_id": "\(DemoTenant.id(0xde_71, 0x21).lowercased)", "mutations": [\(drafts.joined(separator: ","))]}
+        """
+    }
+
+    private static let taxi = DemoTenant.id(0xe0, 0x21).lowercased
+    private static let hotel = DemoTenant.id(0xe0, 0x22).lowercased
+
+    private static func draft(
+        _ number: UInt8,
+        _ operation: String,
+        _ expense: String,
+        _ endpoint: String,
+        _ payload: String,
+        _ headers: String = "{}"
+    ) -> String {
+        """
+        {"id": "\(DemoTenant.id(0x1d, 0x20 + number).lowercased)",
+             "idempotency_key": "\(DemoTenant.id(0xd0, 0x20 + number, version: 4).lowercased)",
+             "sequence_number": \(number), "operation": "\(operation)", "entity_type": "expense",
+             "local_id": "\(expense)", "endpoint": "\(endpoint)", "headers": \(headers),
+             "payload": \(payload), "created_at": "2026-01-15T18:00:0\(number).000Z"}
+        """
+    }
+}

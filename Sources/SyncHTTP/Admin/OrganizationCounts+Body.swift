@@ -1,0 +1,10 @@
+package import JSONText
+package import SyncMaintenance
+
+extension OrganizationCounts: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("failed", failed)
+        writer.member("conflict", conflict)
+        writer.member("halted_lanes", haltedLanes)
+    }
+}

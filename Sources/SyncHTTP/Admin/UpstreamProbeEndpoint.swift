@@ -1,0 +1,80 @@
+import HTTPTypes
+import JSONText
+import NIOCore
+import SyncModel
+import SyncStore
+
+/// `POST /admin/organizations/{id}/upstream/test`: asks the organization's upstream for something, with its credential and
+/// by all rules of its settings. The circuit does not hear of it, neither does anything of the organization change.
+struct UpstreamProbeEndpoint: Sendable {
+    /// Bytes of an answer that are read.
+    private static let maximumBytes = 1_048_576
+    /// Bytes of it that are shown.
+    private static let excerptBytes = 2_048
+
+    let catalog: Catalog
+    /// Nil where nothing is sent.
+    let probes: (any UpstreamReader)?
+    let bodies: BodyReader
+
+    func send(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        let id = try exchange.uuid(at: 0)
+        let request = try await bodies.withBody(of: exchange, isOptional: true) { try UpstreamProbeRequest(body: $0) }
+        // what an operator has just set is to be asked
+        catalog.invalidate(id)
+        guard let organization = try await catalog.organization(id) else { throw Refusal.notFound }
+        guard let upstream = organization.upstream else {
+            throw Problem(.notFound, "The organization has no upstream: PUT one first.")
+        }
+        guard let probes else { throw Problem(.overloaded, "This gateway sends nothing to upstreams.") }
+        let fetch = UpstreamFetch(
+            organization: id,
+            method: request.method,
+            path: request.path,
+            maximumBytes: Self.maximumBytes,
+            timeout: .seconds(upstream.timeoutSeconds)
+        )
+        let began = NIODeadline.now()
+        let answer = await probes.fetch(fetch, from: upstream)
+        let milliseconds = (NIODeadline.now() - began).nanoseconds / 1_000_000
+        exchange.act?.note("method", request.method)
+        exchange.act?.note("path", String(request.path.prefix(255)))
+        let url = upstream.baseURL + UpstreamRequest.encoded(path: request.path)
+        return Answer(.ok, capacity: 4_096) { writer in
+            writer.member("sent") { writer in
+                writer.member("method", request.method)
+                writer.member("url", url)
+            }
+            Self.write(answer, to: &writer)
+            writer.member("duration_ms", milliseconds)
+        }
+    }
+
+    private static func write(_ answer: FetchAnswer, to writer: inout JSONWriter) {
+        switch answer {
+        case .none(let reason):
+            writer.member(null: "status")
+            writer.member("headers") { _ in }
+            writer.member(null: "body_excerpt")
+            writer.member("error", reason)
+        case .response(let response):
+            writer.member("status", response.status)
+            writer.member("headers") { writer in
+                func member(_ name: StaticString, _ value: String?) { if let value { writer.member(name, value) } }
+                member("content-type", response.contentType)
+                member("etag", response.etag)
+                member("last-modified", response.lastModified)
+                member("location", response.location.map { String($0.prefix(1_000)) })
+                member("www-authenticate", response.challenge)
+            }
+            writer.member("body_excerpt", response.body.map { excerpt($0) })
+            writer.member(null: "error")
+        }
+    }
+
+    /// The beginning of a body, as text; what is no UTF-8 shows as replacement characters.
+    private static func excerpt(_ body: [UInt8]) -> String {
+        String(decoding: body.prefix(excerptBytes), as: UTF8.self)
+    }
+}

@@ -1,0 +1,59 @@
+import CConsole
+import HTTPTypes
+import NIOCore
+
+/// `/console` and what is below it: the files of the operator's console, which are part of the program. They need no
+/// token, and tell nothing; what they show they ask `/admin` for.
+struct ConsoleEndpoint: Sendable {
+    /// A file, ready to be sent.
+    struct File: Sendable {
+        let content: ByteBuffer
+        let tag: EntityTag
+        let type: String
+    }
+
+    static let index = "index.html"
+    /// Nothing runs, shows or is asked but what comes from here; no page may frame it.
+    private static let policy = """
+        default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+        base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
+        """
+    private static let types = [
+        "html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8",
+        "svg": "image/svg+xml", "json": "application/json", "webmanifest": "application/manifest+json",
+    ]
+
+    let files: [String: File]
+
+    init() {
+        var files: [String: File] = [:]
+        for index in 0..<console_asset_count() {
+            let asset = console_asset_at(index)
+            let bytes = Array(UnsafeBufferPointer(start: asset.bytes, count: asset.length))
+            let name = String(cString: asset.name)
+            let ending = name.split(separator: ".").last.map(String.init) ?? ""
+            files[name] = File(
+                content: ByteBuffer(bytes: bytes),
+                tag: EntityTag(of: bytes),
+                type: Self.types[ending] ?? "application/octet-stream"
+            )
+        }
+        self.files = files
+    }
+
+    /// A file by its name. Names without a dot are the console's own paths, and all of them are its one page.
+    func read(_ exchange: Exchange) async throws -> Answer {
+        let name = exchange.parameters.first.map(String.init) ?? ""
+        guard let file = files[name.contains(".") ? name : Self.index] else { throw Refusal.notFound }
+        var answer = Answer(.ok, sharedJSON: file.content)
+        answer.contentType = file.type
+        if file.tag.isAmong(exchange.headers[.ifNoneMatch]) { answer = Answer(.notModified) }
+        answer.headers[.eTag] = file.tag.text
+        answer.headers[.cacheControl] = "no-cache"
+        answer.headers[.contentSecurityPolicy] = Self.policy
+        answer.headers[.xContentTypeOptions] = "nosniff"
+        answer.headers[.referrerPolicy] = "no-referrer"
+        answer.headers[.crossOriginOpenerPolicy] = "same-origin"
+        return answer
+    }
+}

@@ -1,0 +1,9 @@
+package import JSONText
+package import SyncMaintenance
+
+extension CappedCount: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("count", count)
+        writer.member("is_more", isMore)
+    }
+}

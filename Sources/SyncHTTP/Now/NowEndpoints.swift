@@ -1,0 +1,51 @@
+import HTTPTypes
+import SyncModel
+
+/// `GET /admin/now` and `GET /admin/events`: what goes on, once and as it happens.
+struct NowEndpoints: Sendable {
+    static let eventType = "text/event-stream"
+
+    let desk: OperatorDesk
+    let configuration: HTTPConfiguration
+    private let overload = Overload(.listeners)
+
+    init(desk: OperatorDesk, configuration: HTTPConfiguration) {
+        self.desk = desk
+        self.configuration = configuration
+    }
+
+    func read(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        return Answer(.ok, try await desk.view(withHistory: true))
+    }
+
+    /// Streams until the session ends, or the longest time of a stream.
+    func listen(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        var answer = Answer(.ok)
+        answer.contentType = Self.eventType
+        answer.headers[.cacheControl] = "no-store"
+        // nginx would keep events until a buffer is full
+        answer.headers[.xAccelBuffering] = "no"
+        guard exchange.head.method != .head else {
+            answer.stream = { _ in }
+            return answer
+        }
+        guard let (frames, end) = desk.listen() else { throw overload.problem() }
+        let left = exchange.operatorUntil.map { max(0, $0 - configuration.now().seconds) }
+        let longest = left.map { min(configuration.maximumStream, .seconds($0)) } ?? configuration.maximumStream
+        answer.stream = { [desk] write in
+            async let _ = Self.end(end, after: longest)
+            try await write(OperatorFrame.opening)
+            if let view = try? await desk.view(withHistory: false) { try await write(OperatorFrame.now(view)) }
+            for await frame in frames { try await write(frame) }
+        }
+        return answer
+    }
+
+    private static func end(_ end: @Sendable () -> Void, after longest: Duration) async {
+        // cancelled when the stream has ended before
+        try? await Task.sleep(for: longest)
+        end()
+    }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import JSONText
+import SyncMaintenance
+import SyncModel
+
+/// What goes on, as operators are shown it: over all gateways, but for rates, history and circuits, which are this one's.
+struct NowView: AnswerBody {
+    /// Circuits that are shown.
+    static let maximumCircuits = 100
+
+    let state: NowState
+    let gateway: UUID
+    let version: String
+    let now: Timestamp
+    let traffic: TrafficHistory
+    let showsHistory: Bool
+    let circuits: [CircuitReport]
+
+    var expectedBytes: Int { showsHistory ? 16_384 : 2_048 }
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("at", now.rfc3339)
+        writer.member("gateway_id", gateway)
+        writer.member("replicas", state.replicas) { writer, replica in
+            writer.object { writer in
+                writer.member("gateway_id", replica.id)
+                // of the others only they know it
+                writer.member("version", replica.id == gateway ? version : nil)
+                writer.member("last_seen_at", replica.lastSeenAt.rfc3339)
+            }
+        }
+        writer.member("rates", object: writeRates)
+        writer.member("stuck", object: writeStuck)
+        writer.member("oldest_waiting", state.oldest.map { ShownWaiting(waiting: $0, now: now) })
+        writer.member("circuits", circuits.prefix(Self.maximumCircuits))
+        writer.member("retention", object: writeRetention)
+        if showsHistory { writer.member("history", object: writeHistory) }
+    }
+
+    private func writeStuck(to writer: inout JSONWriter) {
+        writer.member("failed", state.failed)
+        writer.member("conflict", state.conflict)
+        writer.member("halted_lanes", state.haltedLanes)
+        writer.member("waiting_lanes", state.waitingLanes)
+    }
+
+    private func writeRetention(to writer: inout JSONWriter) {
+        writer.member("running_since", state.retention.runningSince?.rfc3339)
+        writer.member("next_run_at", (state.retention.dueAt ?? now).rfc3339)
+        writer.member("last_run_at", state.retention.finishedAt?.rfc3339)
+        writer.member("last_run", raw: state.retention.lastReport)
+    }
+
+    private func writeRates(to writer: inout JSONWriter) {
+        let rates = traffic.rates
+        writer.member("scope", "gateway" as StaticString)
+        writer.member("pushes_per_second", tenths: rates.pushes)
+        writer.member("accepted_per_second", tenths: rates.accepted)
+        writer.member("applied_per_second", tenths: rates.applied)
+        writer.member("failed_per_second", tenths: rates.failed)
+    }
+
+    private func writeHistory(to writer: inout JSONWriter) {
+        let points = traffic.points
+        writer.member("scope", "gateway" as StaticString)
+        writer.member("step_seconds", TrafficHistory.step)
+        writer.member("from", traffic.beginning?.rfc3339)
+        writer.member(
+            "series",
+            object: { writer in
+                writer.member("pushes", points) { $0.tenths($1.rates.pushes) }
+                writer.member("accepted", points) { $0.tenths($1.rates.accepted) }
+                writer.member("applied", points) { $0.tenths($1.rates.applied) }
+                writer.member("failed", points) { $0.tenths($1.rates.failed) }
+                writer.member("oldest_waiting_seconds", points) { writer, point in
+                    if let seconds = point.oldestWaitingSeconds { writer.tenths(seconds) } else { writer.null() }
+                }
+            }
+        )
+    }
+}
+
+private struct ShownWaiting: AnswerBody {
+    let waiting: NowState.Waiting
+    let now: Timestamp
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("accepted_at", waiting.acceptedAt.rfc3339)
+        writer.member("age_seconds", tenths: Double(now.microseconds - waiting.acceptedAt.microseconds) / 1_000_000)
+        writer.member("organization_id", waiting.organization)
+        writer.member("user_id", waiting.user)
+        writer.member("mutation_id", waiting.mutation)
+    }
+}
+
+extension JSONWriter {
+    /// A number that is not less than 0, to the tenth.
+    mutating func tenths(_ number: Double) {
+        let tenths = Int64((max(0, min(number, 1e15)) * 10).rounded())
+        raw(tenths % 10 == 0 ? Array("\(tenths / 10)".utf8) : Array("\(tenths / 10).\(tenths % 10)".utf8))
+    }
+
+    mutating func member(_ name: StaticString, tenths number: Double) {
+        self.name(name)
+        tenths(number)
+    }
+}

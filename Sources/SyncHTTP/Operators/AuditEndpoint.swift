@@ -1,0 +1,33 @@
+import Foundation
+import HTTPTypes
+import JSONText
+import SyncMaintenance
+import SyncModel
+
+/// `GET /admin/audit`: what operators did.
+struct AuditEndpoint: Sendable {
+    let log: AuditLog
+
+    func list(_ exchange: Exchange) async throws -> Answer {
+        let query = try Query(
+            of: exchange,
+            allowing: ["organization_id", "actor", "action", "since", "until", "limit", "cursor"]
+        )
+        var filter = AuditFilter()
+        filter.organization = try query.uuid("organization_id")
+        filter.actor = try query.plainText("actor")
+        filter.action = try query.plainText("action")
+        filter.since = try query.moment("since")
+        filter.until = try query.moment("until")
+        let limit = try query.limit(default: 100)
+        let cursor = try query.text("cursor").map { text throws(Problem) in
+            guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is not one of ours") }
+            return id
+        }
+        let page = try await log.page(filter, limit: limit, after: cursor)
+        return Answer(.ok, capacity: 64 + 512 * page.acts.count) { writer in
+            writer.member("audit", page.acts)
+            writer.member("next", page.next)
+        }
+    }
+}

@@ -1,0 +1,21 @@
+import HTTPTypes
+import JSONText
+import SyncModel
+import SyncStore
+
+/// `GET /admin/me`: whom the gateway takes the caller for, and what the gateway is.
+struct MeEndpoint: Sendable {
+    let store: Store
+    let version: String
+
+    func read(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        return Answer(.ok) { writer in
+            writer.member("name", exchange.operatorToken?.name)
+            writer.member("scope", exchange.operatorToken?.scope.rawValue)
+            writer.member("version", version)
+            writer.member("gateway_id", store.notifier.gatewayID)
+            writer.member("sealed", store.masterKeys != nil)
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import HTTPTypes
+import SyncModel
+
+/// Lets operators in: by a bearer token, or by the cookie that the console has got for one.
+struct OperatorDoor: Sendable {
+    let tokens: OperatorTokens
+    let now: TimeSource
+
+    /// Who is let in: by which token, and until when in seconds since 1970 where that has an end.
+    struct Guest: Sendable {
+        let token: OperatorToken
+        var end: Int64?
+    }
+
+    /// The token that a request comes with.
+    ///
+    /// - Throws: 401, or 403 where a cookie came along with what another page has asked.
+    func guest(of request: HTTPRequest) throws(Refusal) -> Guest {
+        if request.headerFields[.authorization] == nil, let cookie = SessionCookie.value(request.headerFields) {
+            guard let session = OperatorSession.token(of: cookie, among: tokens, at: now()) else {
+                throw BearerToken.refusal("invalid_token", "The session has ended; sign in again.")
+            }
+            guard RequestOrigin(request).isOwn else {
+                let detail = "A session is good for requests of the console itself; Sec-Fetch-Site says otherwise."
+                throw Refusal(Problem(.forbidden, detail))
+            }
+            return Guest(token: session.token, end: session.end)
+        }
+        guard let token = tokens.token(try BearerToken.of(request.headerFields)) else {
+            throw BearerToken.refusal("invalid_token", "The token is not the operator's.")
+        }
+        return Guest(token: token)
+    }
+
+    /// - Throws: also 403 where the token is good for less.
+    func admit(_ request: HTTPRequest, for scope: OperatorScope) throws(Refusal) -> Guest {
+        let guest = try guest(of: request)
+        try Self.require(scope, of: guest.token)
+        return guest
+    }
+
+    /// - Throws: 403 where a token is good for less.
+    static func require(_ scope: OperatorScope, of token: OperatorToken) throws(Refusal) {
+        guard token.scope >= scope else {
+            let own = token.scope.rawValue
+            throw Refusal(
+                Problem(.forbidden, "This needs a token with the scope '\(scope.rawValue)'; yours has '\(own)'.")
+            )
+        }
+    }
+}

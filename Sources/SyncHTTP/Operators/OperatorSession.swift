@@ -1,0 +1,61 @@
+import Crypto
+import Foundation
+import SyncModel
+
+/// What the cookie of a signed-in operator holds: which token it stands for, until when, and a proof of both that only
+/// who knows the token's digest can make. Nothing is kept of it, so every replica takes it, and it ends when its token
+/// is taken out of the setting.
+enum OperatorSession {
+    /// How long one lasts, in seconds.
+    static let seconds: Int64 = 43_200
+    private static let version = "v1"
+
+    /// `v1.`, the token's name among the configured ones, when it ends in seconds since 1970, and the proof.
+    static func text(for token: OperatorToken, until end: Int64) -> String {
+        let claim = "\(version).\(mark(of: token)).\(end)"
+        let proof = HMAC<SHA256>.authenticationCode(for: Data(claim.utf8), using: key(of: token))
+        return claim + "." + OperatorToken.hexadecimal(proof)
+    }
+
+    /// The token that a cookie stands for, and when that ends; nil for one that was not made here, has ended, or whose
+    /// token is not configured any more.
+    static func token(
+        of text: some StringProtocol,
+        among tokens: OperatorTokens,
+        at now: Timestamp
+    ) -> (token: OperatorToken, end: Int64)? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 4, parts[0] == version, let end = Int64(parts[2]), now.seconds < end,
+            end <= now.seconds + seconds,
+            let token = tokens.all.first(where: { mark(of: $0) == parts[1] }),
+            let proof = bytes(parts[3])
+        else { return nil }
+        let claim = "\(version).\(parts[1]).\(parts[2])"
+        // compares in constant time
+        let isOurs = HMAC<SHA256>.isValidAuthenticationCode(
+            proof,
+            authenticating: Data(claim.utf8),
+            using: key(of: token)
+        )
+        return isOurs ? (token, end) : nil
+    }
+
+    private static func key(of token: OperatorToken) -> SymmetricKey {
+        HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: SymmetricKey(data: token.digest),
+            info: Data("sluice console session".utf8),
+            outputByteCount: 32
+        )
+    }
+
+    /// Tells configured tokens apart, and says nothing of their digests.
+    private static func mark(of token: OperatorToken) -> String {
+        OperatorToken.hexadecimal(SHA256.hash(data: Data("sluice console token".utf8) + token.digest).prefix(8))
+    }
+
+    private static func bytes(_ text: some StringProtocol) -> [UInt8]? {
+        let digits = text.utf8.map { Character(UnicodeScalar($0)).hexDigitValue }
+        guard digits.count == 64, digits.allSatisfy({ $0 != nil }) else { return nil }
+        return stride(from: 0, to: 64, by: 2).map { UInt8((digits[$0] ?? 0) << 4 | (digits[$0 + 1] ?? 0)) }
+    }
+}

@@ -1,0 +1,41 @@
+import Crypto
+import SyncModel
+
+/// The secrets for `/admin`, kept as their digests. There may be several, so that one can be replaced by another
+/// without a moment in which neither is valid, and so that each operator can have one of their own.
+package struct OperatorTokens: Sendable, Equatable {
+    /// Tokens that may be configured.
+    package static let maximum = 16
+    /// The length of the shortest token, in bytes.
+    package static let minimumBytes = 16
+
+    let all: [OperatorToken]
+
+    /// Reads tokens with white space between them, each as ``OperatorToken/init(parsing:)`` takes it; nil unless all are
+    /// valid.
+    package init?(parsing text: String) {
+        let words = text.split(whereSeparator: \.isWhitespace)
+        let tokens = words.compactMap(OperatorToken.init(parsing:))
+        guard (1...Self.maximum).contains(words.count), tokens.count == words.count else { return nil }
+        all = tokens
+    }
+
+    /// The form of a token for configurations: `sha256:` and 64 hexadecimal digits. A machine-made token cannot be
+    /// found from it.
+    package static func hash(of token: String) -> String {
+        OperatorToken.hashPrefix + OperatorToken.hexadecimal(OperatorToken.digest(of: token))
+    }
+
+    /// The one that a text is. Takes the same time for every text: compares all bytes of all digests. Of a token that is
+    /// configured twice the first counts.
+    func token(_ text: some StringProtocol) -> OperatorToken? {
+        let digest = OperatorToken.digest(of: text)
+        var found: OperatorToken?
+        for token in all.reversed() {
+            var difference: UInt8 = 0
+            for (left, right) in zip(token.digest, digest) { difference |= left ^ right }
+            if difference == 0 { found = token }
+        }
+        return found
+    }
+}

@@ -1,0 +1,29 @@
+import HTTPTypes
+
+/// The cookie of the console (RFC 6265). Over TLS, which a proxy in front tells of, its name has the prefix that no
+/// other host can set it under.
+enum SessionCookie {
+    private static let name = "sluice_session"
+    private static let hostName = "__Host-sluice_session"
+
+    /// Its value; nil without one.
+    static func value(_ headers: HTTPFields) -> Substring? {
+        var found: Substring?
+        for field in headers[values: .cookie] {
+            for pair in field.split(separator: ";") {
+                let parts = pair.drop { $0 == " " }.split(separator: "=", maxSplits: 1)
+                guard parts.count == 2 else { continue }
+                if parts[0] == hostName { return parts[1] }
+                if parts[0] == name { found = found ?? parts[1] }
+            }
+        }
+        return found
+    }
+
+    /// The `Set-Cookie` field; an age of 0 removes it.
+    static func field(_ value: String, seconds: Int64, over headers: HTTPFields) -> String {
+        let isSecure = headers[.xForwardedProto]?.lowercased() == "https"
+        let end = "; HttpOnly; SameSite=Strict; Path=/; Max-Age=\(seconds)"
+        return isSecure ? "\(hostName)=\(value); Secure\(end)" : "\(name)=\(value)\(end)"
+    }
+}

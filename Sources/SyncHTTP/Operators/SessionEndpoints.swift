@@ -1,0 +1,71 @@
+import HTTPTypes
+import JSONText
+import Logging
+import NIOCore
+import SyncModel
+
+/// `/console/session`: an operator signs in with a token, and out again.
+struct SessionEndpoints: Sendable {
+    let door: OperatorDoor
+    let bodies: BodyReader
+    let logger: Logger
+    private let limit = SignInLimit()
+
+    init(door: OperatorDoor, bodies: BodyReader, logger: Logger) {
+        self.door = door
+        self.bodies = bodies
+        self.logger = logger
+    }
+
+    func signIn(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        guard RequestOrigin(exchange.head).maySignIn else {
+            throw Problem(.forbidden, "Only the console itself signs in; Sec-Fetch-Site says otherwise.")
+        }
+        let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", door.now())
+        if let seconds = limit.wait(address, at: now) {
+            var problem = Problem(.rateLimited, "Too many wrong tokens came from your address.")
+            problem.retryAfter = Int(seconds)
+            throw problem
+        }
+        let text = try await bodies.withBody(of: exchange) { try Self.token(in: $0) }
+        guard let token = door.tokens.token(text) else {
+            limit.noteWrong(address, at: now)
+            logger.notice("A wrong token was tried at the console's sign-in")
+            throw BearerToken.refusal("invalid_token", "The token is not the operator's.")
+        }
+        let session = OperatorSession.text(for: token, until: now.seconds + OperatorSession.seconds)
+        return Self.answer(session, seconds: OperatorSession.seconds, to: exchange)
+    }
+
+    /// Takes the cookie away, whatever it is.
+    func signOut(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        guard RequestOrigin(exchange.head).maySignIn else {
+            throw Problem(.forbidden, "Only the console itself signs out; Sec-Fetch-Site says otherwise.")
+        }
+        return Self.answer("", seconds: 0, to: exchange)
+    }
+
+    private static func answer(_ session: String, seconds: Int64, to exchange: Exchange) -> Answer {
+        var answer = Answer(.noContent)
+        answer.headers[.setCookie] = SessionCookie.field(session, seconds: seconds, over: exchange.headers)
+        answer.headers[.cacheControl] = "no-store"
+        return answer
+    }
+
+    private static func token(in body: [UInt8]) throws(Problem) -> String {
+        var token: String?
+        try RequestReport.read(body, of: "a sign-in: token") { report, member, value in
+            guard member == "token" else { return false }
+            token = value.string
+            if token == nil { report.refuse("/token", Rule.memberType, "token must be a text") }
+            return true
+        }
+        guard let token else {
+            let detail = "token must be an operator's token"
+            throw Problem(.validationFailed, pointer: "/token", rule: Rule.required, detail)
+        }
+        return token
+    }
+}

@@ -1,0 +1,89 @@
+import Foundation
+import HTTPTypes
+import JSONText
+import SyncMaintenance
+import SyncModel
+import SyncStore
+
+/// What stands still over all organizations: `GET /admin/failures` groups it, `GET /admin/mutations` lists it.
+struct FailureEndpoints: Sendable {
+    /// Groups on a page, by default and at most.
+    private static let groups = (usual: 50, most: 100)
+
+    let store: Store
+
+    func groups(_ exchange: Exchange) async throws -> Answer {
+        let query = try Query(of: exchange, allowing: Query.stuckFilter.union(["limit", "cursor"]))
+        let (organization, filter) = try (query.uuid("organization_id"), query.stuckFilter())
+        let limit = try query.integer("limit", in: 1...Self.groups.most, default: Self.groups.usual)
+        let cursor = try query.text("cursor")
+        try await exchange.hold.enter(AnswerHold.mutation)
+        let json = try await OffEventLoop.run {
+            try await store.stuckGroups.page(filter, organization: organization, limit: limit, cursor: cursor).json()
+        }
+        return Answer(.ok, json: json)
+    }
+
+    func list(_ exchange: Exchange) async throws -> Answer {
+        let query = try Query(of: exchange, allowing: Query.stuckFilter.union(["user_id", "limit", "cursor"]))
+        let organization = try query.uuid("organization_id")
+        var filter = try query.stuckFilter()
+        filter.user = try query.uuid("user_id")
+        if filter.user != nil, organization == nil {
+            throw Query.invalid("user_id", "means something beside 'organization_id' only")
+        }
+        let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))
+        try await exchange.hold.enter()
+        let json = try await OffEventLoop.run { [filter] in
+            let page = try await store.stuckList.page(
+                filter,
+                organization: organization,
+                limit: limit,
+                cursor: cursor
+            )
+            return StuckAnswer(page: page, subjects: try await subjects(of: page.mutations)).json()
+        }
+        return Answer(.ok, json: json)
+    }
+
+    /// What issuers call the users of some mutations.
+    private func subjects(of mutations: [StuckMutation]) async throws -> [LaneKey: [Subject]] {
+        var subjects: [LaneKey: [Subject]] = [:]
+        for (organization, found) in Dictionary(grouping: mutations, by: \.lane.organization) {
+            let known = try await store.administration.subjects(of: Set(found.map(\.lane.user)), in: organization)
+            for (user, names) in known { subjects[LaneKey(organization: organization, user: user)] = names }
+        }
+        return subjects
+    }
+}
+
+extension Query {
+    /// The parameters that say which of the mutations that stand still are meant.
+    static let stuckFilter: Set = ["organization_id", "status", "entity_type", "response_status", "error_code"]
+
+    /// Without `user_id`, which not all lists have.
+    func stuckFilter() throws(Problem) -> StuckFilter {
+        var filter = StuckFilter()
+        for word in list("status") {
+            guard let status = MutationStatus.forAPerson.first(where: { $0.rawValue == word }) else {
+                throw Query.invalid("status", "must name statuses: failed, conflict")
+            }
+            filter.statuses.append(status)
+        }
+        filter.entityType = try entityType("entity_type")
+        if let text = try text("response_status") {
+            // none is a status, too
+            guard let status = text == "none" ? 0 : Int16(text), text == "none" || (100...599).contains(status) else {
+                throw Query.invalid("response_status", "must be an HTTP status, or none")
+            }
+            filter.responseStatus = status
+        }
+        if let code = try text("error_code") {
+            guard ProblemCode(rawValue: code) != nil else {
+                throw Query.invalid("error_code", "must be the code of a problem")
+            }
+            filter.errorCode = code
+        }
+        return filter
+    }
+}

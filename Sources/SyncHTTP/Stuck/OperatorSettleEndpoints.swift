@@ -1,0 +1,46 @@
+import Foundation
+import HTTPTypes
+import SyncModel
+import SyncStore
+
+/// An operator's decisions about one mutation of a user:
+/// `POST /admin/organizations/{id}/users/{user}/mutations/{mutation}/retry`, `…/discard`, `…/resolve`. The same bodies,
+/// rules and answers as the user's own.
+struct OperatorSettleEndpoints: Sendable {
+    let store: Store
+    let settling: SettleEndpoints
+
+    func retry(_ exchange: Exchange) async throws -> Answer {
+        let query = try Query(of: exchange, allowing: ["validate"])
+        let isTrial = try query.flag("validate")
+        let owner = try await owner(exchange)
+        return isTrial
+            ? try await settling.validate(exchange, of: owner, exchange.uuid(at: 2))
+            : try await settling.retry(exchange, of: owner, exchange.uuid(at: 2))
+    }
+
+    func discard(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        return try await settling.discard(exchange, of: owner(exchange), exchange.uuid(at: 2))
+    }
+
+    func resolve(_ exchange: Exchange) async throws -> Answer {
+        _ = try Query(of: exchange)
+        return try await settling.resolve(exchange, of: owner(exchange), exchange.uuid(at: 2))
+    }
+
+    private func owner(_ exchange: Exchange) async throws -> SettleEndpoints.Owner {
+        let (organization, user) = try await store.catalog.owner(of: exchange)
+        return SettleEndpoints.Owner(organization: organization, user: user)
+    }
+}
+
+extension Catalog {
+    /// The organization and the user that the first two parts of an operator's path name; who was joined into another is
+    /// that one.
+    func owner(of exchange: Exchange) async throws -> (organization: Organization, user: UUID) {
+        let (id, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
+        guard let organization = try await organization(id) else { throw Refusal.notFound }
+        return (organization, try await owner(of: user, in: id))
+    }
+}

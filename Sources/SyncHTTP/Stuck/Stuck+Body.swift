@@ -1,0 +1,85 @@
+package import JSONText
+package import SyncModel
+package import SyncStore
+
+extension BoundedCount: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("count", count)
+        writer.member("is_more", isMore)
+    }
+}
+
+extension StuckGroups.Page: AnswerBody {
+    package var expectedBytes: Int { 64 + groups.count * 512 }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("groups", groups)
+        writer.member("next", next)
+        writer.member("is_partial", isPartial)
+    }
+}
+
+extension StuckGroup: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("organization_id", organization)
+        writer.member("organization_name", organizationName)
+        writer.member("status", key.status.rawValue)
+        writer.member("entity_type", key.entityType)
+        writer.member("response_status", key.responseStatus.asStatus)
+        writer.member("error_code", key.errorCode)
+        count.writeMembers(to: &writer)
+        writer.member("first_at", firstAt.rfc3339)
+        writer.member("last_at", lastAt.rfc3339)
+        writer.member("example") { writer in
+            writer.member("user_id", user)
+            writer.member("mutation_id", mutation)
+            writer.member("detail", detail)
+        }
+    }
+}
+
+extension StuckMutation: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("organization_id", lane.organization)
+        writer.member("user_id", lane.user)
+        writer.member("id", id)
+        writer.member("device_id", device)
+        writer.member("status", status.rawValue)
+        writer.member("operation", operation.rawValue)
+        writer.member("entity_type", entity.type)
+        writer.localID(entity.client)
+        writer.member("server_id", entity.serverID)
+        writer.member("response_status", responseStatus.asStatus)
+        writer.member("error_code", errorCode)
+        writer.member("detail", detail)
+        writer.member("attempt_count", Int64(attemptCount))
+        writer.member("accepted_at", acceptedAt.rfc3339)
+        writer.member("changed_at", stuckAt.rfc3339)
+    }
+}
+
+/// A page of mutations that stand still, and who their users are.
+struct StuckAnswer: AnswerBody {
+    let page: StuckList.Page
+    /// What issuers call the users of the page, where they do.
+    let subjects: [LaneKey: [Subject]]
+
+    var expectedBytes: Int { 64 + page.mutations.count * 640 }
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("mutations", page.mutations)
+        writer.member("users", Set(page.mutations.map(\.lane)).sorted()) { writer, lane in
+            writer.object { writer in
+                writer.member("organization_id", lane.organization)
+                writer.member("id", lane.user)
+                writer.member("subjects", subjects[lane] ?? [])
+            }
+        }
+        writer.member("next", page.next)
+    }
+}
+
+extension Int16 {
+    /// 0 stands for none.
+    var asStatus: Int64? { self == 0 ? nil : Int64(self) }
+}

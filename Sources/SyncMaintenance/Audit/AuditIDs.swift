@@ -1,0 +1,22 @@
+import Foundation
+import SyncModel
+import SyncStore
+import Synchronization
+
+/// Ids of acts in the order in which they are made here, those of one millisecond too: the audit is read by them.
+final class AuditIDs: Sendable {
+    private let generator = UUIDv7Generator()
+    private let last = Mutex(UUID.least)
+
+    func make(at now: Timestamp) -> UUID {
+        let id = generator.make(at: now)
+        return last.withLock { last in
+            // a clock that was set back has ids of its own
+            let isLess = id <= last && UUIDv7Generator.least(at: now) <= last && last < Self.next(now)
+            last = isLess ? last.successor ?? id : id
+            return last
+        }
+    }
+
+    private static func next(_ now: Timestamp) -> UUID { UUIDv7Generator.least(at: now.adding(seconds: 0.001)) }
+}

@@ -1,0 +1,112 @@
+package import Foundation
+import JSONText
+import Metrics
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// The table of what operators did: a row before the act and its outcome after it, so that none is without its row,
+/// whatever ends the gateway meanwhile.
+package struct AuditLog: Sendable {
+    /// Rows that one page looks at, at most: with filters it may show fewer than were asked for, and go on.
+    static let window: Int64 = 2_000
+
+    let pool: Pool
+    let now: TimeSource
+    let failure: StoreFailure
+    private let ids = AuditIDs()
+    private let unfinished = Counter(label: MaintenanceMetrics.unfinishedActs)
+
+    init(pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
+        self.pool = pool
+        self.now = now
+        self.failure = failure
+    }
+
+    /// Which row an act's is.
+    package struct Mark: Sendable {
+        let organization: UUID
+        let id: UUID
+    }
+
+    /// Writes that an act begins.
+    ///
+    /// - Throws: `store_unavailable`, `overloaded`: then the act has to be left undone.
+    package func begin(_ act: AuditAct) async throws(Problem) -> Mark {
+        try await write(act, nil)
+    }
+
+    /// Writes a look, which is over as soon as it is allowed.
+    package func note(_ act: AuditAct, _ outcome: AuditOutcome) async throws(Problem) {
+        _ = try await write(act, outcome)
+    }
+
+    /// Writes what came of an act. What was done stays done: where this cannot be written, the log says so.
+    package func end(_ mark: Mark, _ outcome: AuditOutcome) async {
+        let parameters = Parameters(
+            of: mark.organization,
+            mark.id,
+            BytesParameter.json(outcome.json),
+            outcome.user,
+            outcome.into
+        )
+        // whoever asked may have gone: the act is over all the same
+        let written = await Task { try await pool.run([Query(AuditStatements.end, parameters)]) }.result
+        guard case .failure(let error) = written else { return }
+        unfinished.increment()
+        _ = failure.problem(error, doing: "write an act's outcome")
+    }
+
+    private func write(_ act: AuditAct, _ outcome: AuditOutcome?) async throws(Problem) -> Mark {
+        let moment = now()
+        let mark = Mark(organization: act.organization, id: ids.make(at: moment))
+        var parameters = Parameters(of: mark.organization, mark.id, moment, act.actor, act.scope.rawValue, act.action)
+        parameters.add(act.reason)
+        parameters.add(json: act.targetJSON)
+        parameters.add(act.user ?? outcome?.user)
+        parameters.add(act.into ?? outcome?.into)
+        parameters.add(act.requestID)
+        parameters.add(json: outcome?.json)
+        do {
+            _ = try await pool.run([Query(AuditStatements.begin, parameters)])
+            return mark
+        } catch {
+            throw failure.problem(error, doing: "write an act")
+        }
+    }
+
+    // MARK: - Reading
+
+    /// A page of acts, the newest first.
+    ///
+    /// - Parameter limit: 1 to 1,000.
+    package func page(_ filter: AuditFilter, limit: Int, after cursor: UUID?) async throws(Problem) -> AuditPage {
+        var parameters = filter.organization.map { Parameters(of: $0) } ?? Parameters()
+        parameters.add(filter.since.map(UUIDv7Generator.least) ?? .least)
+        parameters.add(min(cursor ?? .greatest, filter.until.map(UUIDv7Generator.least) ?? .greatest))
+        parameters.add(Self.window)
+        parameters.add(filter.actor)
+        parameters.add(filter.action)
+        parameters.add(Int64(limit))
+        let statement = filter.organization == nil ? AuditStatements.pageOfAll : AuditStatements.page
+        do {
+            let results = try await pool.transaction { connection in
+                try await connection.run([Query(SettleStatements.planShape), Query(statement, parameters)])
+            }
+            return try AuditPage(results[1], limit: limit, window: Int(Self.window))
+        } catch {
+            throw failure.problem(error, doing: "read the audit")
+        }
+    }
+}
+
+extension AuditAct {
+    fileprivate var targetJSON: [UInt8] {
+        JSONWriter.object(capacity: 128) { writer in
+            for (name, value) in target {
+                writer.name(name)
+                writer.string(value)
+            }
+        }
+    }
+}

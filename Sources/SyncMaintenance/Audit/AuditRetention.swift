@@ -1,0 +1,34 @@
+import Foundation
+import Postgres
+import SyncModel
+import SyncStore
+
+/// Deletes what is old of the audit, of all organizations together: it outlives them.
+struct AuditRetention: Sendable {
+    let cutoffs: RetentionCutoffs
+
+    struct Row: Sendable {
+        let organization: UUID
+        let id: UUID
+        let at: Timestamp
+
+        init(_ row: inout RowReader) throws {
+            organization = try row.uuid("organization_id")
+            id = try row.uuid("id")
+            at = try row.moment("at")
+        }
+
+        var place: RetentionPlace { .aged(at, user: organization, id: id) }
+    }
+
+    /// Reads a page of what is old, the oldest first.
+    func page(after place: RetentionPlace?, limit: Int) -> Query {
+        var last = UUID.least
+        if case .aged(_, _, let id) = place { last = id }
+        return Query(AuditStatements.old, Parameters(UUIDv7Generator.least(at: cutoffs.audit), last, Int64(limit)))
+    }
+
+    func drop(_ rows: [Row]) -> Query {
+        Query(AuditStatements.drop, Parameters(rows.map(\.organization), rows.map(\.id)))
+    }
+}

@@ -1,0 +1,67 @@
+package import Foundation
+import JSONText
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// An act, as it is kept.
+package struct AuditRow: Sendable {
+    /// Whom an act is about.
+    package enum User: Sendable, Hashable {
+        case known(UUID)
+        /// Was erased since; what stays is the hash.
+        case erased(UserHash)
+
+        /// The id, or what stays of it.
+        package var text: String {
+            switch self {
+            case .known(let id): id.lowercased
+            case .erased(let hash): "erased:" + hash.name
+            }
+        }
+    }
+
+    static let list = """
+        a.id, a.organization_id, a.at, a.actor, a.scope, a.action, a.reason, a.target, a.user_id, a.user_hash, a.into_id,
+            a.into_hash, a.request_id, a.outcome
+        """
+
+    package let id: UUID
+    /// Nil where it concerns none.
+    package let organization: UUID?
+    package let at: Timestamp
+    package let actor: String
+    package let scope: String
+    package let action: String
+    package let reason: String?
+    /// A JSON object.
+    package let target: [UInt8]
+    package let user: User?
+    package let into: User?
+    package let requestID: String?
+    /// A JSON object; nil: it was begun, and its end is not known.
+    package let outcome: [UInt8]?
+
+    /// Nil where there is no act in the row.
+    init?(_ row: inout RowReader) throws {
+        guard let id = try row.optionalUUID("id") else { return nil }
+        self.id = id
+        let organization = try row.uuid("organization_id")
+        self.organization = organization == AuditAct.noOrganization ? nil : organization
+        at = try row.moment("at")
+        actor = try row.string("actor")
+        scope = try row.string("scope")
+        action = try row.string("action")
+        reason = try row.optionalString("reason")
+        target = try row.bytes("target")
+        user = Self.user(try row.optionalUUID("user_id"), try row.optionalBytes("user_hash"))
+        into = Self.user(try row.optionalUUID("into_id"), try row.optionalBytes("into_hash"))
+        requestID = try row.optionalString("request_id")
+        outcome = try row.optionalBytes("outcome")
+    }
+
+    private static func user(_ id: UUID?, _ hash: [UInt8]?) -> User? {
+        if let id { return .known(id) }
+        return hash.map { .erased(UserHash(bytes: $0)) }
+    }
+}

@@ -1,0 +1,21 @@
+/// A count that stops: so many, or more than that.
+package struct CappedCount: Sendable, Hashable {
+    package let count: Int
+    /// Whether there are more than were counted.
+    package let isMore: Bool
+
+    package init(count: Int, isMore: Bool = false) {
+        self.count = count
+        self.isMore = isMore
+    }
+
+    /// Of some kind of the rows that were looked at, which were one more than the cap where there are more.
+    init(_ count: Int64, among looked: Int64, cap: Int64) {
+        self.init(count: Int(min(count, cap)), isMore: looked > cap)
+    }
+
+    /// Of rows that were looked for up to one more than the cap.
+    init(looked count: Int64, cap: Int64) {
+        self.init(count: Int(min(count, cap)), isMore: count > cap)
+    }
+}

@@ -1,0 +1,114 @@
+package import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// Reads what goes on, for however many operators look on: what was read is good for two seconds.
+package actor NowReader {
+    /// Rows that one count looks at.
+    package static let cap: Int64 = 10_000
+    /// The same, of one organization in a list of them.
+    package static let capOfOrganization: Int64 = 1_000
+    /// Seconds for which a silent gateway counts as there.
+    private static let memory: Int64 = 60
+    private static let freshness: Duration = .seconds(2)
+
+    private let pool: Pool
+    private let retention: RetentionStore
+    private let now: TimeSource
+    private let failure: StoreFailure
+    private var last: (state: NowState, at: ContinuousClock.Instant)?
+    private var reading: Task<Result<NowState, Problem>, Never>?
+
+    init(pool: Pool, retention: RetentionStore, now: @escaping TimeSource, failure: StoreFailure) {
+        self.pool = pool
+        self.retention = retention
+        self.now = now
+        self.failure = failure
+    }
+
+    /// What goes on, as of two seconds ago at most. Whoever comes while it is read waits for that.
+    package func state() async throws(Problem) -> NowState {
+        if let last, .now - last.at < Self.freshness { return last.state }
+        let task = reading ?? Task { await read() }
+        reading = task
+        let result = await task.value
+        if reading == task {
+            reading = nil
+            if case .success(let state) = result { last = (state, .now) }
+        }
+        return try result.get()
+    }
+
+    private func read() async -> Result<NowState, Problem> {
+        do throws(Problem) {
+            return .success(try await load())
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private func load() async throws(Problem) -> NowState {
+        let moment = now()
+        let status = try await retention.status()
+        do {
+            let results = try await pool.transaction { connection in
+                try await connection.run([
+                    Query(SettleStatements.planShape),
+                    Query(NowStatements.troubled, Parameters(Self.cap + 1)),
+                    Query(NowStatements.lanes, Parameters(Self.cap + 1, moment)),
+                    Query(NowStatements.oldest, Parameters(Self.cap)),
+                    Query(NowStatements.replicas, Parameters(Self.memory)),
+                ])
+            }
+            guard var troubled = results[1].first, var lanes = results[2].first else {
+                throw PostgresError(.decoding, "a count has no row")
+            }
+            let (failed, conflict) = (try troubled.int64("failed"), try troubled.int64("conflict"))
+            // among those that are either; beyond the cap there may be more of both
+            let looked = try troubled.int64("looked")
+            return NowState(
+                at: moment,
+                failed: CappedCount(failed, among: looked, cap: Self.cap),
+                conflict: CappedCount(conflict, among: looked, cap: Self.cap),
+                haltedLanes: CappedCount(looked: try lanes.int64("halted"), cap: Self.cap),
+                waitingLanes: CappedCount(looked: try lanes.int64("waiting"), cap: Self.cap),
+                oldest: try results[3].read { row in
+                    let (organization, user) = (try row.uuid("organization_id"), try row.uuid("user_id"))
+                    let since = try row.moment("queued_since")
+                    return NowState.Waiting(
+                        organization: organization,
+                        user: user,
+                        mutation: try row.optionalUUID("mutation_id"),
+                        acceptedAt: since
+                    )
+                }
+                .first,
+                replicas: try results[4].read {
+                    NowState.Replica(id: try $0.uuid("id"), lastSeenAt: try $0.moment("seen_at"))
+                },
+                retention: status
+            )
+        } catch {
+            throw failure.problem(error, doing: "read what goes on")
+        }
+    }
+
+    /// What is stuck in organizations, by their ids; up to ``capOfOrganization`` rows of each are looked at.
+    package nonisolated func stuck(in organizations: [UUID]) async throws(Problem) -> [UUID: OrganizationCounts] {
+        do {
+            let counts = Parameters(organizations, Self.capOfOrganization + 1)
+            let results = try await pool.transaction { connection in
+                try await connection.run([
+                    Query(SettleStatements.planShape), Query(NowStatements.ofOrganizations, counts),
+                ])
+            }
+            let rows = try results[1].read { row in
+                (try row.uuid("organization_id"), try OrganizationCounts(&row, cap: Self.capOfOrganization))
+            }
+            return Dictionary(rows) { first, _ in first }
+        } catch {
+            throw failure.problem(error, doing: "count what is stuck")
+        }
+    }
+}

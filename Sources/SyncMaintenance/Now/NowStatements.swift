@@ -1,0 +1,92 @@
+import Postgres
+
+/// What operators see at a glance, over all organizations. Each statement ends after a bounded number of rows.
+enum NowStatements {
+    /// Failed and conflicting mutations among the first $1 that are either.
+    static let troubled = Statement(
+        "now_troubled",
+        """
+        SELECT count(*) FILTER (WHERE x.status = 'failed') AS failed,
+            count(*) FILTER (WHERE x.status = 'conflict') AS conflict, count(*) AS looked
+        FROM (
+            SELECT m.status FROM mutations m WHERE m.error IS NOT NULL AND m.synced_at IS NULL LIMIT $1
+        ) x
+        """
+    )
+
+    /// Lanes that are halted, and that wait for a moment behind $2; both up to $1.
+    static let lanes = Statement(
+        "now_lanes",
+        """
+        SELECT (SELECT count(*) FROM (SELECT 1 FROM lanes l WHERE l.halted_by IS NOT NULL LIMIT $1) x) AS halted,
+            (SELECT count(*) FROM (
+                SELECT 1 FROM lanes l WHERE l.ready_at > $2 AND l.lease_owner IS NULL LIMIT $1) y) AS waiting
+        """
+    )
+
+    /// The lane whose mutations have waited longest among the $1 that are next, with the first of its mutations that
+    /// waits.
+    static let oldest = Statement(
+        "now_oldest",
+        """
+        SELECT o.organization_id, o.user_id, o.queued_since, m.id AS mutation_id
+        FROM (
+            SELECT x.organization_id, x.user_id, x.queued_since
+            FROM (
+                SELECT l.organization_id, l.user_id, l.queued_since FROM lanes l
+                WHERE l.ready_at IS NOT NULL
+                ORDER BY l.ready_at
+                LIMIT $1
+            ) x
+            WHERE x.queued_since IS NOT NULL
+            ORDER BY x.queued_since
+            LIMIT 1
+        ) o
+        LEFT JOIN LATERAL (
+            SELECT y.id FROM (
+                SELECT z.id, z.status FROM mutations z
+                WHERE z.organization_id = o.organization_id AND z.user_id = o.user_id AND z.synced_at IS NULL
+                ORDER BY z.position
+                LIMIT 1000
+            ) y
+            WHERE y.status IN ('pending', 'in_flight')
+            LIMIT 1
+        ) m ON true
+        """
+    )
+
+    /// Gateways that have been there within $1 seconds, the latest first.
+    static let replicas = Statement(
+        "now_replicas",
+        """
+        SELECT g.id, g.seen_at FROM gateways g
+        WHERE g.seen_at > clock_timestamp() - $1::int8 * interval '1 second'
+        ORDER BY g.seen_at DESC, g.id
+        LIMIT 100
+        """
+    )
+
+    /// The same of organizations ($1), up to $2 rows of each.
+    static let ofOrganizations = Statement(
+        "now_of_organizations",
+        """
+        SELECT k.id AS organization_id, m.failed, m.conflict, m.looked, h.halted
+        FROM unnest($1::uuid[]) AS k (id)
+        CROSS JOIN LATERAL (
+            SELECT count(*) FILTER (WHERE x.status = 'failed') AS failed,
+                count(*) FILTER (WHERE x.status = 'conflict') AS conflict, count(*) AS looked
+            FROM (
+                SELECT y.status FROM mutations y
+                WHERE y.organization_id = k.id AND y.error IS NOT NULL AND y.synced_at IS NULL
+                LIMIT $2
+            ) x
+        ) m
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS halted
+            FROM (SELECT 1 FROM lanes l WHERE l.organization_id = k.id AND l.halted_by IS NOT NULL LIMIT $2) z
+        ) h
+        """
+    )
+
+    static let all = [troubled, lanes, oldest, replicas, ofOrganizations]
+}

@@ -1,0 +1,82 @@
+package import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// An operation as it is stored, and as operators see it.
+package struct OperationRow: Sendable {
+    package let organization: UUID
+    package let id: UUID
+    package let kind: OperationKind
+    package let filter: StuckFilter
+    /// Nil: all that match the rest of the filter.
+    package let ids: [UUID]?
+    package let dependants: DependantsChoice?
+    package let strategy: ResolveRequest.Strategy?
+    package let reason: String
+    /// Who asked for it.
+    package let actor: String
+    package let perSecond: Int32
+    package let state: OperationState
+    /// Mutations that were looked at: those of `tally`, together.
+    package let matched: Int64
+    package let tally: (done: Int64, skipped: Int64, failed: Int64)
+    /// Why mutations were skipped or failed at, by the problem's code.
+    package let reasons: [String: Int64]
+    /// Why it failed.
+    package let error: String?
+    /// The last mutation that it looked at.
+    let place: OperationCandidates.Place?
+    /// The gateway that works on it.
+    package let gateway: UUID?
+    let token: Int64
+    package let createdAt: Timestamp
+    package let startedAt: Timestamp?
+    package let changedAt: Timestamp
+    package let endedAt: Timestamp?
+
+    /// The columns that it is read from, for a table that is called `o`.
+    static let list = """
+        o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
+            o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
+            o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
+            o.started_at, o.changed_at, o.ended_at
+        """
+
+    init(_ row: inout RowReader) throws {
+        organization = try row.uuid("organization_id")
+        id = try row.uuid("id")
+        kind = try row.choice("kind")
+        var filter = StuckFilter()
+        filter.statuses = try row.strings("statuses").compactMap(MutationStatus.init(rawValue:))
+        filter.entityType = try row.optionalString("entity_type")
+        filter.errorCode = try row.optionalString("error_code")
+        filter.responseStatus = try row.optionalInt16("error_status")
+        filter.user = try row.optionalUUID("user_id")
+        self.filter = filter
+        ids = try row.optionalUUIDs("ids")
+        dependants = try row.optionalChoice("dependents")
+        strategy = try row.optionalChoice("strategy")
+        reason = try row.string("reason")
+        actor = try row.string("actor")
+        perSecond = try row.int32("per_second")
+        state = try row.choice("state")
+        matched = try row.int64("matched")
+        tally = (try row.int64("done"), try row.int64("skipped"), try row.int64("failed"))
+        reasons = OperationTally.reasons(stored: try row.bytes("reasons"))
+        error = try row.optionalString("error")
+        let at = try row.optionalMoment("place_at")
+        let user = try row.optionalUUID("place_user")
+        let mutation = try row.optionalUUID("place_id")
+        place = at.map { OperationCandidates.Place(at: $0, user: user ?? UUID.least, id: mutation ?? UUID.least) }
+        gateway = try row.optionalUUID("lease_owner")
+        token = try row.int64("lease_token")
+        createdAt = try row.moment("created_at")
+        startedAt = try row.optionalMoment("started_at")
+        changedAt = try row.moment("changed_at")
+        endedAt = try row.optionalMoment("ended_at")
+    }
+
+    /// The lease under which its progress is written.
+    var lease: Parameters { Parameters(of: organization, id, token) }
+}

@@ -1,0 +1,250 @@
+import Foundation
+import JSONText
+import Logging
+import Metrics
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// Works on operations, step by step: claim one, settle a few mutations lane by lane, note how far it is, pause. A step
+/// that is cut off anywhere is made anew by whoever claims the operation next: what was settled counts exactly once, for
+/// it is counted where it is settled.
+package struct OperationRun: Sendable {
+    /// Seconds for which a gateway has an operation without a word: then another goes on with it.
+    package static let leaseSeconds: Double = 30
+    /// Seconds until an operation is gone on with whose step the database refused.
+    static let pause: Double = 15
+    /// Mutations in a row that go wrong here before an operation is given up.
+    static let patience: Int64 = 100
+
+    let pool: Pool
+    let catalog: Catalog
+    let settling: Settlement
+    let notifier: ChangeNotifier
+    let now: TimeSource
+    let failure: StoreFailure
+    let logger: Logger
+    /// This process.
+    let gateway: UUID
+    private let metrics = OperationMetrics()
+
+    init(
+        pool: Pool,
+        catalog: Catalog,
+        settling: Settlement,
+        notifier: ChangeNotifier,
+        now: @escaping TimeSource,
+        failure: StoreFailure,
+        logger: Logger,
+        gateway: UUID
+    ) {
+        self.pool = pool
+        self.catalog = catalog
+        self.settling = settling
+        self.notifier = notifier
+        self.now = now
+        self.failure = failure
+        self.logger = logger
+        self.gateway = gateway
+    }
+
+    /// Claims the operation that is due longest; nil where none is.
+    package func claim() async throws(Problem) -> OperationRow? {
+        let moment = now()
+        let parameters = Parameters(moment, gateway, moment.adding(seconds: Self.leaseSeconds))
+        return try await failure.reporting("claim an operation") {
+            let claimed = try await pool.run([Query(OperationStatements.claim, parameters)])[0]
+                .read(OperationRow.init).first
+            if let claimed {
+                logger.notice(
+                    claimed.matched > 0 ? "operation goes on" : "operation begins",
+                    metadata: metadata(claimed)
+                )
+            }
+            return claimed
+        }
+    }
+
+    /// Works on a claimed operation until it ends, another has it, or `shouldStop` says so; then another gateway may go
+    /// on at once.
+    ///
+    /// - Parameter rest: pauses for some seconds.
+    package func work(
+        on claimed: OperationRow,
+        shouldStop: @Sendable () -> Bool,
+        rest: @Sendable (Double) async -> Void
+    ) async {
+        let pace = OperationPace(perSecond: Int(claimed.perSecond))
+        var operation = claimed
+        var failures: Int64 = 0
+        while !shouldStop() {
+            let began = ContinuousClock.now
+            do throws(Problem) {
+                guard let step = try await step(operation, limit: pace.limit) else {
+                    logger.notice("operation was cancelled, or taken over", metadata: metadata(operation))
+                    return
+                }
+                metrics.count(operation.kind, step.tally)
+                failures = step.tally.done + step.tally.skipped > 0 ? 0 : failures + step.tally.failed
+                operation = step.operation
+                notifier.operatorNews.operationMoved(operation.id, of: operation.organization)
+                if step.isLast { return try await end(operation, as: .done) }
+                if failures >= Self.patience {
+                    let reason = "given up: \(failures) mutations in a row could not be settled"
+                    return try await end(operation, as: .failed, because: reason)
+                }
+                let seconds = Double((ContinuousClock.now - began).nanoseconds) / 1e9
+                await rest(pace.pause(after: Int(step.tally.done), in: seconds))
+            } catch {
+                logger.warning(
+                    "operation was cut off, and is gone on with later",
+                    metadata: metadata(operation, ["code": "\(error.code.rawValue)"])
+                )
+                return await release(operation, until: now().adding(seconds: Self.pause))
+            }
+        }
+        await release(operation, until: now())
+    }
+
+    // MARK: - Steps
+
+    private struct Step {
+        let operation: OperationRow
+        let tally: OperationTally
+        let isLast: Bool
+    }
+
+    /// Nil where the operation is another's by now, or has ended.
+    private func step(_ operation: OperationRow, limit: Int) async throws(Problem) -> Step? {
+        guard let organization = try await catalog.organization(operation.organization) else { return nil }
+        let found: [OperationCandidates.Place]
+        let edge: OperationCandidates.Place?
+        do {
+            let looks = OperationCandidates.look(
+                operation.filter,
+                ids: operation.ids,
+                organization: operation.organization,
+                after: operation.place,
+                until: operation.createdAt,
+                limit: limit
+            )
+            let held = Query(OperationStatements.held, operation.lease)
+            let results = try await pool.run(
+                [.beginReading, Query(SettleStatements.planShape), held] + looks + [.rollback]
+            )
+            guard results[2].count > 0 else { return nil }
+            found = try results[3].read(OperationCandidates.Place.init)
+            edge = try results[4].read(OperationCandidates.Place.init).first
+        } catch {
+            throw failure.problem(error, doing: "look for an operation's mutations")
+        }
+        var tally = OperationTally()
+        for (user, places) in Dictionary(grouping: found, by: \.user).sorted(by: { $0.key < $1.key }) {
+            tally.add(try await settle(places.map(\.id), of: user, in: organization, operation))
+        }
+        // a full page ends at its last row; else all that was looked at is done
+        let place = found.count == limit ? found.last : edge
+        guard let next = try await advance(operation, tally, to: place ?? found.last ?? operation.place) else {
+            return nil
+        }
+        return Step(operation: next, tally: tally, isLast: place == nil)
+    }
+
+    /// What goes wrong with one lane here is no reason to leave the others; what goes wrong with the database is.
+    private func settle(
+        _ ids: [UUID],
+        of user: UUID,
+        in organization: Organization,
+        _ operation: OperationRow
+    ) async throws(Problem) -> OperationTally {
+        let lane = LaneKey(organization: organization.id, user: user)
+        let moment = now()
+        do throws(Problem) {
+            return try await settling.operate(
+                operation.kind,
+                on: ids,
+                of: lane,
+                in: organization,
+                dependants: operation.dependants,
+                strategy: operation.strategy
+            ) { count in
+                var parameters = operation.lease
+                parameters.add(Int64(count))
+                parameters.add(timestamp: moment.microseconds)
+                return Query(OperationStatements.count, parameters)
+            }
+        } catch {
+            if error.code == .storeUnavailable || error.code == .overloaded { throw error }
+            logger.warning(
+                "an operation failed at mutations of a user",
+                metadata: metadata(operation, ["user": "\(user.lowercased)", "code": "\(error.code.rawValue)"])
+            )
+            var tally = OperationTally()
+            tally.fail(error.code, Int64(ids.count))
+            return tally
+        }
+    }
+
+    private func advance(
+        _ operation: OperationRow,
+        _ tally: OperationTally,
+        to place: OperationCandidates.Place?
+    ) async throws(Problem) -> OperationRow? {
+        let moment = now()
+        var parameters = operation.lease
+        parameters.add(tally.skipped)
+        parameters.add(tally.failed)
+        parameters.add(json: OperationTally.json(of: operation.reasons.merging(tally.reasons, uniquingKeysWith: +)))
+        parameters.add(timestamp: place?.at.microseconds)
+        parameters.add(place?.user)
+        parameters.add(place?.id)
+        parameters.add(timestamp: moment.adding(seconds: Self.leaseSeconds).microseconds)
+        parameters.add(timestamp: moment.microseconds)
+        return try await failure.reporting("note how far an operation is") {
+            try await pool.run([Query(OperationStatements.advance, parameters)])[0].read(OperationRow.init).first
+        }
+    }
+
+    private func end(
+        _ operation: OperationRow,
+        as state: OperationState,
+        because reason: String? = nil
+    ) async throws(Problem) {
+        var parameters = operation.lease
+        parameters.add(state.rawValue)
+        parameters.add(reason)
+        parameters.add(timestamp: now().microseconds)
+        let ended = try await failure.reporting("end an operation") {
+            try await pool.run([Query(OperationStatements.end, parameters)])[0].read(OperationRow.init).first
+        }
+        guard let ended else { return }
+        metrics.ended(ended.kind, state)
+        notifier.operatorNews.operationMoved(ended.id, of: ended.organization)
+        logger.log(
+            level: state == .done ? .notice : .error,
+            state == .done ? "operation is done" : "operation failed",
+            metadata: metadata(ended, reason.map { ["reason": "\($0)"] } ?? [:])
+        )
+    }
+
+    /// Where that does not succeed, the lease ends by itself.
+    private func release(_ operation: OperationRow, until moment: Timestamp) async {
+        var parameters = operation.lease
+        parameters.add(timestamp: moment.microseconds)
+        do {
+            _ = try await pool.run([Query(OperationStatements.release, parameters)])
+        } catch {
+            logger.debug("an operation's lease was not given back", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func metadata(_ operation: OperationRow, _ more: Logger.Metadata = [:]) -> Logger.Metadata {
+        more.merging(
+            [
+                "organization": "\(operation.organization.lowercased)", "operation": "\(operation.id.lowercased)",
+                "kind": "\(operation.kind.rawValue)", "actor": "\(operation.actor)", "done": "\(operation.tally.done)",
+                "skipped": "\(operation.tally.skipped)", "failed": "\(operation.tally.failed)",
+            ]
+        ) { $1 }
+    }
+}

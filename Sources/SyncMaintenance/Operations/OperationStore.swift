@@ -1,0 +1,197 @@
+package import Foundation
+import JSONText
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// Operators' operations: what they would be about, making them, how they stand, ending them. ``OperationRun`` works on
+/// them.
+package struct OperationStore: Sendable {
+    /// What an operation would be about.
+    package struct Preview: Sendable {
+        package let count: BoundedCount
+        package let users: BoundedCount
+        /// The first of them.
+        package let sample: [StuckMutation]
+    }
+
+    package struct Page: Sendable {
+        package let operations: [OperationRow]
+        package let next: String?
+    }
+
+    /// Operations of an organization that run at the same time.
+    package static let atOnce: Int64 = 20
+    /// Mutations that a preview shows.
+    static let sample = 20
+
+    let pool: Pool
+    let stuckList: StuckList
+    let now: TimeSource
+    let failure: StoreFailure
+    private let ids = UUIDv7Generator()
+
+    init(pool: Pool, stuckList: StuckList, now: @escaping TimeSource, failure: StoreFailure) {
+        self.pool = pool
+        self.stuckList = stuckList
+        self.now = now
+        self.failure = failure
+    }
+
+    /// How many mutations match, and the first of them.
+    package func preview(_ draft: OperationDraft, in organization: UUID) async throws(Problem) -> Preview {
+        let count: BoundedCount
+        let users: BoundedCount
+        let places: [OperationCandidates.Place]
+        do {
+            let moment = now()
+            let looks = [
+                OperationCandidates.count(draft.filter, ids: draft.ids, organization: organization, until: moment)
+            ]
+            let look = OperationCandidates.look(
+                draft.filter,
+                ids: draft.ids,
+                organization: organization,
+                after: nil,
+                until: moment,
+                limit: Self.sample
+            )
+            let results = try await pool.run(
+                [.beginReading, Query(SettleStatements.planShape)] + looks + [look[0], .rollback]
+            )
+            guard var row = results[2].first else { throw PostgresError(.decoding, "a count without a row") }
+            let found = try row.int64("count")
+            let owners = try row.int64("users")
+            let isCut = try row.bool("is_cut")
+            count = BoundedCount(found: isCut ? found + 1 : found, limit: isCut ? found : BoundedCount.limit)
+            users = BoundedCount(found: isCut ? owners + 1 : owners, limit: isCut ? owners : BoundedCount.limit)
+            places = try results[3].read(OperationCandidates.Place.init)
+        } catch {
+            throw failure.problem(error, doing: "preview an operation")
+        }
+        let sample = try await stuckList.mutations(at: places, in: organization)
+        return Preview(count: count, users: users, sample: sample)
+    }
+
+    /// Makes an operation, which some gateway begins at once.
+    ///
+    /// - Parameter actor: who asked for it.
+    /// - Returns: nil when there is no such organization.
+    /// - Throws: `validation_failed` where as many run as may.
+    package func make(
+        _ draft: OperationDraft,
+        in organization: UUID,
+        by actor: String
+    ) async throws(Problem) -> OperationRow? {
+        let moment = now()
+        let filter = draft.filter
+        var parameters = Parameters(of: organization, ids.make(at: moment), draft.kind.rawValue)
+        parameters.add(filter.statuses.map(\.rawValue))
+        parameters.add(filter.entityType)
+        parameters.add(filter.errorCode)
+        parameters.add(filter.responseStatus)
+        parameters.add(filter.user)
+        parameters.add(draft.ids ?? [])
+        parameters.add(draft.dependants?.rawValue)
+        parameters.add(draft.strategy?.rawValue)
+        parameters.add(draft.reason)
+        parameters.add(actor)
+        parameters.add(Int32(draft.perSecond))
+        parameters.add(timestamp: moment.microseconds)
+        parameters.add(draft.ids != nil)
+        do {
+            let running = try await pool.run([
+                Query(OperationStatements.running, Parameters(of: organization, Self.atOnce))
+            ])[0]
+            guard try running.int64(0, 0) < Self.atOnce else { throw Self.tooMany }
+            return try await pool.run([Query(OperationStatements.make, parameters)])[0].read(OperationRow.init).first
+        } catch {
+            throw failure.problem(error, doing: "make an operation")
+        }
+    }
+
+    private static var tooMany: Problem {
+        let detail = "\(atOnce) operations of this organization run already: wait for one to end, or cancel one"
+        return Problem(.validationFailed, pointer: "", rule: Rule.range, detail)
+    }
+
+    /// Nil when there is no such operation.
+    package func operation(_ id: UUID, in organization: UUID) async throws(Problem) -> OperationRow? {
+        try await failure.reporting("read an operation") {
+            try await pool.run([Query(OperationStatements.find, Parameters(of: organization, id))])[0]
+                .read(OperationRow.init).first
+        }
+    }
+
+    /// A page of operations, newest first.
+    ///
+    /// - Parameters:
+    ///   - organization: only this one's; nil for all.
+    ///   - limit: 1 to 1,000.
+    ///   - cursor: `next` of the page before.
+    package func list(
+        of organization: UUID?,
+        state: OperationState?,
+        limit: Int,
+        cursor: String?
+    ) async throws(Problem) -> Page {
+        let place = try OperationPlace(cursor)
+        let parameters = Parameters(
+            organization ?? UUID.least,
+            place.at,
+            place.organization,
+            place.id,
+            state?.rawValue,
+            Int64(limit + 1)
+        )
+        let statement =
+            organization == nil ? OperationStatements.listOfAll : OperationStatements.listOfOrganization
+        return try await failure.reporting("list operations") {
+            let found = try await pool.run([Query(statement, parameters)])[0].read(OperationRow.init)
+            let page = Array(found.prefix(limit))
+            return Page(
+                operations: page,
+                next: found.count > limit ? page.last.map { OperationPlace($0).text } : nil
+            )
+        }
+    }
+
+    /// Ends an operation; one that has ended stays as it is. The gateway that works on it settles what it has in hand, at
+    /// most ``OperationPace/batch`` mutations more.
+    ///
+    /// - Returns: the operation afterwards; nil when there is none.
+    package func cancel(_ id: UUID, in organization: UUID) async throws(Problem) -> OperationRow? {
+        let moment = now()
+        return try await failure.reporting("cancel an operation") {
+            let results = try await pool.run([
+                Query(OperationStatements.cancel, Parameters(of: organization, id, moment)),
+                Query(OperationStatements.find, Parameters(of: organization, id)),
+            ])
+            return try results[1].read(OperationRow.init).first
+        }
+    }
+}
+
+/// A place in a list of operations, newest first.
+private struct OperationPlace {
+    var at = Timestamp(microseconds: .max)
+    var organization = UUID.greatest
+    var id = UUID.greatest
+
+    init(_ row: OperationRow) {
+        (at, organization, id) = (row.createdAt, row.organization, row.id)
+    }
+
+    init(_ cursor: String?) throws(Problem) {
+        guard let cursor else { return }
+        let parts = cursor.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 4, parts[0] == "p1", let moment = Int64(parts[1], radix: 36),
+            let organization = UUID(parsing: parts[2]), let id = UUID(parsing: parts[3])
+        else { throw .invalidParameter("the query parameter 'cursor' is not one of ours") }
+        (at, self.organization, self.id) = (Timestamp(microseconds: moment), organization, id)
+    }
+
+    var text: String {
+        ["p1", String(at.microseconds, radix: 36), organization.lowercased, id.lowercased].joined(separator: ".")
+    }
+}

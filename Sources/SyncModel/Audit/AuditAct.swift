@@ -1,0 +1,62 @@
+public import Foundation
+
+/// What an operator does, or looks at, as the audit keeps it. Names and ids alone: nothing that users wrote, no secret.
+public struct AuditAct: Sendable, Hashable {
+    /// The organization of acts that concern none.
+    public static let noOrganization = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    /// The longest value of a target, in characters; more is cut off.
+    public static let longestValue = 255
+    /// The longest actor, in bytes.
+    public static let longestActor = 64
+
+    /// Whom it is done to; ``noOrganization`` for nobody in particular.
+    public var organization: UUID
+    /// Who does it: an operator's name, or `cli:` and the system's user.
+    public var actor: String
+    public var scope: OperatorScope
+    /// The operation's name in the contract; of commands without one, a name of their own.
+    public var action: String
+    /// Why, in the operator's words.
+    public var reason: String?
+    /// What it is done to beside users: the name of a kind (`webhook`, `mutation` …) and which one.
+    public var target: [(name: String, value: String)] {
+        get { names.map { ($0.name, $0.value) } }
+        set { names = newValue.map { Name(name: $0.name, value: String($0.value.prefix(Self.longestValue))) } }
+    }
+    /// The user whom it is about. Apart from the target, since an erasure takes it out.
+    public var user: UUID?
+    /// Whom the user is joined into.
+    public var into: UUID?
+    /// The request's id, as the log has it.
+    public var requestID: String?
+
+    private var names: [Name] = []
+
+    private struct Name: Sendable, Hashable {
+        let name: String
+        let value: String
+    }
+
+    public init(
+        of organization: UUID?,
+        by actor: String,
+        scope: OperatorScope,
+        _ action: String,
+        reason: String? = nil,
+        requestID: String? = nil
+    ) {
+        self.organization = organization ?? Self.noOrganization
+        self.actor = Self.cut(actor, Self.longestActor)
+        self.scope = scope
+        self.action = action
+        self.reason = reason
+        self.requestID = requestID
+    }
+
+    /// As many characters as fit into so many bytes.
+    private static func cut(_ text: String, _ bytes: Int) -> String {
+        var text = text
+        while text.utf8.count > bytes { text.removeLast() }
+        return text
+    }
+}

@@ -1,0 +1,46 @@
+public import Foundation
+public import JSONText
+
+/// What came of an act, as it is noted while it goes on.
+public struct AuditOutcome: Sendable {
+    /// What is kept of it at most, in bytes.
+    static let maximumBytes = 8_192
+
+    /// JSON members, in order.
+    private var members: [(name: StaticString, value: [UInt8])] = []
+    private var bytes = 0
+    /// The user whom the act turned out to be about.
+    public var user: UUID?
+    /// Whom the user is joined into.
+    public var into: UUID?
+
+    public init() {}
+
+    /// Notes something; what no longer fits is left out.
+    public mutating func note(_ name: StaticString, _ value: some JSONWritable) {
+        var writer = JSONWriter(capacity: 64)
+        value.write(to: &writer)
+        note(name, raw: writer.bytes)
+    }
+
+    /// Notes a text that is JSON already.
+    public mutating func note(_ name: StaticString, raw value: [UInt8]) {
+        guard bytes + value.count <= Self.maximumBytes else { return }
+        bytes += value.count
+        members.append((name, value))
+    }
+
+    /// Adds what was noted elsewhere.
+    public mutating func add(_ other: AuditOutcome) {
+        for member in other.members { note(member.name, raw: member.value) }
+        user = other.user ?? user
+        into = other.into ?? into
+    }
+
+    /// One object.
+    public var json: [UInt8] {
+        JSONWriter.object(capacity: bytes + 64) { writer in
+            for member in members { writer.member(member.name, raw: member.value) }
+        }
+    }
+}

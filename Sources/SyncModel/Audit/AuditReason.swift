@@ -1,0 +1,9 @@
+/// Why an operator does something, in the operator's own words: up to 500 bytes without control characters.
+public enum AuditReason {
+    public static let maximumBytes = 500
+
+    /// The reason; nil for a text that is none.
+    public static func reading(_ text: String) -> String? {
+        (1...maximumBytes).contains(text.utf8.count) && !ExternalName.hasControls(text) ? text : nil
+    }
+}

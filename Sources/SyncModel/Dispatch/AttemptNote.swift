@@ -1,0 +1,118 @@
+/// A request of a mutation's, for its history: nothing that a user or an upstream wrote.
+public struct AttemptNote: Sendable, Hashable {
+    /// What came of it.
+    public enum Result: String, Sendable, Hashable, CaseIterable {
+        case succeeded
+        /// It is sent again.
+        case retry
+        /// The mutation was given up, or refused.
+        case failed
+        case conflict
+        /// It may have taken effect: there was no answer, or nobody left to hear it.
+        case unknown
+        /// The answer may be the operator's trouble: it is sent again, and counts as no attempt.
+        case held
+    }
+
+    /// Characters of an error that are kept.
+    static let errorLength = 200
+
+    public let result: Result
+    /// The revision that was sent.
+    public let revision: Int32
+    /// As `attempt_count` counts it; that of the one before where it counts as none.
+    public let number: Int16
+    /// Nil where nobody was left to say: then it was sent when the mutation was marked as in flight.
+    public let sentAt: Timestamp?
+    /// Nil where nobody was left to measure it.
+    public let milliseconds: Int32?
+    /// The HTTP status of the answer; nil for none.
+    public let status: Int16?
+    /// Why there was no answer.
+    public let error: String?
+
+    /// As it is stored.
+    public init(
+        result: Result,
+        revision: Int32,
+        number: Int16,
+        sentAt: Timestamp?,
+        milliseconds: Int32?,
+        status: Int16?,
+        error: String?
+    ) {
+        self.result = result
+        self.revision = revision
+        self.number = number
+        self.sentAt = sentAt
+        self.milliseconds = milliseconds
+        self.status = status
+        self.error = error
+    }
+
+    /// Nil where there is nothing to note: a success at the first attempt, which the mutation's row tells, and what was
+    /// never sent.
+    ///
+    /// - Parameter outcome: of that answer.
+    public init?(
+        of outcome: Outcome,
+        to dispatch: Dispatch,
+        _ answer: UpstreamAnswer,
+        sentAt: Timestamp,
+        took elapsed: Duration
+    ) {
+        let status: Int16?
+        let error: String?
+        switch answer {
+        case .response(let response): (status, error) = (Int16(response.status), nil)
+        case .notSent(let reason): (status, error) = (nil, "not reached: \(reason)")
+        case .unknown(let reason): (status, error) = (nil, "no answer: \(reason)")
+        case .refused, .unready: return nil
+        }
+        let mutation = dispatch.mutation
+        let isUnknown = if case .unknown = answer { true } else { false }
+        if outcome.status == .succeeded, mutation.isUntried { return nil }
+        self.init(
+            result: Result(of: outcome, isUnknown: isUnknown),
+            revision: mutation.revision,
+            number: outcome.kind == .misconfigured ? mutation.attemptCount : dispatch.attempts,
+            sentAt: sentAt,
+            milliseconds: Int32(clamping: elapsed.nanoseconds / 1_000_000),
+            status: status,
+            error: error.map { String($0.prefix(Self.errorLength)) }
+        )
+    }
+
+    /// A request whose worker was lost before it had an answer.
+    init(ofLost mutation: QueuedMutation, isExhausted: Bool) {
+        self.init(
+            result: isExhausted ? .failed : .unknown,
+            revision: mutation.revision,
+            number: mutation.attemptCount,
+            sentAt: nil,
+            milliseconds: nil,
+            status: nil,
+            error: "the worker that sent it was lost before it had an answer"
+        )
+    }
+}
+
+extension AttemptNote.Result {
+    /// - Parameter isUnknown: whether this very request may have taken effect without an answer; the outcome remembers
+    ///   earlier ones as well.
+    fileprivate init(of outcome: Outcome, isUnknown: Bool) {
+        self =
+            switch (outcome.kind, outcome.status) {
+            case (.misconfigured, _): .held
+            case (.conflict, _), (.overridden, _), (.discarded, _): .conflict
+            case (_, .succeeded): .succeeded
+            case (_, .failed): .failed
+            default: isUnknown ? .unknown : .retry
+            }
+    }
+}
+
+extension QueuedMutation {
+    /// Whether nothing was sent of it before.
+    fileprivate var isUntried: Bool { attemptCount == 0 && revision == 1 && hold == nil && !isOutcomeUnknown }
+}

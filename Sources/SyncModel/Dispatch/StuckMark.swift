@@ -1,0 +1,21 @@
+/// Why a mutation waits for a person, as operators group such mutations: kept beside the problem, which may be sealed.
+public struct StuckMark: Sendable, Hashable {
+    /// The problem's code; `conflict` exactly where that is the status.
+    public let code: String
+    /// The HTTP status of the answer that it stands still for; 0 for none.
+    public let status: Int16
+
+    /// Nil for a mutation that waits for nobody.
+    ///
+    /// - Parameters:
+    ///   - error: the problem, JSON.
+    ///   - responseStatus: the status of the last answer; nil for none.
+    public init?(of status: MutationStatus, error: [UInt8]?, responseStatus: Int16?) {
+        guard status.isForAPerson else { return nil }
+        let conflict = ProblemCode.conflict.rawValue
+        let known = error.flatMap { StoredProblem($0).code }
+        let other = known == conflict ? nil : known
+        code = status == .conflict ? conflict : other ?? ProblemCode.upstreamRejected.rawValue
+        self.status = responseStatus ?? 0
+    }
+}

@@ -1,0 +1,72 @@
+public import Foundation
+
+/// A sentence that says why something of a user's has not arrived, or that it has.
+public struct Finding: Sendable, Hashable {
+    public enum Severity: String, Sendable, Hashable, CaseIterable {
+        /// As it should be.
+        case info
+        /// It takes time, and goes on by itself.
+        case warning
+        /// Nothing goes on before somebody does something.
+        case problem
+    }
+
+    /// The names of findings, for programs.
+    public enum Code: String, Sendable, Hashable, CaseIterable {
+        // the organization and the user
+        case organizationSuspended = "organization_suspended"
+        case organizationPurging = "organization_purging"
+        case userErased = "user_erased"
+        case userJoined = "user_joined"
+        case userJoining = "user_joining"
+        case userUnknown = "user_unknown"
+        // the lane
+        case laneHalted = "lane_halted"
+        case backOff = "back_off"
+        case circuitOpen = "circuit_open"
+        case noUpstream = "no_upstream"
+        case blocked
+        case sending
+        case due
+        case stuck
+        case nothingWaits = "nothing_waits"
+        // the devices
+        case noDevices = "no_devices"
+        case deviceUnknown = "device_unknown"
+        case deviceBehind = "device_behind"
+        case deviceSilent = "device_silent"
+        // the mutation that is asked about
+        case mutationUnknown = "mutation_unknown"
+        case mutationSucceeded = "mutation_succeeded"
+        case mutationDiscarded = "mutation_discarded"
+        case mutationStuck = "mutation_stuck"
+        case mutationWaits = "mutation_waits"
+    }
+
+    public let severity: Severity
+    public let code: Code
+    /// In plain English, with ids and times in it.
+    public let sentence: String
+    /// What to do about it; nil: nothing.
+    public let action: String?
+    /// The mutation that it is about.
+    public let mutation: UUID?
+    /// When it is over by itself, as far as that is known.
+    public let until: Timestamp?
+
+    init(
+        _ severity: Severity,
+        _ code: Code,
+        _ sentence: String,
+        do action: String? = nil,
+        mutation: UUID? = nil,
+        until: Timestamp? = nil
+    ) {
+        self.severity = severity
+        self.code = code
+        self.sentence = sentence
+        self.action = action
+        self.mutation = mutation
+        self.until = until
+    }
+}

@@ -1,0 +1,140 @@
+public import Foundation
+import JSONText
+
+/// An operator's request to settle many mutations of an organization, by and by:
+/// `{"kind", "filter", "dependents"?, "strategy"?, "reason", "per_second"?}`. A preview needs neither reason nor strategy.
+public struct OperationDraft: Sendable, Hashable {
+    /// Ids that one filter may name.
+    public static let maximumIDs = 1_000
+    /// Bytes of a reason.
+    public static let reasonBytes = 500
+    /// Mutations a second: unless something else is said, and at most.
+    public static let perSecond = (usual: 50, most: 1_000)
+
+    public let kind: OperationKind
+    public private(set) var filter = StuckFilter()
+    /// Only these; nil for all.
+    public private(set) var ids: [UUID]?
+    /// Discard: what becomes of dependants; nil leaves a mutation that has any as it is.
+    public let dependants: DependantsChoice?
+    /// Resolve: whose version wins.
+    public let strategy: ResolveRequest.Strategy?
+    public let reason: String
+    public let perSecond: Int
+
+    /// - Parameters:
+    ///   - limit: the most bytes of a body.
+    ///   - isPreview: whether it is only asked what the operation would be about.
+    /// - Throws: `invalid_json`; `invalid_request` with a pointer to the error.
+    public init(body: [UInt8], limit: Int, isPreview: Bool) throws(Problem) {
+        let names = ["kind", "filter", "dependents", "strategy", "reason", "per_second"]
+        let body = try SettleBody(body, limit: limit, names: names, isOptional: false)
+        guard let kind: OperationKind = try body.choice("kind") else {
+            throw SettleBody.problem("/kind", Rule.required, "kind is required: retry, discard or resolve")
+        }
+        self.kind = kind
+        dependants = try body.choice("dependents")
+        if dependants != nil, kind != .discard {
+            throw SettleBody.problem("/dependents", Rule.unknownMember, "dependents means something to a discard only")
+        }
+        strategy = try body.choice("strategy")
+        if strategy != nil, kind != .resolve {
+            throw SettleBody.problem("/strategy", Rule.unknownMember, "strategy means something to a resolve only")
+        }
+        if kind == .resolve, strategy == nil, !isPreview {
+            let detail = "strategy is required to resolve: server_wins or client_wins"
+            throw SettleBody.problem("/strategy", Rule.required, detail)
+        }
+        reason = try Self.reason(body["reason"], isOptional: isPreview)
+        perSecond = try Self.perSecond(body["per_second"])
+        guard let members = body["filter"]?.members else {
+            let detail = "filter is required, an object; {} means all that stands still in the organization"
+            throw SettleBody.problem("/filter", body["filter"] == nil ? Rule.required : Rule.memberType, detail)
+        }
+        for (name, value) in members where !value.isNull { try read(name.string, value) }
+        if kind == .resolve {
+            guard filter.statuses.allSatisfy({ $0 == .conflict }) else {
+                throw SettleBody.problem("/filter/status", Rule.memberType, "only conflicts can be resolved")
+            }
+            filter.statuses = [.conflict]
+        }
+    }
+
+    private mutating func read(_ name: String, _ value: JSONValue) throws(Problem) {
+        let pointer = "/filter" + JSONPointer.member(name)
+        switch name {
+        case "status": filter.statuses = try Self.statuses(value, pointer)
+        case "entity_type":
+            guard let type = value.string, EntityType.isValidName(type) else {
+                throw SettleBody.problem(pointer, Rule.entityType, "entity_type must match [a-z][a-z0-9_-]{0,63}")
+            }
+            filter.entityType = type
+        case "response_status":
+            // 0 is none
+            guard let status = value.int64, status == 0 || (100...599).contains(status) else {
+                throw SettleBody.problem(pointer, Rule.range, "response_status must be an HTTP status, or 0 for none")
+            }
+            filter.responseStatus = Int16(status)
+        case "error_code":
+            guard let code = value.string, ProblemCode(rawValue: code) != nil else {
+                throw SettleBody.problem(pointer, Rule.memberType, "error_code must be the code of a problem")
+            }
+            filter.errorCode = code
+        case "user_id":
+            guard let user = value.uuid else {
+                throw SettleBody.problem(pointer, Rule.uuid, "user_id must be a UUID")
+            }
+            filter.user = user
+        case "ids": ids = try Self.ids(value, pointer)
+        default:
+            let known = "status, entity_type, response_status, error_code, user_id, ids"
+            throw SettleBody.problem(pointer, Rule.unknownMember, "'\(name)' is not a member of a filter: \(known)")
+        }
+    }
+
+    private static func reason(_ value: JSONValue?, isOptional: Bool) throws(Problem) -> String {
+        guard let value else {
+            if isOptional { return "" }
+            throw SettleBody.problem("/reason", Rule.required, "reason is required: it stands in the audit")
+        }
+        guard let text = value.string, (1...reasonBytes).contains(text.utf8.count),
+            text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control })
+        else {
+            let detail = "reason must be a text of 1 to \(reasonBytes) bytes without control characters"
+            throw SettleBody.problem("/reason", Rule.range, detail)
+        }
+        return text
+    }
+
+    private static func perSecond(_ value: JSONValue?) throws(Problem) -> Int {
+        guard let value else { return perSecond.usual }
+        guard let number = value.int64, (1...Int64(perSecond.most)).contains(number) else {
+            throw SettleBody.problem("/per_second", Rule.range, "per_second must be 1 to \(perSecond.most)")
+        }
+        return Int(number)
+    }
+
+    /// One status, or several in an array.
+    private static func statuses(_ value: JSONValue, _ pointer: String) throws(Problem) -> [MutationStatus] {
+        let names = value.elements.map { $0.map(\.string) } ?? [value.string]
+        let statuses = names.compactMap { name in MutationStatus.forAPerson.first { $0.rawValue == name } }
+        guard statuses.count == names.count, !statuses.isEmpty else {
+            throw SettleBody.problem(pointer, Rule.memberType, "status must be one or an array of: failed, conflict")
+        }
+        return statuses
+    }
+
+    private static func ids(_ value: JSONValue, _ pointer: String) throws(Problem) -> [UUID] {
+        guard let elements = value.elements, (1...maximumIDs).contains(elements.count) else {
+            throw SettleBody.problem(pointer, Rule.range, "ids must be an array of 1 to \(maximumIDs) ids")
+        }
+        var ids: [UUID] = []
+        for (index, element) in elements.enumerated() {
+            guard let id = element.uuid else {
+                throw SettleBody.problem("\(pointer)/\(index)", Rule.uuid, "a mutation's id must be a UUID")
+            }
+            ids.append(id)
+        }
+        return ids
+    }
+}

@@ -1,0 +1,65 @@
+/// What a gateway did in the last hour, a point each fifteen seconds, and what it does now. In memory, a few kilobytes;
+/// the caller supplies the clock and the totals.
+public struct TrafficHistory: Sendable {
+    /// From one point to the next, in seconds.
+    public static let step = 15
+    /// Points that are kept: an hour's.
+    public static let capacity = 240
+    /// Over how many seconds what is done now is averaged.
+    static let window: Double = 10
+
+    public struct Point: Sendable, Hashable {
+        /// A second.
+        public var rates: TrafficTotals
+        /// Nil where it was not known.
+        public var oldestWaitingSeconds: Double?
+    }
+
+    /// The oldest first.
+    public private(set) var points: [Point] = []
+    /// The end of the last point's time; nil before the first.
+    public private(set) var end: Timestamp?
+    private var begun: (at: Timestamp, totals: TrafficTotals)?
+    /// The totals of the last seconds.
+    private var recent: [(at: Timestamp, totals: TrafficTotals)] = []
+
+    public init() {}
+
+    /// Takes the totals of a moment, about each second.
+    ///
+    /// - Parameter oldest: how long the oldest mutation has waited, in seconds; nil where that is not known.
+    public mutating func note(_ totals: TrafficTotals, oldest: Double?, at now: Timestamp) {
+        // a clock that was set back begins anew
+        if let last = recent.last, now <= last.at { recent = [] }
+        recent.append((now, totals))
+        recent.removeAll { Self.seconds(from: $0.at, to: now) > Self.window }
+        guard let begun, now > begun.at else {
+            begun = (now, totals)
+            return
+        }
+        let elapsed = Self.seconds(from: begun.at, to: now)
+        guard elapsed >= Double(Self.step) else { return }
+        // of the time in which a gateway stood still nothing is known
+        if elapsed >= Double(2 * Self.step) { points = [] }
+        let point = Point(rates: totals.rates(since: begun.totals, seconds: elapsed), oldestWaitingSeconds: oldest)
+        points.append(point)
+        if points.count > Self.capacity { points.removeFirst(points.count - Self.capacity) }
+        end = now
+        self.begun = (now, totals)
+    }
+
+    /// What is done a second, on the average of the last ten; nothing before there are two moments to compare.
+    public var rates: TrafficTotals {
+        guard let first = recent.first, let last = recent.last, last.at > first.at else { return TrafficTotals() }
+        return last.totals.rates(since: first.totals, seconds: Self.seconds(from: first.at, to: last.at))
+    }
+
+    /// When the first point's time began; nil without points.
+    public var beginning: Timestamp? {
+        points.isEmpty ? nil : end?.adding(seconds: -Double(points.count * Self.step))
+    }
+
+    private static func seconds(from earlier: Timestamp, to later: Timestamp) -> Double {
+        Double(later.microseconds - earlier.microseconds) / 1_000_000
+    }
+}

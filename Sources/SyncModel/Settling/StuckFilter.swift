@@ -1,0 +1,30 @@
+public import Foundation
+import JSONText
+
+/// Which of the mutations that stand still are meant.
+public struct StuckFilter: Sendable, Hashable {
+    /// `failed`, `conflict`; empty for both.
+    public var statuses: [MutationStatus] = []
+    public var entityType: String?
+    /// The code of the problem.
+    public var errorCode: String?
+    /// The HTTP status of the answer that it stands still for; 0: there was none.
+    public var responseStatus: Int16?
+    public var user: UUID?
+
+    public init() {}
+
+    /// A hash of the filter, for cursors.
+    public var standIn: UInt64 {
+        FeedCursor.filter([
+            "s" + statuses.map(\.rawValue).sorted().joined(separator: "+"), "t" + (entityType ?? ""),
+            "c" + (errorCode ?? ""), "r" + (responseStatus.map(String.init) ?? ""), "u" + (user?.lowercased ?? ""),
+        ])
+    }
+
+    /// The group that it names, where it names a whole one.
+    public var group: StuckGroup.Key? {
+        guard let entityType, let errorCode, let responseStatus else { return nil }
+        return StuckGroup.Key(entityType: entityType, errorCode: errorCode, responseStatus: responseStatus)
+    }
+}

@@ -1,0 +1,56 @@
+public import Foundation
+
+/// Mutations of an organization that stand still for the same reason.
+public struct StuckGroup: Sendable {
+    /// What they have in common, in the order in which groups are paged through.
+    public struct Key: Sendable, Hashable {
+        public var entityType: String
+        public var errorCode: String
+        /// 0: there was no answer.
+        public var responseStatus: Int16
+
+        public init(entityType: String, errorCode: String, responseStatus: Int16) {
+            self.entityType = entityType
+            self.errorCode = errorCode
+            self.responseStatus = responseStatus
+        }
+
+        /// `error_code` tells the two apart.
+        public var status: MutationStatus { errorCode == ProblemCode.conflict.rawValue ? .conflict : .failed }
+    }
+
+    public let organization: UUID
+    public let organizationName: String
+    public let key: Key
+    public let count: BoundedCount
+    /// When the first and the last of them got stuck.
+    public let firstAt: Timestamp
+    public let lastAt: Timestamp
+    /// The last one.
+    public let user: UUID
+    public let mutation: UUID
+    /// Its problem in words; nil where that cannot be opened.
+    public var detail: String?
+
+    public init(
+        organization: UUID,
+        organizationName: String,
+        key: Key,
+        count: BoundedCount,
+        firstAt: Timestamp,
+        lastAt: Timestamp,
+        user: UUID,
+        mutation: UUID,
+        detail: String? = nil
+    ) {
+        self.organization = organization
+        self.organizationName = organizationName
+        self.key = key
+        self.count = count
+        self.firstAt = firstAt
+        self.lastAt = lastAt
+        self.user = user
+        self.mutation = mutation
+        self.detail = detail
+    }
+}

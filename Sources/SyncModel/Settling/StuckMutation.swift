@@ -1,0 +1,49 @@
+public import Foundation
+
+/// A mutation that stands still, as lists over all users show it: without what its user wrote.
+public struct StuckMutation: Sendable {
+    public let lane: LaneKey
+    public let id: UUID
+    public let device: UUID
+    public let operation: Operation
+    public let entity: EntityName
+    public let status: MutationStatus
+    /// The code of its problem.
+    public let errorCode: String
+    /// The HTTP status of the answer that it stands still for; 0: there was none.
+    public let responseStatus: Int16
+    /// Its problem in words; nil where that cannot be opened.
+    public let detail: String?
+    public let attemptCount: Int16
+    public let acceptedAt: Timestamp
+    /// Since when it stands still.
+    public let stuckAt: Timestamp
+
+    public init(
+        lane: LaneKey,
+        id: UUID,
+        device: UUID,
+        operation: Operation,
+        entity: EntityName,
+        status: MutationStatus,
+        errorCode: String,
+        responseStatus: Int16,
+        detail: String?,
+        attemptCount: Int16,
+        acceptedAt: Timestamp,
+        stuckAt: Timestamp
+    ) {
+        self.lane = lane
+        self.id = id
+        self.device = device
+        self.operation = operation
+        self.entity = entity
+        self.status = status
+        self.errorCode = errorCode
+        self.responseStatus = responseStatus
+        self.detail = detail
+        self.attemptCount = attemptCount
+        self.acceptedAt = acceptedAt
+        self.stuckAt = stuckAt
+    }
+}

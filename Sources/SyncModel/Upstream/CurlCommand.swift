@@ -1,0 +1,22 @@
+import JSONText
+
+/// A request as a command for a shell, without the organization's credential: that is not shown to anybody.
+public struct CurlCommand: Sendable {
+    public let text: String
+
+    public init(_ story: RequestStory) {
+        let request = story.request
+        var words = ["curl", "-X", request.method, Self.quoted(story.baseURL + request.path)]
+        for header in request.headers { words += ["-H", Self.quoted("\(header.name): \(header.value)")] }
+        if let body = request.body {
+            words += ["-H", Self.quoted("content-type: application/json")]
+            words += ["--data-raw", Self.quoted(String(decoding: body, as: UTF8.self))]
+        }
+        text = words.joined(separator: " ")
+    }
+
+    /// In single quotes, in which a shell takes every other character as it is.
+    private static func quoted(_ text: String) -> String {
+        "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
+    }
+}

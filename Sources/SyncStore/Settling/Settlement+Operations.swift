@@ -1,0 +1,131 @@
+package import Foundation
+package import Postgres
+package import SyncModel
+
+/// Settles mutations of one lane for an operation, and says what became of each.
+extension Settlement {
+    /// - Parameters:
+    ///   - note: a query that records how many were settled, in the very transaction that settles them: what was counted
+    ///     was done, and what was done is counted, whenever the gateway is lost.
+    /// - Throws: what keeps all of them from being settled just now.
+    package func operate(
+        _ kind: OperationKind,
+        on ids: [UUID],
+        of lane: LaneKey,
+        in organization: Organization,
+        dependants: DependantsChoice?,
+        strategy: ResolveRequest.Strategy?,
+        noting note: @Sendable @escaping (Int) -> Query
+    ) async throws(Problem) -> OperationTally {
+        switch kind {
+        case .retry: try await retry(ids, of: lane, note)
+        case .discard: try await discard(ids, of: lane, dependants, note)
+        case .resolve: try await resolve(ids, of: lane, in: organization, strategy ?? .serverWins, note)
+        }
+    }
+
+    private func retry(
+        _ ids: [UUID],
+        of lane: LaneKey,
+        _ note: @Sendable (Int) -> Query
+    ) async throws(Problem) -> OperationTally {
+        var tally = OperationTally()
+        try await commit(lane, ids, "retry mutations") { reader, _, subjects, plan in
+            // the transaction may be tried again
+            tally = OperationTally()
+            var graph: DependencyGraph?
+            for subject in subjects {
+                guard subject.record.status.isForAPerson else { continue }
+                let knowledge = try await knowledge(about: subject, ContentEdit(), reader)
+                do throws(Problem) {
+                    let planner = try RestartPlanner.retry(subject, RetryRequest(), knowledge)
+                    if !planner.addedDependencies.isEmpty {
+                        graph = try await dependencies(knowing: graph, plan.lane, reader)
+                        try planner.checkCycles(graph ?? DependencyGraph([]))
+                    }
+                    plan.add(planner.restart)
+                    tally.done += 1
+                } catch {
+                    if error.code.status >= 500 { throw error }
+                    tally.skip(error.code)
+                }
+            }
+            return tally.done > 0 ? [note(Int(tally.done))] : []
+        }
+        tally.skip(.statusTransitionMustBeValid, Int64(ids.count) - tally.done - tally.skipped)
+        return tally
+    }
+
+    /// The lane's dependencies, read once for all restarts of a transaction.
+    private func dependencies(
+        knowing known: DependencyGraph?,
+        _ lane: LaneState,
+        _ reader: SettleReader
+    ) async throws(Problem) -> DependencyGraph {
+        if let known { return known }
+        do {
+            return try await reader.graph(lane, besides: 1)
+        } catch {
+            throw failure.problem(error, doing: "read a lane's dependencies")
+        }
+    }
+
+    private func discard(
+        _ ids: [UUID],
+        of lane: LaneKey,
+        _ dependants: DependantsChoice?,
+        _ note: @Sendable (Int) -> Query
+    ) async throws(Problem) -> OperationTally {
+        var tally = OperationTally()
+        let wanted = Set(ids)
+        @Sendable func own(_ discarded: [UUID]) -> Int { wanted.intersection(discarded).count }
+        if let dependants {
+            let discarded = try await discard(ids, dependants, lane) { found in
+                found.filter { $0.record.status.isForAPerson }
+            } recording: { discarded in
+                [note(own(discarded))]
+            }
+            tally.done = Int64(own(discarded))
+            tally.skip(.statusTransitionMustBeValid, Int64(ids.count) - tally.done)
+        } else {
+            let count = try await discardUnneeded(ids, lane) { _, found in
+                found.filter { $0.record.status.isForAPerson }
+            } forgetting: { discarded in
+                [note(discarded.count)]
+            }
+            tally.done = Int64(count)
+            // others depend on them, or they are settled already
+            tally.skip(.validationFailed, Int64(ids.count) - tally.done)
+        }
+        return tally
+    }
+
+    /// Each is a transaction of its own: it locks the entity that it is about.
+    private func resolve(
+        _ ids: [UUID],
+        of lane: LaneKey,
+        in organization: Organization,
+        _ strategy: ResolveRequest.Strategy,
+        _ note: @Sendable (Int) -> Query
+    ) async throws(Problem) -> OperationTally {
+        var tally = OperationTally()
+        let request = ResolveRequest(strategy)
+        for id in ids {
+            do throws(Problem) {
+                let found = try await resolve(
+                    id,
+                    request,
+                    organization: organization,
+                    user: lane.user,
+                    recording: [note(1)]
+                )
+                if found == nil { tally.skip(.notFound) } else { tally.done += 1 }
+            } catch {
+                // what is wrong with one of them is not the others'
+                if error.code.status >= 500 { throw error }
+                tally.skip(error.code)
+            }
+        }
+        return tally
+    }
+}

@@ -1,0 +1,161 @@
+package import Foundation
+import Postgres
+package import SyncModel
+
+/// Tells the story of one mutation: what was pushed, what was sent of it, what came of every attempt, what it waits for,
+/// and its entity. All of it as of one moment.
+package struct StoryReader: Sendable {
+    /// Client ids of a content that are looked up at most.
+    private static let names = 1_000
+
+    let pool: Pool
+    let catalog: Catalog
+    let now: TimeSource
+    let failure: StoreFailure
+
+    /// Nil when the user has no mutation of that id.
+    package func story(of id: UUID, organization: Organization, user: UUID) async throws(Problem) -> MutationStory? {
+        let lane = LaneKey(organization: organization.id, user: user)
+        do {
+            let entry = try await catalog.entry(organization.id)
+            return try await catalog.opening(organization.id) { seal in
+                try await pool.withConnection { connection in
+                    try await read(id, lane, organization, entry, seal, on: connection)
+                }
+            }
+        } catch {
+            throw failure.problem(error, doing: "tell a mutation's story")
+        }
+    }
+
+    private func read(
+        _ id: UUID,
+        _ lane: LaneKey,
+        _ organization: Organization,
+        _ entry: Catalog.Entry,
+        _ seal: Seal,
+        on connection: Connection
+    ) async throws -> MutationStory? {
+        let moment = now()
+        let key = Parameters(of: lane, id)
+        let results = try await connection.run([
+            .beginReading, Query(SettleStatements.planShape),
+            Query(MutationReader.byIDStatement, Parameters(of: lane, [id])), Query(StoryStatements.queued, key),
+            Query(StoryStatements.attempts, key), Query(StoryStatements.waitsFor, key),
+            Query(StoryStatements.waiters, key), Query(StoryStatements.ahead, key), Query(StoryStatements.entity, key),
+            Query(StoryStatements.history, key), Query(BacklogReader.laneStatement, Parameters(of: lane)),
+        ])
+        // what cannot be opened is shown as unreadable, and nothing waits for a newer key here
+        let last = seal.lastWord
+        let details = try results[2].read { try MutationDetail(&$0, user: lane.user, last) }
+        guard let detail = details.first, var row = results[3].first else {
+            _ = try await connection.run(Query.rollback)
+            return nil
+        }
+        let changedAt = try row.moment("changed_at")
+        let queued = try QueuedColumns.mutation(&row, LaneSeal(seal: last, user: lane.user))
+        var story = MutationStory(detail: detail.seen(in: organization, at: moment), changedAt: changedAt)
+        story.attempts = try results[4].read(MutationStory.Attempt.init)
+        story.waitsFor = try results[5].read(MutationStory.Neighbour.init)
+        try story.readWaiters(results[6])
+        story.ahead = BoundedCount(found: try results[7].int64(0, 0))
+        story.entity = try story.entity(in: results[8], SealTable([lane.organization: last]))
+        story.history = try results[9].read(MutationStory.Sibling.init)
+        let head = try LaneHead(results[10])
+        story.hold = head.hold(now: moment)
+        story.haltedBy = head.haltedBy
+        let type = entry.type(queued.entity.type)
+        let names = Array(queued.namedIDs(in: type).prefix(Self.names))
+        let resolved = try await connection.run([
+            Query(StoryStatements.resolved, Parameters(of: lane, names)), .rollback,
+        ])[0]
+        let mappings = try Self.mappings(resolved)
+        let surroundings = TurnPlanner.Surroundings(
+            lane: lane,
+            token: 0,
+            leasedUntil: moment,
+            organization: organization,
+            type: type,
+            mappings: mappings,
+            entity: queued.operation == .create ? nil : story.entity?.state
+        )
+        let recalled = detail.record.status.isFinal ? queued.recalling(mappings) : queued
+        story.sent = RequestStory(of: recalled, surroundings, now: moment)
+        return story
+    }
+
+    private static func mappings(_ rows: Rows) throws -> [UUID: [TurnPlanner.ResolvedID]] {
+        var mappings: [UUID: [TurnPlanner.ResolvedID]] = [:]
+        for var row in rows {
+            let client = try row.uuid("client_id")
+            let type = try row.string("entity_type")
+            guard let id = try row.serverID() else { continue }
+            mappings[client, default: []].append(TurnPlanner.ResolvedID(entityType: type, serverID: id))
+        }
+        return mappings
+    }
+}
+
+extension MutationStory {
+    fileprivate mutating func readWaiters(_ rows: Rows) throws {
+        for var row in rows {
+            let count = try row.int64("count")
+            let isCut = try row.bool("is_cut")
+            waiterCount = BoundedCount(found: isCut ? count + 1 : count, limit: count)
+            waiters.append(try Neighbour(&row))
+        }
+    }
+
+    fileprivate func entity(in rows: Rows, _ seals: SealTable) throws -> Entity? {
+        guard var row = rows.first else { return nil }
+        let (key, state) = try EntityRows.read(&row, seals)
+        return Entity(
+            id: ServerID(text: key.key.id, isInteger: state.isIntegerID),
+            state: state,
+            feedPosition: try row.int64("feed_position"),
+            updatedAt: try row.moment("updated_at")
+        )
+    }
+}
+
+extension MutationStory.Neighbour {
+    fileprivate init(_ row: inout RowReader) throws {
+        self.init(
+            id: try row.uuid("id"),
+            status: try row.choice("status"),
+            operation: try row.choice("operation"),
+            entity: try row.entity()
+        )
+    }
+}
+
+extension MutationStory.Attempt {
+    fileprivate init(_ row: inout RowReader) throws {
+        let ordinal = try row.int32("ordinal")
+        let result: AttemptNote.Result = try row.choice("outcome")
+        self.init(
+            ordinal: ordinal,
+            note: AttemptNote(
+                result: result,
+                revision: try row.int32("revision"),
+                number: try row.int16("number"),
+                sentAt: try row.moment("sent_at"),
+                milliseconds: try row.optionalInt32("duration_ms"),
+                status: try row.optionalInt16("status"),
+                error: try row.optionalString("error")
+            )
+        )
+    }
+}
+
+extension MutationStory.Sibling {
+    fileprivate init(_ row: inout RowReader) throws {
+        self.init(
+            id: try row.uuid("id"),
+            status: try row.choice("status"),
+            operation: try row.choice("operation"),
+            version: try row.optionalInt64("version"),
+            changedAt: try row.moment("changed_at")
+        )
+    }
+}

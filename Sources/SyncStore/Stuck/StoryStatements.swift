@@ -1,0 +1,155 @@
+import Postgres
+import SyncModel
+
+/// The statements that tell a mutation's story, each of one lane ($1, $2) and a mutation ($3), and each bounded.
+enum StoryStatements {
+    /// Open mutations behind it among which those are looked for that wait for it.
+    static let waiterScan: Int64 = 5_000
+    /// Mutations of the user, the last ones, among which those of the same entity are looked for.
+    static let historyScan: Int64 = 2_000
+    /// What is shown of each at most.
+    static let shown = 50
+    static let siblings = 20
+
+    private static let own = """
+        (
+            SELECT * FROM mutations y
+            WHERE y.organization_id = $1 AND y.user_id = $2 AND y.id = $3
+            OFFSET 0
+        )
+        """
+
+    private static let neighbour = "m.id, m.status, m.operation, \(EntityName.list)"
+
+    static let queued = Statement(
+        "story_queued",
+        """
+        SELECT m.changed_at, \(QueuedColumns.list)
+        FROM mutations m WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = $3
+        """
+    )
+
+    static let attempts = Statement(
+        "story_attempts",
+        """
+        SELECT a.ordinal, a.outcome, a.revision, a.number, a.sent_at, a.duration_ms, a.status, a.error
+        FROM attempts a WHERE a.organization_id = $1 AND a.user_id = $2 AND a.mutation_id = $3
+        ORDER BY a.ordinal
+        """
+    )
+
+    static let waitsFor = Statement(
+        "story_waits_for",
+        """
+        SELECT \(neighbour)
+        FROM \(own) o
+        CROSS JOIN LATERAL unnest(o.depends_on) AS k (id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM mutations x
+            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+            OFFSET 0
+        ) m
+        LIMIT \(shown)
+        """
+    )
+
+    static let waiters = Statement(
+        "story_waiters",
+        """
+        WITH behind AS MATERIALIZED (
+            SELECT x.id, x.status, x.operation, x.entity_type, x.local_id, x.local_number, x.server_id,
+                x.server_id_is_integer, x.position, x.status = 'blocked' AND o.id = ANY (x.depends_on) AS waits
+            FROM \(own) o
+            CROSS JOIN LATERAL (
+                SELECT * FROM mutations z
+                WHERE z.organization_id = $1 AND z.user_id = $2 AND z.synced_at IS NULL AND z.position > o.position
+                ORDER BY z.position
+                LIMIT \(waiterScan)
+            ) x
+        )
+        SELECT (SELECT count(*) FROM behind b WHERE b.waits) AS count,
+            (SELECT count(*) FROM behind) = \(waiterScan) AS is_cut, \(neighbour)
+        FROM behind m
+        WHERE m.waits
+        ORDER BY m.position
+        LIMIT \(shown)
+        """
+    )
+
+    static let ahead = Statement(
+        "story_ahead",
+        """
+        SELECT count(*) AS count
+        FROM (
+            SELECT 1
+            FROM \(own) o
+            CROSS JOIN LATERAL (
+                SELECT 1 FROM mutations z
+                WHERE z.organization_id = $1 AND z.user_id = $2 AND z.synced_at IS NULL AND z.position < o.position
+                LIMIT \(BoundedCount.limit + 1)
+            ) x
+        ) y
+        """
+    )
+
+    static let entity = Statement(
+        "story_entity",
+        """
+        SELECT \(EntityRows.list(of: "e")), e.feed_position, e.updated_at
+        FROM \(own) m
+        CROSS JOIN LATERAL (
+            SELECT * FROM entities x
+            WHERE x.organization_id = $1 AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
+                SELECT z.server_id FROM id_mappings z
+                WHERE z.organization_id = $1 AND z.user_id = $2 AND z.client_id = m.local_id
+                    AND z.entity_type = m.entity_type), (
+                SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
+                WHERE m.local_number IS NOT NULL AND z.organization_id = $1 AND z.user_id = $2
+                    AND z.client_id = m.local_id))
+            OFFSET 0
+        ) e
+        """
+    )
+
+    static let history = Statement(
+        "story_history",
+        """
+        SELECT x.id, x.status, x.operation, x.version, x.changed_at
+        FROM \(own) m
+        CROSS JOIN LATERAL (
+            SELECT z.id, z.status, z.operation, z.version, z.changed_at, z.entity_type, z.local_id, z.server_id, z.position
+            FROM mutations z
+            WHERE z.organization_id = $1 AND z.user_id = $2 AND z.position > 0
+            ORDER BY z.position DESC
+            LIMIT \(historyScan)
+        ) x
+        WHERE x.id <> $3 AND x.entity_type = m.entity_type
+            AND (x.local_id = m.local_id OR x.server_id = m.server_id)
+        ORDER BY x.position DESC
+        LIMIT \(siblings)
+        """
+    )
+
+    /// Where client ids ($3) lead.
+    static let resolved = Statement(
+        "story_resolved",
+        """
+        SELECT y.client_id, y.entity_type, y.server_id, y.server_id_is_integer
+        FROM unnest($3::uuid[]) AS r (client_id)
+        CROSS JOIN LATERAL (
+            SELECT z.client_id, z.entity_type, z.server_id::text AS server_id, z.server_id_is_integer
+            FROM id_mappings z
+            WHERE z.organization_id = $1 AND z.user_id = $2 AND z.client_id = r.client_id AND z.status = 'resolved'
+            UNION ALL
+            SELECT z.client_id, z.entity_type, coalesce(z.server_id, z.same_as)::text, z.server_id_is_integer
+            FROM local_ids z
+            -- what stands for a device's own id is a UUID of version 8
+            WHERE get_byte(uuid_send(r.client_id), 6) & 240 = 128 AND z.organization_id = $1 AND z.user_id = $2
+                AND z.client_id = r.client_id AND coalesce(z.server_id, z.same_as) IS NOT NULL
+            OFFSET 0
+        ) y
+        """
+    )
+
+    static let all = [queued, attempts, waitsFor, waiters, ahead, entity, history, resolved]
+}

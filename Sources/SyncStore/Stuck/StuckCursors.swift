@@ -1,0 +1,83 @@
+import Foundation
+import JSONText
+import SyncModel
+
+/// A place among the groups of mutations that stand still, bound to the filter that it was made with.
+struct StuckGroupCursor {
+    let organization: UUID
+    /// The group behind which the page begins; nil for the organization's first.
+    let key: StuckGroup.Key?
+    private let filter: UInt64
+
+    init(_ text: String?, _ filter: StuckFilter, _ organization: UUID?) throws(Problem) {
+        self.filter = filter.standIn ^ (organization.map { FeedCursor.filter([$0.lowercased]) } ?? 0)
+        guard let text else {
+            (self.organization, key) = (organization ?? UUID.least, nil)
+            return
+        }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard [3, 6].contains(parts.count), parts[0] == "g1", let place = UUID(parsing: parts[1]),
+            let made = UInt64(parts[2], radix: 36)
+        else { throw .foreignCursor }
+        guard made == self.filter else { throw .cursorOfAnotherFilter }
+        self.organization = place
+        guard parts.count == 6 else {
+            key = nil
+            return
+        }
+        guard let status = Int16(parts[5]), EntityType.isValidName(parts[3]), parts[4].utf8.count <= 64 else {
+            throw .foreignCursor
+        }
+        key = StuckGroup.Key(entityType: parts[3], errorCode: parts[4], responseStatus: status)
+    }
+
+    func next(_ organization: UUID, _ key: StuckGroup.Key?) -> String {
+        let start = ["g1", organization.lowercased, String(filter, radix: 36)]
+        let end = key.map { [$0.entityType, $0.errorCode, String($0.responseStatus)] } ?? []
+        return (start + end).joined(separator: ".")
+    }
+}
+
+/// A place among the mutations that stand still, newest first, bound to the filter that it was made with.
+struct StuckCursor {
+    let place: StuckPlace
+    private let filter: UInt64
+
+    init(_ text: String?, _ filter: StuckFilter, _ organization: UUID?) throws(Problem) {
+        self.filter = filter.standIn ^ (organization.map { FeedCursor.filter([$0.lowercased]) } ?? 0)
+        guard let text else {
+            place = .newest
+            return
+        }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 6, parts[0] == "s1", let moment = Int64(parts[1], radix: 36),
+            let organization = UUID(parsing: parts[2]), let user = UUID(parsing: parts[3]),
+            let id = UUID(parsing: parts[4]), let made = UInt64(parts[5], radix: 36)
+        else { throw .foreignCursor }
+        guard made == self.filter else { throw .cursorOfAnotherFilter }
+        place = StuckPlace(at: Timestamp(microseconds: moment), organization: organization, user: user, id: id)
+    }
+
+    func next(_ place: StuckPlace) -> String {
+        [
+            "s1", String(place.at.microseconds, radix: 36), place.organization.lowercased, place.user.lowercased,
+            place.id.lowercased, String(filter, radix: 36),
+        ].joined(separator: ".")
+    }
+}
+
+/// Where a mutation stands among those that stand still.
+struct StuckPlace: Sendable, Hashable {
+    let at: Timestamp
+    let organization: UUID
+    let user: UUID
+    let id: UUID
+
+    /// Before all of them, newest first.
+    static let newest = StuckPlace(
+        at: Timestamp(microseconds: .max),
+        organization: .greatest,
+        user: .greatest,
+        id: .greatest
+    )
+}

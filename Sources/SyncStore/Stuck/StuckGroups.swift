@@ -1,0 +1,212 @@
+package import Foundation
+import Postgres
+package import SyncModel
+
+/// Groups the mutations that stand still, over all organizations: by what they have in common, each with its count,
+/// its first and last. No step of it reads more rows than it answers, but for counts, which end at a limit.
+package struct StuckGroups: Sendable {
+    /// A page, in the order of organizations and keys; its groups by their counts.
+    package struct Page: Sendable {
+        package let groups: [StuckGroup]
+        package let next: String?
+        /// Whether an organization has more groups than are looked for.
+        package let isPartial: Bool
+    }
+
+    /// Organizations that one page looks into.
+    static let organizations: Int64 = 100
+    /// Groups that are looked for in one organization.
+    static let walk: Int64 = 200
+
+    let pool: Pool
+    let catalog: Catalog
+    let failure: StoreFailure
+
+    /// - Parameters:
+    ///   - organization: only this one's; nil for all.
+    ///   - limit: groups on the page, 1 to 100.
+    ///   - cursor: `next` of the page before.
+    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
+    package func page(
+        _ filter: StuckFilter,
+        organization: UUID?,
+        limit: Int,
+        cursor: String?
+    ) async throws(Problem) -> Page {
+        let start = try StuckGroupCursor(cursor, filter, organization)
+        do {
+            let owners = try await pool.run([owners(organization, from: start.organization)])[0].read { row in
+                (id: try row.uuid("id"), name: try row.string("name"))
+            }
+            let walked = owners.prefix(Int(Self.organizations))
+            let query = query(walked.map(\.id), filter, after: start, limit: limit)
+            let names = Dictionary(uniqueKeysWithValues: owners.map { ($0.id, $0.name) })
+            let found = try await pool.run([.beginReading, Query(SettleStatements.planShape), query, .rollback])[2]
+                .read { try Row(&$0, names) }
+            let page = Array(found.prefix(limit))
+            var groups = page.map(\.group)
+            try await open(&groups, page.map(\.error))
+            var next: String?
+            if found.count > limit, let last = groups.last {
+                next = start.next(last.organization, last.key)
+            } else if owners.count > walked.count, let last = owners.last {
+                next = start.next(last.id, nil)
+            }
+            return Page(
+                groups: groups.sorted { ($0.count.count, $0.lastAt) > ($1.count.count, $1.lastAt) },
+                next: next,
+                isPartial: found.contains { $0.number >= Self.walk }
+            )
+        } catch {
+            throw failure.problem(error, doing: "group what stands still")
+        }
+    }
+
+    private func owners(_ organization: UUID?, from first: UUID) -> Query {
+        let last = organization ?? UUID.greatest
+        return Query(Self.ownersStatement, Parameters(first, last, Self.organizations + 1))
+    }
+
+    private func query(_ owners: [UUID], _ filter: StuckFilter, after start: StuckGroupCursor, limit: Int) -> Query {
+        let after = owners.map { $0 == start.organization ? start.key : nil }
+        var parameters = Parameters(
+            owners,
+            after.map { $0?.entityType ?? "" },
+            after.map { $0?.errorCode ?? "" },
+            after.map { $0?.responseStatus ?? -1 }
+        )
+        parameters.add(Self.walk)
+        parameters.add(Int64(limit + 1))
+        parameters.add(BoundedCount.limit + 1)
+        parameters.add(groupsOf: filter)
+        return Query(Self.groupsStatement, parameters)
+    }
+
+    /// Opens the problems of the examples; those of an organization that is locked stay closed.
+    private func open(_ groups: inout [StuckGroup], _ errors: [[UInt8]]) async throws {
+        for (organization, places) in Dictionary(grouping: groups.indices, by: { groups[$0].organization }) {
+            let rows = places.map { (groups[$0].user, groups[$0].mutation, errors[$0]) }
+            let details: [String?]
+            do {
+                details = try await catalog.opening(organization) { seal in
+                    try rows.map { user, id, error in
+                        var closed: [String] = []
+                        return try LaneSeal(seal: seal, user: user).read(json: error, .error, of: id, &closed)
+                            .flatMap { StoredProblem($0).detail }
+                    }
+                }
+            } catch is SealError {
+                continue
+            }
+            for (place, detail) in zip(places, details) { groups[place].detail = detail }
+        }
+    }
+
+    private struct Row: Sendable {
+        let group: StuckGroup
+        let error: [UInt8]
+        /// Its place among its organization's groups, from 1.
+        let number: Int64
+
+        init(_ row: inout RowReader, _ names: [UUID: String]) throws {
+            let organization = try row.uuid("organization_id")
+            group = StuckGroup(
+                organization: organization,
+                organizationName: names[organization] ?? "",
+                key: StuckGroup.Key(
+                    entityType: try row.string("entity_type"),
+                    errorCode: try row.string("error_code"),
+                    responseStatus: try row.int16("error_status")
+                ),
+                count: BoundedCount(found: try row.int64("count")),
+                firstAt: try row.moment("first_at"),
+                lastAt: try row.moment("stuck_at"),
+                user: try row.uuid("user_id"),
+                mutation: try row.uuid("id")
+            )
+            error = try row.bytes("error")
+            number = try row.int64("number")
+        }
+    }
+
+    // MARK: - Statements
+
+    /// Organizations in which something stands still, by id.
+    static let ownersStatement = Statement(
+        "stuck_owners",
+        """
+        SELECT o.id, o.name
+        FROM organizations o
+        CROSS JOIN LATERAL (
+            SELECT 1 FROM mutations x WHERE x.organization_id = o.id AND \(StuckRows.areInTime("x"))
+            ORDER BY x.stuck_at LIMIT 1
+        ) s
+        WHERE o.id >= $1 AND o.id <= $2
+        ORDER BY o.id
+        LIMIT $3
+        """
+    )
+
+    /// The first row of the organization `k` behind a group that is called `after`.
+    private static func first(behind after: String) -> String {
+        """
+        SELECT x.entity_type, x.error_code, x.error_status
+                    FROM mutations x
+                    WHERE x.organization_id = k.organization_id AND \(StuckRows.are("x"))
+                        AND (x.entity_type, x.error_code, x.error_status) > (\(after))
+                    ORDER BY x.entity_type, x.error_code, x.error_status
+                    LIMIT 1
+        """
+    }
+
+    private static let isOfGroup = """
+        x.organization_id = p.organization_id AND x.entity_type = p.entity_type AND x.error_code = p.error_code
+                AND x.error_status = p.error_status AND \(StuckRows.are("x"))
+        """
+
+    /// Walks from group to group, a look-up each, and then counts those of the page. The walk needs no order of its own: a
+    /// lateral join goes through the list of organizations as it stands, and through each one's groups as they are found.
+    /// Sorted, every organization would be walked through for every page.
+    static let groupsStatement = Statement(
+        "stuck_groups",
+        """
+        SELECT p.organization_id, p.entity_type, p.error_code, p.error_status, c.count, f.first_at, l.stuck_at, l.user_id,
+            l.id, l.error, p.number
+        FROM (
+            SELECT k.organization_id, k.place, g.entity_type, g.error_code, g.error_status, g.number
+            FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int2[])
+                WITH ORDINALITY AS k (organization_id, entity_type, error_code, error_status, place)
+            CROSS JOIN LATERAL (
+                WITH RECURSIVE w AS (
+                    SELECT s.*, 1::int8 AS number
+                    FROM (
+                        \(first(behind: "k.entity_type, k.error_code, k.error_status"))
+                    ) s
+                    UNION ALL
+                    SELECT n.*, w.number + 1
+                    FROM w CROSS JOIN LATERAL (
+                        \(first(behind: "w.entity_type, w.error_code, w.error_status"))
+                    ) n
+                )
+                SELECT * FROM w LIMIT $5
+            ) g
+            WHERE \(StuckRows.match("g", from: 8))
+            LIMIT $6
+        ) p
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS count FROM (SELECT 1 FROM mutations x WHERE \(isOfGroup) LIMIT $7) y
+        ) c
+        CROSS JOIN LATERAL (
+            SELECT x.stuck_at AS first_at FROM mutations x WHERE \(isOfGroup)
+            ORDER BY x.stuck_at, x.user_id, x.id LIMIT 1
+        ) f
+        CROSS JOIN LATERAL (
+            SELECT x.stuck_at, x.user_id, x.id, x.error FROM mutations x WHERE \(isOfGroup)
+            ORDER BY x.stuck_at DESC, x.user_id DESC, x.id DESC LIMIT 1
+        ) l
+        ORDER BY p.place, p.number
+        """
+    )
+
+    static let statements = [ownersStatement, groupsStatement]
+}

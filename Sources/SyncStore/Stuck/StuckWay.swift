@@ -1,0 +1,130 @@
+import Foundation
+import Postgres
+import SyncModel
+
+/// By which index the mutations that stand still are looked for, each newest first. A variant is a statement of its own,
+/// so that each plan uses its index whatever the values are.
+enum StuckWay {
+    case everywhere
+    case organization(UUID)
+    case group(UUID, StuckGroup.Key)
+    case user(LaneKey)
+
+    init(_ filter: StuckFilter, _ organization: UUID?) {
+        guard let organization else {
+            self = .everywhere
+            return
+        }
+        if let user = filter.user {
+            self = .user(LaneKey(organization: organization, user: user))
+        } else if let key = filter.group {
+            self = .group(organization, key)
+        } else {
+            self = .organization(organization)
+        }
+    }
+
+    /// The page, one more than it holds; and the last mutation that it looks at, if it does not come to the end. A
+    /// user's lane is looked through at once, as far as is allowed: nothing is behind that.
+    func queries(_ filter: StuckFilter, _ start: StuckPlace, limit: Int) -> (page: Query, edge: Query?) {
+        var parameters = Parameters(start.at, start.organization, start.user, start.id)
+        let statements: (page: Statement, edge: Statement?)
+        var scan = StuckList.scan
+        switch self {
+        case .everywhere: statements = (Self.pageOfAll, Self.edgeOfAll)
+        case .organization(let id):
+            parameters.add(id)
+            statements = (Self.pageOfOrganization, Self.edgeOfOrganization)
+        case .group(let id, let key):
+            parameters.add(id)
+            parameters.add(key.entityType)
+            parameters.add(key.errorCode)
+            parameters.add(key.responseStatus)
+            statements = (Self.pageOfGroup, Self.edgeOfGroup)
+        case .user(let lane):
+            parameters.add(lane.organization)
+            parameters.add(lane.user)
+            statements = (Self.pageOfUser, nil)
+            scan = StuckList.laneScan
+        }
+        parameters.add(scan)
+        var page = parameters
+        page.add(groupsOf: filter)
+        page.add(Int64(limit + 1))
+        return (Query(statements.page, page), statements.edge.map { Query($0, parameters) })
+    }
+
+    // MARK: - Statements
+
+    private static let newest = "x.stuck_at DESC, x.organization_id DESC, x.user_id DESC, x.id DESC"
+    private static let behind =
+        "(x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND \(StuckRows.areInTime("x"))"
+    /// Within an organization: an index that begins with it is in this order.
+    private static let newestOfOne = "x.stuck_at DESC, x.user_id DESC, x.id DESC"
+    private static let behindOfOne = "(x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL"
+
+    private static func edge(_ name: String, _ rows: String, _ order: String, scan: Int) -> Statement {
+        Statement(
+            name,
+            """
+            SELECT x.stuck_at, x.organization_id, x.user_id, x.id
+            FROM mutations x
+            WHERE \(rows)
+            ORDER BY \(order)
+            OFFSET $\(scan) - 1 LIMIT 1
+            """
+        )
+    }
+
+    private static func page(_ name: String, _ rows: String, _ order: String, scan: Int) -> Statement {
+        Statement(
+            name,
+            """
+            SELECT \(StuckMutation.list)
+            FROM (
+                SELECT * FROM mutations x
+                WHERE \(rows)
+                ORDER BY \(order)
+                LIMIT $\(scan)
+            ) m
+            WHERE m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m", from: scan + 1))
+            ORDER BY \(order.replacing("x.", with: "m."))
+            LIMIT $\(scan + 5)
+            """
+        )
+    }
+
+    private static let ofOrganization =
+        "x.organization_id = $5 AND \(behindOfOne) AND \(StuckRows.areInTime("x"))"
+    private static let ofGroup =
+        "x.organization_id = $5 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND "
+        + "\(behindOfOne) AND \(StuckRows.are("x"))"
+
+    static let edgeOfAll = edge("stuck_edge_of_all", behind, newest, scan: 5)
+    static let pageOfAll = page("stuck_page_of_all", behind, newest, scan: 5)
+    static let edgeOfOrganization = edge("stuck_edge_of_organization", ofOrganization, newestOfOne, scan: 6)
+    static let pageOfOrganization = page("stuck_page_of_organization", ofOrganization, newestOfOne, scan: 6)
+    static let edgeOfGroup = edge("stuck_edge_of_group", ofGroup, newestOfOne, scan: 9)
+    static let pageOfGroup = page("stuck_page_of_group", ofGroup, newestOfOne, scan: 9)
+
+    static let pageOfUser = Statement(
+        "stuck_page_of_user",
+        """
+        SELECT \(StuckMutation.list)
+        FROM (
+            SELECT * FROM mutations y
+            WHERE y.organization_id = $5 AND y.user_id = $6 AND y.synced_at IS NULL
+            ORDER BY y.position
+            LIMIT $7
+        ) m
+        WHERE m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.are("m")) AND \(behindOfOne.replacing("x.", with: "m."))
+            AND \(StuckRows.match("m", from: 8))
+        ORDER BY \(newestOfOne.replacing("x.", with: "m."))
+        LIMIT $12
+        """
+    )
+
+    static let statements = [
+        edgeOfAll, pageOfAll, edgeOfOrganization, pageOfOrganization, edgeOfGroup, pageOfGroup, pageOfUser,
+    ]
+}

@@ -1,0 +1,84 @@
+package import Foundation
+import Postgres
+package import SyncModel
+
+/// Gathers what an explanation of a user rests on: a few bounded reads.
+package struct UserExplainer: Sendable {
+    let pool: Pool
+    let catalog: Catalog
+    let backlog: BacklogReader
+    let now: TimeSource
+    let failure: StoreFailure
+
+    /// Why something of a user's has not arrived.
+    ///
+    /// - Parameters:
+    ///   - mutation: one that is asked about.
+    ///   - device: the one that is asked about; nil for all.
+    package func explanation(
+        of user: UUID,
+        in organization: Organization,
+        mutation: UUID?,
+        device: UUID?
+    ) async throws(Problem) -> Explanation {
+        let lane = LaneKey(organization: organization.id, user: user)
+        let standing = try await standing(of: lane)
+        var snapshot = UserSnapshot(
+            organization: organization.status,
+            standing: standing,
+            isKnown: true,
+            device: device,
+            now: now()
+        )
+        guard standing == .itself else { return Explanation(of: snapshot) }
+        snapshot.backlog = try await backlog.backlog(organization: lane.organization, user: user)
+        do {
+            let key = Parameters(of: lane)
+            let results = try await pool.run([
+                .beginReading, Query(SettleStatements.planShape), Query(LaneListing.laneStatement, key),
+                Query(Self.isKnownStatement, key), .rollback,
+            ])
+            snapshot.lane = try results[2].read { try LaneRows.read(&$0).state }.first
+            snapshot.isKnown = try results[3].bool(0, 0)
+            if let mutation { snapshot.mutation = try await question(about: mutation, lane) }
+        } catch {
+            throw failure.problem(error, doing: "explain a user")
+        }
+        return Explanation(of: snapshot)
+    }
+
+    private func standing(of lane: LaneKey) async throws(Problem) -> UserSnapshot.Standing {
+        switch try await catalog.entry(lane.organization).joins.standing(of: lane.user, at: now()) {
+        case .part(let target): return .part(of: target)
+        case .closed: return .joining
+        case .itself: return try await catalog.isErased(lane) ? .erased : .itself
+        }
+    }
+
+    private func question(about id: UUID, _ lane: LaneKey) async throws -> UserSnapshot.Question {
+        try await catalog.opening(lane.organization) { seal in
+            let results = try await pool.run([
+                .beginReading, Query(SettleStatements.planShape),
+                Query(MutationReader.recordsStatement, Parameters(of: lane, [id])),
+                Query(StoryStatements.ahead, Parameters(of: lane, id)), .rollback,
+            ])
+            let laneSeal = LaneSeal(seal: seal.lastWord, user: lane.user)
+            let record = try results[2].read { try RecordColumns.record(&$0, laneSeal) }.first
+            return UserSnapshot.Question(
+                id: id,
+                record: record,
+                ahead: BoundedCount(found: try results[3].int64(0, 0))
+            )
+        }
+    }
+
+    /// Whether anything ever came of the user.
+    static let isKnownStatement = Statement(
+        "explain_is_known",
+        """
+        SELECT EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2)
+            OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2)
+            OR EXISTS (SELECT 1 FROM devices d WHERE d.organization_id = $1 AND d.user_id = $2) AS is_known
+        """
+    )
+}

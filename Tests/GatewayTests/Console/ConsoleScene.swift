@@ -1,0 +1,133 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+/// The token of an operator, one for each scope.
+enum LiveOperator {
+    static let token = "operators-token-that-may-everything"
+    static let settling = "operators-token-that-may-settle"
+    static let reading = "operators-token-that-may-read"
+    static let all = OperatorTokens(parsing: "anna@admin:\(token) per@settle:\(settling) kari@read:\(reading)")
+}
+
+/// A gateway with what an operator meets: two organizations, one with an API behind it; failures, conflicts, and what
+/// waits for them; and a payload that somebody wrote to do harm.
+struct ConsoleScene: Sendable {
+    let scene: Scene
+    let upstream: DemoServer
+    /// Mutations by what became of them: Ada's `failed` and `conflict`; Bob's `sent`, `upstream`, `again`, `hostile`.
+    let mutations: [String: String]
+
+    /// What a payload holds that is not to be more than text.
+    static let script = "<script>alert(document.domain)</script><img src=x onerror=alert(1)>"
+    static let large = "123456789012345678901234567890"
+    static let exact = "249.900"
+
+    /// - Parameter isHostile: whether somebody wrote texts to do harm.
+    static func make(isHostile: Bool = false) async throws -> ConsoleScene {
+        let upstream = try await DemoServer.start()
+        let scene = try await Scene(#"{"on_conflict":"halt"}"#, forwards: true) {
+            $0.operatorTokens = LiveOperator.all ?? $0.operatorTokens
+        }
+        try await operate(scene, scene.admin, #"{"name":"Nordlys Salg"}"#)
+        let other = isHostile ? #"<b>Bergen</b> \u202eBrygge"# : "Bergen Brygge"
+        try await operate(scene, "/admin/organizations/\(scene.eve.organization.lowercased)", #"{"name":"\#(other)"}"#)
+        try await operate(scene, scene.admin + "/upstream", #"{"base_url":"\#(upstream.baseURL)"}"#)
+        for type in ["contact", "expense", "note"] {
+            try await operate(scene, scene.admin + "/entity-types/\(type)", #"{"upstream":\#(type == "contact")}"#)
+        }
+        var mutations = try await replay(scene)
+        mutations.merge(try await store(scene)) { $1 }
+        if isHostile {
+            let note = scene.bob.change("update", "note", server: "1").with(["payload": hostile])
+            let reply = try await scene.bob.push([note])
+            #expect(reply.statuses == ["failed"], "\(reply.text)")
+            mutations["hostile"] = note.id
+        }
+        return ConsoleScene(scene: scene, upstream: upstream, mutations: mutations)
+    }
+
+    private static func operate(_ scene: Scene, _ path: String, _ body: String) async throws {
+        let url = scene.gateway.operations + path
+        let reply = try await send(.PUT, url, token: LiveOperator.token, body: Array(body.utf8))
+        #expect((200..<300).contains(reply.status), "\(reply.text)")
+    }
+
+    /// What phones sent to the API: two arrive, one fails and holds up another, one is tried again.
+    private static func replay(_ scene: Scene) async throws -> [String: String] {
+        let (contact, lost, worker) = (UUID(), UUID(), scene.bob)
+        func create(_ path: String, _ payload: String, as local: UUID = UUID()) -> Draft {
+            worker.create("contact", local: local, payload).with(["endpoint": "\"\(path)\""])
+        }
+        let sent = create("/contacts", #"{"name":"Kari Nordmann","phone":"+47 22 00 00 00"}"#, as: contact)
+        let friend = create("/contacts", #"{"name":"Ola Hansen","friend_id":\#(contact.quoted),"limit":12500.00}"#)
+        let nowhere = create("/contacts/0/x/", #"{"name":"Nobody","friend_id":\#(contact.quoted)}"#, as: lost)
+        let behind = worker.draft("update", "contact", ["local_id": lost.quoted, "payload": #"{"name":"Behind"}"#])
+            .with(["endpoint": #""/contacts/{local_id}""#])
+        let reply = try await worker.push([sent, friend, nowhere, behind], prefer: "wait=30")
+        #expect(reply.statuses == ["succeeded", "succeeded", "failed", "blocked"], "\(reply.text)")
+        let again = create("/contacts", #"{"name":"fail once"}"#)
+        _ = try await worker.push([again])
+        try await waitUntil("the API refuses it for the time being") {
+            try await worker.get("/v1/mutations/\(again.id)").json?["attempt_count"]?.int64 == 1
+        }
+        return ["sent": friend.id, "upstream": nowhere.id, "again": again.id]
+    }
+
+    /// What phones wrote into the built-in store: some fail, one is in conflict.
+    private static func store(_ scene: Scene) async throws -> [String: String] {
+        let (ada, eve) = (scene.ada, scene.eve)
+        let failed = (1...3).map { number in
+            ada.change("update", "expense", server: "\(4_710 + number)").with(["payload": #"{"amount":249.90}"#])
+        }
+        let notes = (1...2).map { number in ada.change("update", "note", server: "\(number)") }
+        let first = try await ada.push(failed + notes)
+        #expect(first.statuses == Array(repeating: "failed", count: 5), "\(first.text)")
+        let bill = try await ada.push([ada.create("expense", #"{"text":"Lunch","amount":249.90,"currency":"NOK"}"#)])
+        let server = try #require(bill.results.first?["server_id"]?.string, "\(bill.text)")
+        _ = try await scene.bob.push([scene.bob.change("update", "expense", server: server, base: 1)])
+        let conflict = ada.change("update", "expense", server: server, base: 1)
+            .with(["payload": #"{"text":"Lunch with Kari","amount":12499.90}"#])
+        let second = try await ada.push([conflict, ada.create("expense", #"{"text":"Taxi","amount":310}"#)])
+        #expect(second.statuses.first == "conflict", "\(second.text)")
+        let visits = try await eve.push((1...4).map { number in eve.change("update", "visit", server: "\(number)") })
+        #expect(visits.statuses == Array(repeating: "failed", count: 4), "\(visits.text)")
+        return ["failed": failed[0].id, "conflict": conflict.id]
+    }
+
+    /// Markup, characters that turn the direction, numbers that JavaScript would round, 200 KB of text, and depth.
+    private static let hostile = """
+        {"title":"\(script)","rtl":"\\u202egnp.exe","name\u{202e}":"turned","big":\(large),"price":\(exact),\
+        "long":"\(String(repeating: "lorem ipsum ", count: 17_000))",\
+        "deep":\(String(repeating: "[", count: 60))0\(String(repeating: "]", count: 60))}
+        """
+
+    // MARK: - Addresses
+
+    var organization: String { "/console/organizations/\(scene.ada.organization.lowercased)" }
+    var user: String { "\(organization)/users/\(scene.ada.user.lowercased)" }
+
+    func mutation(_ kind: String) -> String {
+        let user = ["failed", "conflict"].contains(kind) ? scene.ada.user : scene.bob.user
+        return "\(organization)/users/\(user.lowercased)/mutations/\(mutations[kind] ?? "")"
+    }
+
+    /// Every kind of page, by a name for its picture.
+    var pages: [(name: String, path: String)] {
+        [
+            ("now", "/console"), ("failures", "/console/failures"),
+            ("mutations", "/console/mutations?organization_id=\(scene.ada.organization.lowercased)&status=failed"),
+            ("mutation", mutation("upstream")), ("retrying", mutation("again")), ("conflict", mutation("conflict")),
+            ("user", user),
+            ("organizations", "/console/organizations"), ("organization", organization),
+            ("settings", organization + "/settings"), ("upstream", organization + "/upstream"),
+            ("types", organization + "/types"), ("users", organization + "/users"), ("keys", organization + "/keys"),
+            ("edits", organization + "/edits"), ("operations", "/console/operations"), ("audit", "/console/audit"),
+        ]
+    }
+}

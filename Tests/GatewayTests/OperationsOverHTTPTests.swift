@@ -1,0 +1,153 @@
+import Foundation
+import GatewaySupport
+import HTTPTypes
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+/// Settling many by and by: preview, operation, result, and who may.
+@Suite struct OperationsOverHTTPTests {
+    private typealias Trouble = StuckOverHTTPTests.Trouble
+
+    @Test func `an operation is previewed then done and its result stays`() async throws {
+        let trouble = try await Trouble(operates: true)
+        let scene = trouble.scene
+        let all = scene.admin + "/operations"
+        let filter = #""filter":{"status":"failed","error_code":"\#(try await Self.code(trouble))"}"#
+        let preview = try await scene.operate(.POST, all + "/preview", #"{"kind":"discard",\#(filter)}"#)
+        #expect(preview.status == 200, "\(preview.text)")
+        #expect(preview.json?["count"]?.text == #"{"count":2,"is_more":false}"#)
+        #expect(preview.json?["users"]?["count"]?.int64 == 2)
+        let sample = preview.json?["sample"]?.elements?.compactMap { $0["id"]?.string }
+        #expect(sample == [trouble.failed.id, trouble.bobs.id], "what got stuck first comes first")
+
+        let body =
+            #"{"kind":"discard",\#(filter),"dependents":"keep","reason":"They are of last year.","per_second":1000}"#
+        let begun = try await scene.operate(.POST, all, body)
+        #expect(begun.status == 202, "\(begun.text)")
+        let id = try #require(begun.json?["id"]?.string)
+        #expect(begun.json?["state"]?.string == "running" && begun.json?["actor"]?.string == "operator")
+        let path = all + "/" + id
+        try await waitUntil("the operation is done") {
+            try await trouble.look(path).json?["state"]?.string == "done"
+        }
+        let done = try await trouble.look(path)
+        #expect(done.json?["matched"]?.int64 == 2 && done.json?["done"]?.int64 == 2, "\(done.text)")
+        #expect(done.json?["reason"]?.string == "They are of last year." && done.json?["ended_at"]?.isNull == false)
+        #expect(try await scene.ada.get("/v1/mutations/\(trouble.failed.id)").json?["status"]?.string == "discarded")
+        #expect(try await scene.bob.get("/v1/mutations/\(trouble.bobs.id)").json?["status"]?.string == "discarded")
+        // the conflict and the other tenant's are as they were
+        #expect(try await scene.ada.get("/v1/mutations/\(trouble.conflict.id)").json?["status"]?.string == "conflict")
+        #expect(try await scene.eve.get("/v1/mutations/\(trouble.eves[0].id)").json?["status"]?.string == "failed")
+        let listed = try await trouble.look("/admin/operations?state=done")
+        #expect(listed.json?["operations"]?.elements?.compactMap { $0["id"]?.string } == [id])
+        #expect(
+            try await trouble.look("/admin/operations?state=running").json?["operations"]?.elements?.isEmpty == true
+        )
+        let other = "/admin/organizations/\(scene.eve.organization.lowercased)/operations"
+        #expect(try await trouble.look(other).json?["operations"]?.elements?.isEmpty == true)
+        expectProblem(try await trouble.look(other + "/" + id), .notFound)
+        expectProblem(try await scene.operate(.POST, other + "/" + id + "/cancel"), .notFound)
+        let audit = try await scene.lines("SELECT outcome ->> 'operation' FROM audit WHERE action = 'startOperation'")
+        #expect(audit == [id])
+        #expect(try await scene.operate(.POST, path + "/cancel").json?["state"]?.string == "done")
+    }
+
+    private static func code(_ trouble: Trouble) async throws -> String {
+        let reply = try await trouble.look("/admin/mutations?status=failed")
+        return try #require(reply.mutations.first?["error_code"]?.string)
+    }
+
+    @Test func `a conflict is resolved and what cannot be settled is skipped with a reason`() async throws {
+        let trouble = try await Trouble(operates: true)
+        let scene = trouble.scene
+        let all = scene.admin + "/operations"
+        let resolve = try await scene.operate(
+            .POST,
+            all,
+            #"{"kind":"resolve","filter":{},"strategy":"server_wins","reason":"x"}"#
+        )
+        // Ada's failure has a mutation that waits for it, and it is not said what becomes of that one
+        let discard = try await scene.operate(
+            .POST,
+            all,
+            #"{"kind":"discard","filter":{"user_id":"\#(scene.ada.user)","status":"failed"},"reason":"x"}"#
+        )
+        for begun in [resolve, discard] {
+            let id = try #require(begun.json?["id"]?.string, "\(begun.text)")
+            try await waitUntil("done") { try await trouble.look(all + "/" + id).json?["state"]?.string == "done" }
+        }
+        #expect(
+            try await scene.ada.get("/v1/mutations/\(trouble.conflict.id)").json?["resolution"]?.string == "server_wins"
+        )
+        let left = try await trouble.look(all + "/" + (discard.json?["id"]?.string ?? ""))
+        #expect(left.json?["skipped"]?.int64 == 1 && left.json?["done"]?.int64 == 0, "\(left.text)")
+        #expect(left.json?["reasons"]?.text == #"[{"code":"validation_failed","count":1}]"#)
+        #expect(try await scene.ada.get("/v1/mutations/\(trouble.failed.id)").json?["status"]?.string == "failed")
+    }
+
+    @Test func `a request says what is wrong with it and a reader may not`() async throws {
+        let trouble = try await Trouble()
+        let scene = trouble.scene
+        let all = scene.admin + "/operations"
+        let wrong: [(body: String, error: String)] = [
+            ("{}", "/kind member_required"), (#"{"kind":"x","filter":{}}"#, "/kind member_type"),
+            (#"{"kind":"retry","reason":"x"}"#, "/filter member_required"),
+            (#"{"kind":"retry","filter":{}}"#, "/reason member_required"),
+            (#"{"kind":"retry","filter":{},"reason":""}"#, "/reason member_range"),
+            (#"{"kind":"retry","filter":{},"reason":"a\u0007"}"#, "/reason member_range"),
+            (#"{"kind":"retry","filter":{"x":1},"reason":"x"}"#, "/filter/x member_unknown"),
+            (#"{"kind":"retry","filter":{"status":"sent"},"reason":"x"}"#, "/filter/status member_type"),
+            (#"{"kind":"retry","filter":{"ids":[]},"reason":"x"}"#, "/filter/ids member_range"),
+            (#"{"kind":"retry","filter":{"ids":["x"]},"reason":"x"}"#, "/filter/ids/0 uuid_format"),
+            (#"{"kind":"retry","filter":{},"reason":"x","per_second":1001}"#, "/per_second member_range"),
+            (#"{"kind":"retry","filter":{},"reason":"x","dependents":"keep"}"#, "/dependents member_unknown"),
+            (#"{"kind":"resolve","filter":{},"reason":"x"}"#, "/strategy member_required"),
+            (
+                #"{"kind":"resolve","filter":{"status":"failed"},"strategy":"server_wins","reason":"x"}"#,
+                "/filter/status member_type"
+            ),
+        ]
+        for (body, error) in wrong {
+            let reply = try await scene.operate(.POST, all, body)
+            expectProblem(reply, .invalidRequest, errors: [error])
+        }
+        let good = Array(#"{"kind":"retry","filter":{},"reason":"x"}"#.utf8)
+        for path in [all, all + "/preview", all + "/\(UUID())/cancel"] {
+            let reply = try await send(
+                .POST,
+                scene.gateway.operations + path,
+                token: StuckOverHTTPTests.reader,
+                body: good
+            )
+            expectProblem(reply, .forbidden)
+        }
+        expectProblem(
+            try await scene.operate(
+                .POST,
+                "/admin/organizations/\(UUID())/operations",
+                #"{"kind":"retry","filter":{},"reason":"x"}"#
+            ),
+            .notFound
+        )
+        expectProblem(try await trouble.look("/admin/operations?state=x"), .invalidRequest)
+        // as many as may run, and no more
+        for _ in 0..<20 {
+            #expect(try await scene.operate(.POST, all, #"{"kind":"retry","filter":{},"reason":"x"}"#).status == 202)
+        }
+        expectProblem(
+            try await scene.operate(.POST, all, #"{"kind":"retry","filter":{},"reason":"x"}"#),
+            .validationFailed
+        )
+        let first = try await trouble.look(all + "?limit=15")
+        #expect(first.json?["operations"]?.elements?.count == 15)
+        let rest = try await trouble.look(all + "?limit=15&cursor=" + (first.next ?? ""))
+        #expect(rest.json?["operations"]?.elements?.count == 5 && rest.next == nil)
+        let id = try #require(first.json?["operations"]?.elements.map(Array.init)?.first?["id"]?.string)
+        let cancelled = try await scene.operate(.POST, all + "/\(id)/cancel")
+        #expect(cancelled.json?["state"]?.string == "cancelled" && cancelled.json?["ended_at"]?.isNull == false)
+        #expect(try await scene.operate(.POST, all, #"{"kind":"retry","filter":{},"reason":"x"}"#).status == 202)
+    }
+}

@@ -1,0 +1,231 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+/// `/admin/audit`, and what is written there.
+@Suite struct AuditTests {
+    @Test func `an act says who what why when and what came of it`() async throws {
+        let scene = try await Scene.withOperators()
+        let reason = "Kunde rief an: „bitte“"
+        let encoded = try #require(reason.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
+        let body = #"{"name":"Hush","settings":{"on_failure":"halt"}}"#
+        let request = [("Sluice-Reason", encoded), ("X-Request-ID", "r-1")]
+        #expect(try await scene.call(.PUT, scene.admin, as: Operators.admin, body, request).status == 200)
+        let acts = try await scene.audit("?actor=anna")
+        let act = try #require(acts.first)
+        #expect(acts.count == 1)
+        #expect(
+            act.names == [
+                "id", "at", "organization_id", "actor", "scope", "action", "reason", "target", "outcome", "request_id",
+            ]
+        )
+        #expect(act["organization_id"]?.string == scene.ada.organization.lowercased)
+        #expect(act["at"]?.string == scene.gateway.clock.now.rfc3339)
+        #expect(act["scope"]?.string == "admin" && act["action"]?.string == "putOrganization")
+        #expect(act["reason"]?.string == reason && act["request_id"]?.string == "r-1")
+        #expect(act["target"]?.text == "{}")
+        #expect(act["outcome"]?.text == #"{"status":200,"members":["name","settings"]}"#)
+        #expect(!act.text.contains("Hush"))
+    }
+
+    @Test func `what is refused is told and secrets are not`() async throws {
+        let scene = try await Scene.withOperators()
+        let upstream = #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"hush-hush"}}"#
+        #expect(try await scene.act(.PUT, scene.admin + "/upstream", upstream).status == 201)
+        #expect(try await scene.act(.PUT, scene.admin + "/upstream", #"{"base_url":7}"#).status == 422)
+        #expect(try await scene.act(.DELETE, scene.admin + "/webhooks/\(UUID())").status == 404)
+        let made = try await scene.act(.POST, scene.admin + "/service-tokens", #"{"source":"crm"}"#)
+        let secret = try #require(made.json?["token"]?.string)
+        let acts = try await scene.audit("?organization_id=\(scene.ada.organization)&limit=4")
+        #expect(
+            acts.compactMap { $0["action"]?.string } == [
+                "makeServiceToken", "deleteWebhook", "putUpstream", "putUpstream",
+            ]
+        )
+        #expect(acts[1]["outcome"]?.text == #"{"status":404,"code":"not_found"}"#)
+        #expect(acts[1]["target"]?.names == ["webhook"])
+        #expect(acts[2]["outcome"]?["code"]?.string == "validation_failed")
+        for word in ["hush-hush", secret, String(secret.suffix(20))] {
+            #expect(try await scene.mentions(of: word)["audit"] == 0, "\(word)")
+        }
+        let settled = try await scene.act(
+            .POST,
+            scene.admin + "/mutations/retry",
+            #"{"filter":{"status":["failed"]}}"#
+        )
+        #expect(settled.status == 200)
+        let last = try await scene.audit("?limit=1")[0]
+        #expect(
+            last["outcome"]?.text
+                == #"{"status":200,"members":["filter"],"statuses":["failed"],"matched":0,"retried":0}"#
+        )
+    }
+
+    @Test func `a reason that is none is refused before anything happens`() async throws {
+        let scene = try await Scene.withOperators()
+        let long = String(repeating: "x", count: 501)
+        for reason in ["%", "%zz", "%00", "%0a", "a%1fb", "%ff", long] {
+            let reply = try await scene.act(
+                .PUT,
+                scene.admin,
+                #"{"name":"Other"}"#,
+                headers: [("Sluice-Reason", reason)]
+            )
+            expectProblem(reply, .invalidRequest, errors: [" header_invalid"])
+        }
+        #expect(try await scene.operate(.GET, scene.admin).json?["name"]?.string != "Other")
+        let longest = String(repeating: "%C3%A9", count: 250)
+        let taken = try await scene.act(
+            .PUT,
+            scene.admin,
+            #"{"name":"Other"}"#,
+            headers: [("Sluice-Reason", longest)]
+        )
+        #expect(taken.status == 200)
+        #expect(try await scene.audit("?limit=1")[0]["reason"]?.string == String(repeating: "é", count: 250))
+    }
+
+    @Test func `looks at what users wrote are told and others are not`() async throws {
+        let scene = try await Scene.withOperators()
+        _ = try await scene.ada.push([scene.ada.create()])
+        let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
+        for path in [scene.admin, scene.admin + "/users", user, "/admin/now", "/admin/audit", "/admin/retention"] {
+            #expect(try await scene.call(.GET, path, as: Operators.reader).status == 200)
+        }
+        #expect(try await scene.audit("?actor=rita").isEmpty)
+        #expect(try await scene.call(.GET, scene.admin + "/mutations", as: Operators.settler).status == 200)
+        #expect(try await scene.call(.GET, user + "/export", as: Operators.admin).status == 200)
+        let look = try await scene.audit("?actor=sam")
+        #expect(look.map { $0["action"]?.string } == ["listOrganizationMutations"])
+        let export = try await scene.audit("?actor=anna")[0]
+        #expect(export["target"]?.text == #"{"user":"\#(scene.ada.user.lowercased)"}"#)
+        #expect(export["action"]?.string == "exportUser" && export["outcome"]?.text == #"{"status":200}"#)
+    }
+
+    @Test func `it is filtered and paged`() async throws {
+        let scene = try await Scene.withOperators()
+        for number in 0..<5 {
+            scene.gateway.clock.advance(seconds: 10)
+            let token = number.isMultiple(of: 2) ? Operators.admin : LiveGateway.operatorToken
+            #expect(try await scene.call(.PUT, scene.admin, as: token, #"{"name":"\#(number)"}"#).status == 200)
+        }
+        let all = try await scene.audit("?limit=1000").compactMap { $0["id"]?.string }
+        #expect(all.count == 7 && all == all.sorted(by: >))
+        var (seen, cursor): ([String], String?) = ([], "")
+        while let next = cursor {
+            let page = try await scene.operate(.GET, "/admin/audit?limit=2" + (next.isEmpty ? "" : "&cursor=\(next)"))
+            let ids = page.json?["audit"]?.elements.map { $0.compactMap { $0["id"]?.string } } ?? []
+            #expect(ids.count <= 2)
+            seen += ids
+            cursor = page.next
+        }
+        #expect(seen == all)
+        let now = scene.gateway.clock.now
+        #expect(try await scene.audit("?actor=anna").count == 3)
+        #expect(try await scene.audit("?action=putOrganization&organization_id=\(scene.ada.organization)").count == 6)
+        #expect(try await scene.audit("?organization_id=\(scene.eve.organization)").count == 1)
+        #expect(try await scene.audit("?since=\(now.adding(seconds: -20.5).rfc3339)").count == 3)
+        #expect(try await scene.audit("?until=\(now.adding(seconds: -20.5).rfc3339)&actor=operator").count == 3)
+        #expect(try await scene.audit("?actor=nobody").isEmpty)
+        for wrong in ["?since=yesterday", "?cursor=x", "?organization_id=x", "?limit=0", "?who=anna"] {
+            expectProblem(try await scene.operate(.GET, "/admin/audit" + wrong), .invalidRequest)
+        }
+    }
+
+    @Test func `a purge keeps the acts and takes the users out`() async throws {
+        let scene = try await Scene.withOperators()
+        let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
+        #expect(try await scene.call(.PUT, user, as: Operators.admin).status < 300)
+        let eves = "/admin/organizations/\(scene.eve.organization.lowercased)/users/\(scene.eve.user.lowercased)"
+        #expect(try await scene.call(.PUT, eves, as: Operators.admin).status < 300)
+        #expect(try await scene.call(.DELETE, scene.admin, as: Operators.admin).status == 204)
+        let acts = try await scene.audit("?actor=anna")
+        #expect(acts.map { $0["action"]?.string } == ["deleteOrganization", "putUser", "putUser"])
+        #expect(acts[0]["outcome"]?.text == #"{"status":204}"#)
+        #expect(acts[1]["target"]?["user"]?.string == scene.eve.user.lowercased)
+        #expect(acts[2]["target"]?.text == "{}")
+        #expect(try await scene.mentions(of: scene.ada.user.lowercased).filter { $0.value > 0 } == [:])
+    }
+
+    @Test func `of an erased user a hash stays whenever the act was`() async throws {
+        let scene = try await Scene { $0.joinPatience = .zero }
+        _ = try await scene.ada.push([scene.ada.create()])
+        let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
+        #expect(try await scene.act(.GET, user + "/export").status == 200)
+        #expect(try await scene.act(.DELETE, user + "?erase=true").status == 202)
+        scene.gateway.clock.advance(seconds: 9)
+        #expect(try await scene.act(.DELETE, user + "?erase=true").status == 200)
+        expectProblem(try await scene.act(.PUT, user), .userErased, errors: [])
+        let users = try await scene.audit("?organization_id=\(scene.ada.organization)&limit=4")
+            .map { $0["target"]?["user"]?.string ?? "-" }
+        #expect(Set(users).count == 1 && users[0].hasPrefix("erased:"), "\(users)")
+        #expect(try await scene.mentions(of: scene.ada.user.lowercased).filter { $0.value > 0 } == [:])
+    }
+
+    @Test func `the act is not done where it cannot be written`() async throws {
+        let scene = try await Scene.withOperators()
+        try await scene.execute("ALTER TABLE audit RENAME TO audit_away")
+        #expect(try await scene.act(.PUT, scene.admin, #"{"name":"Other"}"#).status == 500)
+        try await scene.execute("ALTER TABLE audit_away RENAME TO audit")
+        #expect(try await scene.operate(.GET, scene.admin).json?["name"]?.string != "Other")
+    }
+
+    /// What was done is answered as done, whatever becomes of the audit's second half.
+    @Test func `an act that was done is answered`() async throws {
+        let scene = try await Scene.withOperators()
+        try await scene.execute(
+            """
+            CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
+            CREATE TRIGGER refuse BEFORE UPDATE ON audit FOR EACH ROW EXECUTE FUNCTION refuse();
+            """
+        )
+        #expect(try await scene.act(.PUT, scene.admin, #"{"name":"Other"}"#).status == 200)
+        #expect(try await scene.operate(.GET, scene.admin).json?["name"]?.string == "Other")
+        #expect(try await scene.audit("?limit=1")[0]["outcome"]?.isNull == true)
+        #expect(try await scene.metrics().contains("sluice_audit_unfinished_total 1"))
+    }
+
+    @Test func `commands are told and the audit is listed by one`() async throws {
+        let scene = try await Scene()
+        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri, "SUDO_USER": "ida"]
+        let id = scene.ada.organization.lowercased
+        let done = try await Program.run(
+            ["organizations", "suspend", id, "--reason", "does not pay"],
+            environment: environment
+        )
+        #expect(done.status == 0, "\(done.complaint)")
+        let listed = try await Program.run(["organizations", "list"], environment: environment)
+        #expect(listed.status == 0)
+        let act = try #require(try await scene.audit("?actor=cli:ida").first)
+        #expect(act["action"]?.string == "putOrganization" && act["scope"]?.string == "admin")
+        #expect(act["reason"]?.string == "does not pay")
+        #expect(act["target"]?.text == #"{"status":"suspended"}"# && act["outcome"]?.text == #"{"status":"ok"}"#)
+        #expect(try await scene.audit("?actor=cli:ida").count == 1)
+        let shown = try await Program.run(["audit", "--organization", id, "--limit", "1"], environment: environment)
+        #expect(shown.status == 0, "\(shown.complaint)")
+        #expect(shown.output.contains("cli:ida  putOrganization  of \(id)"))
+        #expect(shown.output.contains("because: does not pay"))
+        let json = try await Program.run(["audit", "--json", "--actor", "cli:ida"], environment: environment)
+        #expect(json.output == act.text + "\n")
+        let none = try await Program.run(["audit", "--actor", "nobody"], environment: environment)
+        #expect(none.output == "" && none.complaint.contains("there are no such acts"))
+        let failed = try await Program.run(
+            ["organizations", "suspend", id, "--reason", "a\u{7}"],
+            environment: environment
+        )
+        #expect(failed.status == 64)
+        let unknown = try await Program.run(
+            ["users", "erase", UUID().uuidString, "--organization", id, "--yes"],
+            environment: environment
+        )
+        #expect(unknown.status == 1)
+        #expect(
+            try await scene.audit("?actor=cli:ida").map { $0["action"]?.string } == ["deleteUser", "putOrganization"]
+        )
+    }
+}

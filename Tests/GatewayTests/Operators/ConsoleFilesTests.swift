@@ -1,0 +1,76 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOCore
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncHTTP
+
+/// The console's files, as the operations listener serves them.
+@Suite struct ConsoleFilesTests {
+    /// Bytes that all files together may have.
+    private static let limit = 122_880
+    private static let policy =
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+
+    @Test func `every file is part of the program and all of them are small`() throws {
+        let folder = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../../../Sources/CConsole/assets").standardized
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
+        let files = ConsoleEndpoint().files
+        #expect(files.keys.sorted() == names)
+        var total = 0
+        for (name, file) in files {
+            let bytes = try Data(contentsOf: folder.appending(path: name))
+            #expect(Data(file.content.readableBytesView) == bytes, "\(name)")
+            #expect(file.type != "application/octet-stream", "\(name) has no type")
+            total += bytes.count
+        }
+        #expect(total <= Self.limit, "the console has \(total) bytes")
+    }
+
+    @Test func `its page is at every path of its own`() async throws {
+        let gateway = try await LiveGateway.start()
+        let index = try await send(.GET, gateway.operations + "/console")
+        for path in ["/console", "/console/", "/console/organizations/\(UUID().lowercased)", "/console/a/b/c?d=e"] {
+            let reply = try await send(.GET, gateway.operations + path, headers: [("Accept", "text/html")])
+            #expect(reply.status == 200 && reply.body == index.body, "\(path)")
+            #expect(reply.header("content-type") == ["text/html; charset=utf-8"])
+            #expect(reply.header("content-security-policy") == [Self.policy])
+            #expect(reply.header("x-content-type-options") == ["nosniff"])
+            #expect(reply.header("referrer-policy") == ["no-referrer"])
+            #expect(reply.header("cross-origin-opener-policy") == ["same-origin"])
+            #expect(reply.header("cache-control") == ["no-cache"])
+        }
+        for path in ["/console/nothing.js", "/console/../admin/me.js", "/console/a/index.html", "/consoles", "/consol"]
+        {
+            #expect(try await send(.GET, gateway.operations + path).status == 404, "\(path)")
+        }
+        expectProblem(try await send(.POST, gateway.operations + "/console", body: []), .methodNotAllowed)
+        #expect(try await send(.GET, gateway.address + "/console").status == 404)
+    }
+
+    @Test func `a browser asks again and gets what is new alone`() async throws {
+        let gateway = try await LiveGateway.start()
+        let url = gateway.operations + "/console/index.html"
+        let first = try await send(.GET, url)
+        let tag = try #require(first.header("etag").first)
+        let again = try await send(.GET, url, headers: [("If-None-Match", tag)])
+        #expect(again.status == 304 && again.body.isEmpty)
+        #expect(again.header("content-security-policy") == [Self.policy])
+        #expect(try await send(.GET, url, headers: [("If-None-Match", "\"x\"")]).body == first.body)
+        let head = try await send(.HEAD, url)
+        #expect(head.status == 200 && head.body.isEmpty && head.header("etag") == [tag])
+    }
+
+    @Test func `without an operator token there is none`() async throws {
+        let gateway = try await LiveGateway.start { $0.operatorTokens = nil }
+        for path in ["/console", "/console/index.html", "/console/session", "/admin/me"] {
+            expectProblem(try await send(.GET, gateway.operations + path), .notFound, errors: [])
+        }
+    }
+}

@@ -1,0 +1,142 @@
+import AsyncHTTPClient
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOCore
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+/// `/admin/now` and `/admin/events`.
+@Suite struct NowTests {
+    private func now(_ scene: Scene) async throws -> JSONValue {
+        let reply = try await scene.operate(.GET, "/admin/now")
+        #expect(reply.status == 200, "\(reply.text)")
+        return try #require(reply.json)
+    }
+
+    @Test func `it has all that operators look at`() async throws {
+        let scene = try await Scene()
+        let now = try await now(scene)
+        #expect(
+            now.names == [
+                "at", "gateway_id", "replicas", "rates", "stuck", "oldest_waiting", "circuits", "retention", "history",
+            ]
+        )
+        #expect(now["stuck"]?.names == ["failed", "conflict", "halted_lanes", "waiting_lanes"])
+        #expect(now["stuck"]?["failed"]?.text == #"{"count":0,"is_more":false}"#)
+        #expect(now["oldest_waiting"]?.isNull == true && now["circuits"]?.text == "[]")
+        #expect(now["retention"]?.names == ["running_since", "next_run_at", "last_run_at", "last_run"])
+        #expect(
+            now["history"]?["series"]?.names == ["pushes", "accepted", "applied", "failed", "oldest_waiting_seconds"]
+        )
+        #expect(now["rates"]?["scope"]?.string == "gateway")
+        let me = try await scene.operate(.GET, "/admin/me").json?["gateway_id"]?.string
+        #expect(now["gateway_id"]?.string == me)
+    }
+
+    @Test func `what is stuck and what waits is counted over all organizations`() async throws {
+        let scene = try await Scene()
+        try await scene.stick(failed: 3, conflicts: 2, of: scene.ada)
+        try await scene.stick(failed: 1, conflicts: 0, of: scene.eve)
+        try await scene.execute(
+            """
+            UPDATE lanes SET halted_by = gen_random_uuid() WHERE user_id = '\(scene.ada.user)';
+            UPDATE lanes SET ready_at = '2027-01-01', queued_since = '2026-11-17T00:00:00Z'
+            WHERE user_id = '\(scene.eve.user)'
+            """
+        )
+        try await waitUntil("it is read anew") {
+            try await now(scene)["stuck"]?.text
+                == #"{"failed":{"count":4,"is_more":false},"conflict":{"count":2,"is_more":false},"#
+                + #""halted_lanes":{"count":1,"is_more":false},"waiting_lanes":{"count":1,"is_more":false}}"#
+        }
+        let waiting = try await now(scene)["oldest_waiting"]
+        #expect(waiting?["organization_id"]?.string == scene.eve.organization.lowercased)
+        #expect(waiting?["user_id"]?.string == scene.eve.user.lowercased)
+        #expect(waiting?["accepted_at"]?.string == "2026-11-17T00:00:00.000Z")
+        let listed = try await scene.operate(.GET, "/admin/organizations?counts=true")
+        let counts = listed.json?["organizations"]?.elements?.reduce(into: [String: String]()) { found, one in
+            found[one["id"]?.string ?? "-"] = one["counts"]?.text
+        }
+        #expect(
+            counts?[scene.ada.organization.lowercased]
+                == #"{"failed":{"count":3,"is_more":false},"conflict":{"count":2,"is_more":false},"#
+                + #""halted_lanes":{"count":1,"is_more":false}}"#
+        )
+        #expect(counts?[scene.eve.organization.lowercased]?.contains(#""failed":{"count":1,"#) == true)
+    }
+
+    @Test func `traffic has rates and points`() async throws {
+        let scene = try await Scene()
+        func points() async throws -> Int {
+            try await now(scene).value(at: "/history/series/accepted")?.elements.map { Array($0).count } ?? 0
+        }
+        let before = try await points()
+        _ = try await scene.ada.push((0..<20).map { _ in scene.ada.create() })
+        scene.gateway.clock.advance(seconds: 5)
+        try await waitUntil("a rate") { try await now(scene).value(at: "/rates/accepted_per_second")?.text == "4" }
+        #expect(try await now(scene).value(at: "/rates/applied_per_second")?.text == "4")
+        scene.gateway.clock.advance(seconds: 10)
+        try await waitUntil("a point") { try await points() == before + 1 }
+        #expect(try await now(scene).value(at: "/history/series/accepted")?.text == "[1.3]")
+        #expect(try await now(scene).value(at: "/history/series/failed")?.text == "[0]")
+    }
+
+    @Test func `operators who look on are told`() async throws {
+        let scene = try await Scene.withOperators()
+        let cookie = try await scene.signIn(Operators.reader)
+        var request = HTTPClientRequest(url: scene.gateway.operations + "/admin/events")
+        request.headers.add(name: "cookie", value: cookie)
+        request.headers.add(name: "accept", value: "text/event-stream")
+        let response = try await HTTPClient.shared.execute(request, deadline: .now() + .minutes(5))
+        #expect(response.status == .ok)
+        #expect(response.headers["content-type"] == ["text/event-stream"])
+        #expect(response.headers["cache-control"] == ["no-store"])
+        try await scene.reaches("sluice_operator_event_streams 1")
+        _ = try await scene.eve.push([scene.eve.create()])
+        let (wantsNow, wantsChange) = (
+            "event: now\ndata: {\"at\":",
+            "event: changed\ndata: {\"organization_id\":\"\(scene.eve.organization.lowercased)\"}"
+        )
+        var text = ""
+        for try await part in response.body {
+            text += String(buffer: part)
+            if text.contains(wantsNow), text.contains(wantsChange) { break }
+        }
+        #expect(text.hasPrefix("retry: 2000\n\nevent: now\n"))
+        #expect(!text.contains("history"))
+    }
+
+    @Test func `there is room for so many and streams end`() async throws {
+        let scene = try await Scene.withOperators { $0.maximumStream = .milliseconds(100) }
+        // each ends by itself
+        for _ in 0..<3 {
+            let reply = try await scene.operate(.GET, "/admin/events")
+            #expect(reply.status == 200 && reply.text.hasPrefix("retry: 2000\n\n"))
+        }
+        #expect(try await scene.operate(.HEAD, "/admin/events").status == 200)
+        try await scene.reaches("sluice_operator_event_streams 0")
+        expectProblem(try await scene.operate(.GET, "/admin/events?since=1"), .invalidRequest)
+        #expect(try await scene.call(.GET, "/admin/events").status == 401)
+        #expect(try await scene.operate(.GET, "/admin/events", headers: [("Accept", "text/html")]).status == 406)
+    }
+}
+
+extension Scene {
+    /// Makes mutations of a user's stuck, in the database.
+    func stick(failed: Int, conflicts: Int, of worker: SyncWorker) async throws {
+        let drafts = (0..<failed + conflicts).map { _ in worker.create() }
+        _ = try await worker.push(drafts)
+        for (index, draft) in drafts.enumerated() {
+            try await execute(
+                """
+                UPDATE mutations SET status = '\(index < failed ? "failed" : "conflict")', error = '{}', synced_at = NULL
+                WHERE organization_id = '\(worker.organization)' AND id = '\(draft.id)'
+                """
+            )
+        }
+    }
+}

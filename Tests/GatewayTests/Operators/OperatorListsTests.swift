@@ -1,0 +1,143 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+/// Organizations searched, entity types, data keys, and probes of upstreams.
+@Suite struct OperatorListsTests {
+    private func names(_ reply: Reply) -> [String] {
+        reply.json?["organizations"]?.elements?.compactMap { $0["name"]?.string } ?? []
+    }
+
+    @Test func `organizations are found by a part of their name or the beginning of their id`() async throws {
+        let scene = try await Scene()
+        for (path, name) in [
+            (scene.admin, "Müller & Söhne"), ("/admin/organizations/\(scene.eve.organization)", "Acme_100%"),
+        ] {
+            #expect(try await scene.act(.PUT, path, #"{"name":"\#(name)"}"#).status == 200)
+        }
+        func search(_ text: String) async throws -> [String] {
+            let encoded = try #require(text.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
+            let reply = try await scene.operate(.GET, "/admin/organizations?search=\(encoded)")
+            #expect(reply.status == 200 && reply.next == nil, "\(reply.text)")
+            return names(reply)
+        }
+        for text in ["müller", "MÜLLER", "& s", scene.ada.organization.uuidString, scene.ada.organization.lowercased] {
+            #expect(try await search(text) == ["Müller & Söhne"], "\(text)")
+        }
+        #expect(try await search("_100%") == ["Acme_100%"])
+        #expect(try await search("%") == ["Acme_100%"])
+        #expect(try await search("nobody") == [])
+        let long = String(repeating: "x", count: 201)
+        expectProblem(try await scene.operate(.GET, "/admin/organizations?search=\(long)"), .invalidRequest)
+        expectProblem(try await scene.operate(.GET, "/admin/organizations?counts=maybe"), .invalidRequest)
+    }
+
+    /// A page looks at so many organizations, and says where to go on though none was found.
+    @Test func `a search is bounded and goes on`() async throws {
+        let scene = try await Scene()
+        try await scene.execute(
+            """
+            INSERT INTO organizations (id, name, status, settings, created_at, updated_at)
+            SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid,
+                CASE WHEN n % 1500 = 0 THEN 'wanted ' || n ELSE 'other' END, 'active', '{}', now(), now()
+            FROM generate_series(1, 4500) n
+            """
+        )
+        var (found, cursor, pages): ([String], String?, Int) = ([], "", 0)
+        while let next = cursor {
+            let place = next.isEmpty ? "" : "&cursor=\(next)"
+            let reply = try await scene.operate(.GET, "/admin/organizations?search=wanted&limit=1" + place)
+            found += names(reply)
+            cursor = reply.next
+            pages += 1
+        }
+        #expect(found == ["wanted 1500", "wanted 3000", "wanted 4500"])
+        #expect(pages >= 3)
+    }
+
+    @Test func `entity types are listed by name`() async throws {
+        let scene = try await Scene()
+        for name in ["task", "contact", "note"] {
+            #expect(try await scene.act(.PUT, scene.admin + "/entity-types/\(name)", "{}").status == 201)
+        }
+        let first = try await scene.operate(.GET, scene.admin + "/entity-types?limit=2")
+        func types(_ reply: Reply) -> [String?] {
+            reply.json?["entity_types"]?.elements?.map { $0["name"]?.string } ?? []
+        }
+        #expect(types(first) == ["contact", "note"] && first.next == "note")
+        let rest = try await scene.operate(.GET, scene.admin + "/entity-types?limit=2&cursor=note")
+        #expect(types(rest) == ["task"] && rest.next == nil)
+        let eves = "/admin/organizations/\(scene.eve.organization.lowercased)/entity-types"
+        #expect(types(try await scene.operate(.GET, eves)) == [])
+        expectProblem(try await scene.operate(.GET, scene.admin + "/entity-types?cursor=No"), .invalidRequest)
+        let nobody = "/admin/organizations/\(UUID().lowercased)"
+        expectProblem(try await scene.operate(.GET, nobody + "/entity-types"), .notFound, errors: [])
+        expectProblem(try await scene.operate(.GET, nobody + "/keys"), .notFound, errors: [])
+    }
+
+    @Test func `data keys are listed and no key is shown`() async throws {
+        let master = "of-a-test " + String(repeating: "0", count: 8)
+        let scene = try await Scene()
+        try await scene.execute("DELETE FROM organization_keys")
+        #expect(try await scene.operate(.GET, scene.admin + "/keys").text == #"{"keys":[]}"#)
+        try await scene.execute(
+            """
+            INSERT INTO organization_keys (organization_id, number, master_key, wrapped_key, created_at)
+            SELECT '\(scene.ada.organization)', n, '\(master)', decode(repeat('ab', 60), 'hex'), '2026-11-01T00:00:00Z'
+            FROM generate_series(1, 2) n
+            """
+        )
+        let keys = try await scene.operate(.GET, scene.admin + "/keys")
+        #expect(keys.json?["keys"]?.elements?.map { $0["number"]?.int64 } == [2, 1])
+        #expect(
+            keys.json?.value(at: "/keys/0")?.text
+                == #"{"number":2,"master_key":"\#(master)","made_at":"2026-11-01T00:00:00.000Z","state":"locked"}"#
+        )
+        #expect(!keys.text.contains("abab"))
+    }
+
+    @Test func `a probe says what the upstream says`() async throws {
+        let scene = try await Scene.withOperators()
+        let path = scene.admin + "/upstream/test"
+        expectProblem(try await scene.act(.POST, path), .notFound, errors: [])
+        // the other organization's settings are another's
+        let host = scene.gateway.operations
+        let upstream = #"{"base_url":"\#(host)","credential":{"bearer":"\#(Operators.reader)"}}"#
+        #expect(try await scene.act(.PUT, scene.admin + "/upstream", upstream).status == 201)
+        let me = try await scene.act(.POST, path, #"{"path":"/admin/me"}"#)
+        #expect(me.status == 200, "\(me.text)")
+        #expect(me.json?.names == ["sent", "status", "headers", "body_excerpt", "error", "duration_ms"])
+        #expect(me.json?["sent"]?.text == #"{"method":"GET","url":"\#(host)/admin/me"}"#)
+        #expect(me.json?["status"]?.int64 == 200 && me.json?["error"]?.isNull == true)
+        #expect(me.json?["body_excerpt"]?.string?.contains(#""name":"rita""#) == true)
+        #expect(me.json?["headers"]?["content-type"]?.string == "application/json")
+        #expect(!me.text.contains(Operators.reader))
+        let contract = try await scene.act(.POST, path, #"{"path":"/console/index.html"}"#)
+        #expect((contract.json?["body_excerpt"]?.string?.utf8.count ?? 0) <= 2_048)
+        #expect(
+            try await scene.act(.POST, path, #"{"path":"/livez","method":"HEAD"}"#).json?["body_excerpt"]?.string
+                == ""
+        )
+        #expect(try await scene.act(.POST, path).json?["status"]?.int64 == 404)
+        let act = try await scene.audit("?action=testUpstream&limit=1")[0]
+        #expect(act["outcome"]?.text == #"{"status":200,"method":"GET","path":"/"}"#)
+        for (body, error) in [
+            (#"{"path":"livez"}"#, "/path member_range"), (#"{"path":"/../x"}"#, "/path member_range"),
+            (#"{"method":"DELETE"}"#, "/method member_range"), (#"{"url":"http://x"}"#, "/url member_unknown"),
+        ] {
+            expectProblem(try await scene.act(.POST, path, body), .validationFailed, errors: [error])
+        }
+        let eves = "/admin/organizations/\(scene.eve.organization.lowercased)/upstream/test"
+        expectProblem(try await scene.act(.POST, eves, #"{"path":"/admin/me"}"#), .notFound, errors: [])
+        #expect(
+            try await scene.act(.PUT, scene.admin + "/upstream", #"{"base_url":"http://127.0.0.1:1"}"#).status
+                == 200
+        )
+        let refused = try await scene.act(.POST, path, "{}")
+        #expect(refused.json?["status"]?.isNull == true && refused.json?["error"]?.string == "connection refused")
+    }
+}

@@ -1,0 +1,88 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+/// What each scope is good for, over every route there is.
+@Suite struct ScopeTests {
+    /// Changes that are settling.
+    private static let settling: Set = [
+        "retryMutationsOfOrganization", "discardMutationsOfOrganization", "retryWebhookDeliveries",
+        "retryWebhookDelivery",
+    ]
+    /// Looks at what users wrote.
+    private static let payloads: Set = ["listOrganizationMutations"]
+    private static let forAdmins: Set = ["exportUser"]
+
+    /// Routes that come later are in it by themselves; what they need stands in the contract's description of scopes.
+    @Test func `every route asks for its scope`() async throws {
+        let scene = try await Scene.withOperators { $0.maximumStream = .milliseconds(50) }
+        let contract = try Contract()
+        let calls = contract.operations(below: "/admin/")
+        #expect(calls.count > 40)
+        for (method, template, name) in calls {
+            let needed: OperatorScope =
+                if Self.forAdmins.contains(name) {
+                    .admin
+                } else if Self.payloads.contains(name)
+                    || Self.settling.contains(name) || contract.isSettling(name)
+                { .settle } else if method == .GET { .read } else { .admin }
+            let path = template.replacing(/\{[a-z_]+\}/, with: "\(UUID().lowercased)")
+            for (token, scope) in [
+                (Operators.reader, OperatorScope.read), (Operators.settler, .settle), (Operators.admin, .admin),
+            ] {
+                let reply = try await scene.call(method, path, as: token, method == .GET ? nil : "{}")
+                guard scope < needed else {
+                    #expect(reply.status != 403, "\(scope) \(name): \(reply.text)")
+                    continue
+                }
+                expectProblem(reply, .forbidden, errors: [])
+                let detail = reply.json?["detail"]?.string ?? ""
+                #expect(detail.contains("'\(needed.rawValue)'") && detail.contains("'\(scope.rawValue)'"), "\(name)")
+            }
+        }
+        // what was refused left no trace, what was tried did
+        #expect(try await scene.audit("?actor=rita&limit=1000").isEmpty)
+        let tried = try await Set(scene.audit("?actor=sam&limit=1000").compactMap { $0["action"]?.string })
+        #expect(tried.isSuperset(of: Self.settling.union(Self.payloads)))
+    }
+
+    @Test func `the names of acts are the contract's`() async throws {
+        let contract = try Contract()
+        let scene = try await Scene.withOperators()
+        var tried: Set<String> = []
+        for (method, template, name) in contract.operations(below: "/admin/") where method != .GET {
+            let path = template.replacing(/\{[a-z_]+\}/, with: "\(UUID().lowercased)")
+            _ = try await scene.call(method, path, as: Operators.admin, "{}")
+            tried.insert(name)
+        }
+        let noted = try await Set(scene.audit("?actor=anna&limit=1000").compactMap { $0["action"]?.string })
+        #expect(noted == tried)
+    }
+}
+
+extension Contract {
+    /// Method, path and `operationId` of each operation below a path.
+    func operations(below prefix: String) -> [(HTTPMethod, path: String, id: String)] {
+        var found: [(HTTPMethod, path: String, id: String)] = []
+        for (path, item) in root["paths"]?.members.map({ $0.map { ($0.name.string, $0.value) } }) ?? []
+        where path.hasPrefix(prefix) {
+            for (method, operation) in item.members.map({ $0.map { ($0.name.string, $0.value) } }) ?? [] {
+                guard let id = operation["operationId"]?.string else { continue }
+                found.append((HTTPMethod(rawValue: method.uppercased()), path, id))
+            }
+        }
+        return found
+    }
+
+    /// Whether an operation's description says that the scope `settle` is enough.
+    func isSettling(_ id: String) -> Bool {
+        let text = String(decoding: root.raw, as: UTF8.self)
+        guard let place = text.range(of: "\"operationId\": \"\(id)\"") else { return false }
+        return text[place.upperBound...].prefix(2_000).contains("scope `settle`")
+    }
+}

@@ -1,0 +1,168 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+/// `/console/session`, `/admin/me`, and what a cookie is good for.
+@Suite struct SessionTests {
+    @Test func `a cookie stands for its token`() async throws {
+        let scene = try await Scene.withOperators()
+        for (token, name, scope) in [
+            (Operators.reader, "rita", "read"), (Operators.settler, "sam", "settle"),
+            (Operators.admin, "anna", "admin"), (LiveGateway.operatorToken, "operator", "admin"),
+        ] {
+            let cookie = try await scene.signIn(token)
+            for reply in [
+                try await scene.call(.GET, "/admin/me", as: nil, nil, [("Cookie", cookie)]),
+                try await scene.call(.GET, "/admin/me", as: token),
+            ] {
+                #expect(reply.status == 200, "\(reply.text)")
+                #expect(reply.json?.names == ["name", "scope", "version", "gateway_id", "sealed"])
+                #expect(reply.json?["name"]?.string == name && reply.json?["scope"]?.string == scope)
+                #expect(reply.json?["version"]?.string == "test")
+            }
+        }
+    }
+
+    @Test func `the cookie is kept from scripts and from other sites`() async throws {
+        let scene = try await Scene.withOperators()
+        let body = #"{"token":"\#(Operators.reader)"}"#
+        let plain = try await scene.call(.POST, "/console/session", as: nil, body)
+        let field = try #require(plain.header("set-cookie").first)
+        #expect(plain.status == 204 && plain.header("cache-control") == ["no-store"])
+        #expect(field.hasPrefix("sluice_session=v1."))
+        #expect(field.hasSuffix("; HttpOnly; SameSite=Strict; Path=/; Max-Age=43200") && !field.contains("Secure"))
+        #expect(!field.contains(Operators.reader))
+        let secure = try await scene.call(.POST, "/console/session", as: nil, body, [("X-Forwarded-Proto", "https")])
+        #expect(secure.header("set-cookie").first?.hasPrefix("__Host-sluice_session=v1.") == true)
+        #expect(secure.header("set-cookie").first?.contains("; Secure; ") == true)
+        let out = try await scene.call(.DELETE, "/console/session", as: nil, nil, [("Sec-Fetch-Site", "same-origin")])
+        #expect(
+            out.status == 204
+                && out.header("set-cookie") == [
+                    "sluice_session=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
+                ]
+        )
+        #expect(try await scene.call(.GET, "/console/session").status == 405)
+    }
+
+    @Test func `a cookie ends and cannot be made up`() async throws {
+        let scene = try await Scene.withOperators()
+        let cookie = try await scene.signIn(Operators.admin)
+        func look(_ cookie: String) async throws -> Reply {
+            try await scene.call(.GET, "/admin/me", as: nil, nil, [("Cookie", "a=b; \(cookie)")])
+        }
+        #expect(try await look(cookie).status == 200)
+        let value = cookie.dropFirst("sluice_session=".count)
+        let parts = value.split(separator: ".")
+        let later = "\(try #require(Int64(parts[2])) + 1)"
+        for wrong in [
+            "", "v1", "v1.x.y.z", String(value.dropLast()), String(value) + "0",
+            "v1.\(parts[1]).\(later).\(parts[3])", "v2.\(parts[1]).\(parts[2]).\(parts[3])",
+            "v1.0000000000000000.\(parts[2]).\(parts[3])",
+        ] {
+            let reply = try await look("sluice_session=" + wrong)
+            #expect(reply.status == 401, "\(wrong): \(reply.text)")
+        }
+        // of another operator, with the proof of this one
+        let other = try await scene.signIn(Operators.reader).dropFirst("sluice_session=".count).split(separator: ".")
+        #expect(try await look("sluice_session=v1.\(parts[1]).\(parts[2]).\(other[3])").status == 401)
+        scene.gateway.clock.advance(seconds: 43_199)
+        #expect(try await look(cookie).status == 200)
+        scene.gateway.clock.advance(seconds: 2)
+        #expect(try await look(cookie).status == 401)
+    }
+
+    /// Replicas know each other's cookies; one whose setting has the token no more does not.
+    @Test func `a cookie is good at every gateway that has the token`() async throws {
+        let scene = try await Scene.withOperators()
+        let cookie = try await scene.signIn(Operators.admin)
+        let twin = try await LiveGateway.start(on: scene.gateway.database, configure: Operators.configure)
+        let other = try await LiveGateway.start(on: scene.gateway.database)
+        for (gateway, status) in [(twin, 200), (other, 401)] {
+            let reply = try await send(.GET, gateway.operations + "/admin/me", headers: [("Cookie", cookie)])
+            #expect(reply.status == status, "\(reply.text)")
+        }
+    }
+
+    @Test func `other pages can do nothing with it`() async throws {
+        let scene = try await Scene.withOperators()
+        let cookie = ("Cookie", try await scene.signIn(Operators.admin))
+        let host = String(scene.gateway.operations.dropFirst("http://".count))
+        let change = #"{"name":"By the console"}"#
+        let refused: [[(String, String)]] = [
+            [], [("Sec-Fetch-Site", "none")], [("Sec-Fetch-Site", "same-site")], [("Sec-Fetch-Site", "cross-site")],
+            [("Origin", "http://evil.example")], [("Origin", "null")],
+            [("Origin", "http://\(host)"), ("Sec-Fetch-Site", "same-site")],
+        ]
+        for headers in refused {
+            expectProblem(
+                try await scene.call(.PUT, scene.admin, as: nil, change, [cookie] + headers),
+                .forbidden,
+                errors: []
+            )
+        }
+        #expect(try await scene.operate(.GET, scene.admin).json?["name"]?.string != "By the console")
+        #expect(try await scene.audit("?actor=anna").isEmpty)
+        for headers in [[("Sec-Fetch-Site", "same-origin")], [("Origin", "http://\(host)")]] {
+            #expect(try await scene.call(.PUT, scene.admin, as: nil, change, [cookie] + headers).status == 200)
+        }
+        for (site, status) in [("same-origin", 200), ("none", 200), ("same-site", 403), ("cross-site", 403)] {
+            let reply = try await scene.call(.GET, scene.admin, as: nil, nil, [cookie, ("Sec-Fetch-Site", site)])
+            #expect(reply.status == status)
+        }
+        // a token in the header is nobody's cookie
+        let programs = [("Sec-Fetch-Site", "cross-site")]
+        #expect(try await scene.call(.PUT, scene.admin, as: Operators.admin, change, programs).status == 200)
+        let signIn = #"{"token":"\#(Operators.admin)"}"#
+        let elsewhere = try await scene.call(
+            .POST,
+            "/console/session",
+            as: nil,
+            signIn,
+            [("Sec-Fetch-Site", "cross-site")]
+        )
+        expectProblem(elsewhere, .forbidden, errors: [])
+    }
+
+    @Test func `who guesses is slowed down`() async throws {
+        let scene = try await Scene.withOperators()
+        func attempt(_ token: String) async throws -> Reply {
+            try await scene.call(.POST, "/console/session", as: nil, #"{"token":"\#(token)"}"#)
+        }
+        for number in 0..<10 {
+            expectProblem(try await attempt("not-the-token-\(number)-0123"), .unauthorized, errors: [])
+        }
+        for token in ["not-the-token-at-all", Operators.admin] {
+            let reply = try await attempt(token)
+            expectProblem(reply, .rateLimited, errors: [])
+            #expect(reply.header("retry-after") == ["60"])
+        }
+        // a token in the header is not affected
+        #expect(try await scene.call(.GET, "/admin/me", as: Operators.admin).status == 200)
+        scene.gateway.clock.advance(seconds: 60)
+        #expect(try await attempt(Operators.admin).status == 204)
+    }
+
+    @Test func `what is no sign-in is refused`() async throws {
+        let scene = try await Scene.withOperators()
+        for (body, pointer) in [
+            ("{}", "/token member_required"), (#"{"token":7}"#, "/token member_type"),
+            (#"{"token":"x","more":1}"#, "/more member_unknown"),
+        ] {
+            expectProblem(
+                try await scene.call(.POST, "/console/session", as: nil, body),
+                .validationFailed,
+                errors: [pointer]
+            )
+        }
+        let form = [("Content-Type", "application/x-www-form-urlencoded")]
+        let posted = try await scene.call(.POST, "/console/session", as: nil, "token=x", form)
+        expectProblem(posted, .unsupportedMediaType, errors: [])
+        expectProblem(try await scene.call(.POST, "/console/session?next=/", as: nil, "{}"), .invalidRequest)
+    }
+}

@@ -1,0 +1,232 @@
+import Foundation
+import JSONText
+import Testing
+
+@testable import SyncModel
+
+@Suite struct ExplanationTests {
+    private static let now = Timestamp(microseconds: 1_795_000_000_000_000)
+    private static let soon = now.adding(seconds: 30)
+
+    private static func snapshot(_ change: (inout UserSnapshot) -> Void = { _ in }) -> UserSnapshot {
+        var snapshot = UserSnapshot(organization: .active, standing: .itself, isKnown: true, now: now)
+        snapshot.backlog.devices = [Backlog.Device(id: Sample.device, acceptedSequence: 9, lastSeenAt: now)]
+        change(&snapshot)
+        return snapshot
+    }
+
+    private static func codes(_ change: (inout UserSnapshot) -> Void = { _ in }) -> [Finding.Code] {
+        Explanation(of: snapshot(change)).findings.map(\.code)
+    }
+
+    private static func finding(_ code: Finding.Code, _ change: (inout UserSnapshot) -> Void) throws -> Finding {
+        try #require(Explanation(of: snapshot(change)).findings.first { $0.code == code })
+    }
+
+    private static func mutation(_ status: MutationStatus, attempts: Int16 = 0) -> Backlog.Mutation {
+        Backlog.Mutation(
+            id: Sample.id,
+            deviceID: Sample.device,
+            sequenceNumber: 8,
+            position: 1,
+            status: status,
+            operation: .create,
+            entityType: "contact",
+            attemptCount: attempts,
+            nextRetryAt: nil,
+            createdAt: now,
+            acceptedAt: now,
+            dependsOn: []
+        )
+    }
+
+    private static func waits(_ hold: LaneHold?, _ status: MutationStatus = .pending) -> (inout UserSnapshot) -> Void {
+        { snapshot in
+            snapshot.backlog.counts.add(3, of: status)
+            snapshot.backlog.head = mutation(status, attempts: 2)
+            snapshot.backlog.hold = hold
+        }
+    }
+
+    @Test func `a user of whom all arrived`() {
+        let findings = Explanation(of: Self.snapshot()).findings
+        #expect(findings.map(\.code) == [.nothingWaits] && findings[0].severity == .info)
+    }
+
+    @Test func `nobody has heard of the user`() {
+        let codes = Self.codes { snapshot in
+            snapshot.isKnown = false
+            snapshot.backlog.devices = []
+        }
+        #expect(codes == [.userUnknown])
+    }
+
+    @Test func `a known user without a device`() {
+        #expect(Self.codes { $0.backlog.devices = [] } == [.nothingWaits, .noDevices])
+    }
+
+    @Test func `who is not served is told and nothing else`() {
+        let target = UUID()
+        #expect(Self.codes { $0.standing = .erased } == [.userErased])
+        #expect(Self.codes { $0.standing = .joining } == [.userJoining])
+        #expect(Self.codes { $0.standing = .part(of: target) } == [.userJoined])
+        let sentence = try? Self.finding(.userJoined) { $0.standing = .part(of: target) }.sentence
+        #expect(sentence?.contains(target.lowercased) == true)
+        #expect(Self.codes { $0.organization = .suspended }.first == .organizationSuspended)
+        #expect(Self.codes { $0.organization = .purging }.first == .organizationPurging)
+    }
+
+    @Test(arguments: [
+        (LaneHold(.conflict, mutationIDs: [Sample.id]), Finding.Code.laneHalted, Finding.Severity.problem),
+        (LaneHold(.failure, mutationIDs: [Sample.id]), .laneHalted, .problem),
+        (LaneHold(.backOff, until: soon), .backOff, .warning),
+        (LaneHold(.circuitOpen, until: soon), .circuitOpen, .warning),
+        (LaneHold(.noUpstream), .noUpstream, .problem),
+        (LaneHold(.blocked, mutationIDs: [Sample.id]), .blocked, .problem),
+    ])
+    func `what holds the lane is said and what to do`(hold: LaneHold, code: Finding.Code, severity: Finding.Severity)
+        throws
+    {
+        let finding = try Self.finding(code, Self.waits(hold))
+        #expect(finding.severity == severity && finding.until == hold.until)
+        #expect(finding.mutation == Sample.id && finding.action?.isEmpty == false)
+        if let until = hold.until { #expect(finding.sentence.contains(until.rfc3339)) }
+    }
+
+    @Test func `a lane that runs or is about to is no trouble`() throws {
+        #expect(Self.codes(Self.waits(nil)) == [.due])
+        #expect(Self.codes(Self.waits(nil, .inFlight)) == [.sending])
+        let sending = try Self.finding(.sending) { snapshot in
+            Self.waits(nil)(&snapshot)
+            snapshot.backlog.isTruncated = true
+            snapshot.lane = LaneState(readyAt: Self.soon, inFlight: Sample.local)
+        }
+        #expect(sending.mutation == Sample.local && sending.until == Self.soon)
+        #expect(sending.sentence.contains("more than 3 mutations"))
+    }
+
+    @Test func `what stands still beside a lane that runs is said`() throws {
+        let both: (inout UserSnapshot) -> Void = { snapshot in
+            Self.waits(nil)(&snapshot)
+            snapshot.backlog.counts.add(1, of: .failed)
+            snapshot.backlog.counts.add(2, of: .conflict)
+        }
+        #expect(Self.codes(both) == [.stuck, .due])
+        let sentence = try Self.finding(.stuck, both).sentence
+        #expect(sentence.contains("1 mutation failed and 2 mutations in conflict"))
+        let halted: (inout UserSnapshot) -> Void = { snapshot in
+            both(&snapshot)
+            snapshot.backlog.hold = LaneHold(.failure, mutationIDs: [Sample.id])
+        }
+        #expect(Self.codes(halted) == [.laneHalted], "the same is not said twice")
+    }
+
+    // MARK: - A mutation that is asked about
+
+    private static func record(_ status: MutationStatus, error: String? = nil, needs: [UUID] = []) -> MutationRecord {
+        MutationRecord(
+            id: Sample.id,
+            idempotencyKey: UUID(),
+            deviceID: Sample.device,
+            sequenceNumber: 1,
+            position: 1,
+            operation: .update,
+            entity: EntityName(type: "task", client: nil, serverID: nil),
+            status: status,
+            revision: 1,
+            dependsOn: needs,
+            error: error.map { Array($0.utf8) },
+            fingerprint: Fingerprint(digest: [], identifiers: []),
+            acceptedAt: now
+        )
+    }
+
+    private static func asked(_ record: MutationRecord?, ahead: Int64 = 0) -> (inout UserSnapshot) -> Void {
+        { $0.mutation = UserSnapshot.Question(id: Sample.id, record: record, ahead: BoundedCount(found: ahead)) }
+    }
+
+    @Test(arguments: MutationStatus.allCases.filter { $0 != .rejected })
+    func `a mutation that is asked about is answered first of its severity`(status: MutationStatus) {
+        let code: Finding.Code =
+            switch status {
+            case .succeeded: .mutationSucceeded
+            case .discarded: .mutationDiscarded
+            case .failed, .conflict: .mutationStuck
+            default: .mutationWaits
+            }
+        let findings = Explanation(of: Self.snapshot(Self.asked(Self.record(status)))).findings
+        #expect(findings.first?.code == code && findings.first?.mutation == Sample.id)
+    }
+
+    @Test func `a mutation that never came`() throws {
+        let finding = try Self.finding(.mutationUnknown, Self.asked(nil))
+        #expect(finding.severity == .problem && finding.sentence.contains(Sample.id.lowercased))
+    }
+
+    @Test func `it says what a mutation waits for and why it failed`() throws {
+        let blocked = try Self.finding(
+            .mutationWaits,
+            Self.asked(Self.record(.blocked, needs: [Sample.local]), ahead: 10_001)
+        )
+        #expect(blocked.severity == .problem && blocked.mutation == Sample.local)
+        #expect(blocked.sentence.contains("more than 10000 mutations"))
+        #expect(blocked.sentence.contains("waits for 1 mutation"))
+        let failed = try Self.finding(
+            .mutationStuck,
+            Self.asked(Self.record(.failed, error: #"{"detail":"no such zip"}"#))
+        )
+        #expect(failed.sentence.contains("no such zip"))
+    }
+
+    // MARK: - Devices
+
+    @Test func `a device that was not heard of for a day`() throws {
+        let silent: (Double) -> (inout UserSnapshot) -> Void = { seconds in
+            { $0.backlog.devices[0].lastSeenAt = Self.now.adding(seconds: -seconds) }
+        }
+        #expect(!Self.codes(silent(Explanation.silence)).contains(.deviceSilent))
+        #expect(Self.codes(silent(Explanation.silence + 1)) == [.deviceSilent, .nothingWaits])
+    }
+
+    @Test func `a device's first mutation that is not done is named`() throws {
+        let finding = try Self.finding(.deviceBehind) { $0.backlog.devices[0].oldestPending = Self.mutation(.pending) }
+        #expect(finding.sentence.contains("number 9") && finding.sentence.contains("number 8"))
+        #expect(finding.mutation == Sample.id)
+    }
+
+    @Test func `only the device that is asked about is spoken of`() {
+        let other = Backlog.Device(id: UUID(), acceptedSequence: 1, lastSeenAt: Timestamp(microseconds: 0))
+        #expect(
+            !Self.codes {
+                $0.backlog.devices.append(other); $0.device = Sample.device
+            }.contains(.deviceSilent)
+        )
+        #expect(
+            Self.codes {
+                $0.backlog.devices.append(other); $0.device = other.id
+            }.contains(.deviceSilent)
+        )
+        #expect(Self.codes { $0.device = UUID() }.first == .deviceUnknown)
+    }
+
+    @Test func `a thousand devices make no thousand sentences`() {
+        let findings = Explanation(
+            of: Self.snapshot { snapshot in
+                snapshot.backlog.devices = (0..<1_000).map { _ in
+                    Backlog.Device(id: UUID(), acceptedSequence: 1, lastSeenAt: Timestamp(microseconds: 0))
+                }
+            }
+        ).findings
+        #expect(findings.filter { $0.code == .deviceSilent }.count == Explanation.devices)
+    }
+
+    @Test func `problems come before warnings and these before the rest`() {
+        let codes = Self.codes { snapshot in
+            Self.waits(LaneHold(.backOff, until: Self.soon))(&snapshot)
+            Self.asked(Self.record(.failed))(&snapshot)
+            snapshot.backlog.devices[0].oldestPending = Self.mutation(.pending)
+            snapshot.organization = .suspended
+        }
+        #expect(codes == [.organizationSuspended, .mutationStuck, .backOff, .deviceBehind])
+    }
+}

@@ -1,0 +1,75 @@
+import Foundation
+import Testing
+
+@testable import SyncModel
+
+@Suite struct StuckMarkTests {
+    private static func mark(_ status: MutationStatus, _ error: String?, _ answer: Int16? = nil) -> StuckMark? {
+        StuckMark(of: status, error: error.map { Array($0.utf8) }, responseStatus: answer)
+    }
+
+    @Test func `only what waits for a person has a mark`() {
+        for status in MutationStatus.allCases {
+            let mark = Self.mark(status, #"{"code":"upstream_rejected"}"#, 422)
+            #expect((mark != nil) == [.failed, .conflict].contains(status), "\(status)")
+        }
+    }
+
+    @Test func `the code is the problem's and the status that of the answer`() {
+        let mark = Self.mark(.failed, #"{"code":"max_attempts_reached","detail":"x"}"#, 503)
+        #expect(mark?.code == "max_attempts_reached" && mark?.status == 503)
+        #expect(Self.mark(.failed, #"{"code":"validation_failed"}"#)?.status == 0)
+    }
+
+    /// Queries tell the two statuses apart by the code alone.
+    @Test func `conflict is the code of conflicts and of nothing else`() {
+        #expect(Self.mark(.conflict, #"{"code":"upstream_rejected"}"#, 409)?.code == "conflict")
+        #expect(Self.mark(.conflict, nil)?.code == "conflict")
+        #expect(Self.mark(.failed, #"{"code":"conflict"}"#, 409)?.code == "upstream_rejected")
+        #expect(Self.mark(.failed, nil)?.code == "upstream_rejected")
+        #expect(Self.mark(.failed, "[]")?.code == "upstream_rejected")
+        #expect(Self.mark(.failed, "{")?.code == "upstream_rejected")
+    }
+
+    @Test func `a group's key says its status`() {
+        #expect(StuckGroup.Key(entityType: "task", errorCode: "conflict", responseStatus: 409).status == .conflict)
+        #expect(StuckGroup.Key(entityType: "task", errorCode: "upstream_rejected", responseStatus: 0).status == .failed)
+    }
+
+    @Test func `a filter names a group only by all of its columns`() {
+        var filter = StuckFilter()
+        #expect(filter.group == nil)
+        filter.entityType = "task"
+        filter.errorCode = "upstream_rejected"
+        #expect(filter.group == nil)
+        filter.responseStatus = 0
+        #expect(filter.group == StuckGroup.Key(entityType: "task", errorCode: "upstream_rejected", responseStatus: 0))
+    }
+
+    @Test func `a cursor's filter is another where anything of it is`() {
+        let user = UUID()
+        let changes: [(inout StuckFilter) -> Void] = [
+            { $0.statuses = [.failed] }, { $0.statuses = [.conflict] }, { $0.statuses = [.failed, .conflict] },
+            { $0.entityType = "task" }, { $0.errorCode = "task" }, { $0.responseStatus = 0 }, { $0.responseStatus = 1 },
+            { $0.user = user },
+        ]
+        let filters =
+            [StuckFilter()]
+            + changes.map { change in
+                var filter = StuckFilter()
+                change(&filter)
+                return filter
+            }
+        #expect(Set(filters.map(\.standIn)).count == filters.count)
+        var (one, other) = (StuckFilter(), StuckFilter())
+        one.statuses = [.failed, .conflict]
+        other.statuses = [.conflict, .failed]
+        #expect(one.standIn == other.standIn)
+    }
+
+    @Test func `a count ends at its limit and says so`() {
+        #expect(BoundedCount(found: 10_000) == BoundedCount(found: 10_000, limit: 10_000))
+        #expect(!BoundedCount(found: 10_000).isMore && BoundedCount(found: 10_001).isMore)
+        #expect(BoundedCount(found: 10_001).count == 10_000)
+    }
+}

@@ -1,0 +1,59 @@
+import Testing
+
+@testable import SyncModel
+
+@Suite struct TrafficHistoryTests {
+    private static let start = Timestamp(microseconds: 1_795_000_000_000_000)
+
+    private func totals(_ number: Double) -> TrafficTotals {
+        var totals = TrafficTotals()
+        totals.pushes = number
+        totals.failed = number / 2
+        return totals
+    }
+
+    @Test func `each fifteen seconds have a point and an hour is kept`() {
+        var history = TrafficHistory()
+        #expect(history.points.isEmpty && history.beginning == nil)
+        for second in 0...4_000 {
+            // four a second, and of a moment none
+            history.note(
+                totals(Double(second) * 4),
+                oldest: second < 100 ? nil : 7,
+                at: Self.start.adding(seconds: Double(second))
+            )
+        }
+        #expect(history.points.count == TrafficHistory.capacity)
+        #expect(
+            history.points.allSatisfy { $0.rates.pushes == 4 && $0.rates.failed == 2 && $0.oldestWaitingSeconds == 7 }
+        )
+        #expect(history.rates.pushes == 4)
+        #expect(history.beginning == history.end?.adding(seconds: -3_600))
+    }
+
+    @Test func `what is done now is the average of ten seconds`() {
+        var history = TrafficHistory()
+        history.note(totals(100), oldest: nil, at: Self.start)
+        #expect(history.rates == TrafficTotals())
+        history.note(totals(130), oldest: nil, at: Self.start.adding(seconds: 2))
+        #expect(history.rates.pushes == 15)
+        history.note(totals(130), oldest: nil, at: Self.start.adding(seconds: 13))
+        history.note(totals(130), oldest: nil, at: Self.start.adding(seconds: 14))
+        #expect(history.rates.pushes == 0)
+    }
+
+    @Test func `a clock that jumps makes no rate that never was`() {
+        var history = TrafficHistory()
+        history.note(totals(100), oldest: nil, at: Self.start)
+        history.note(totals(500), oldest: nil, at: Self.start.adding(seconds: -60))
+        #expect(history.rates == TrafficTotals() && history.points.isEmpty)
+        for second in 0..<40 {
+            history.note(totals(500), oldest: 0, at: Self.start.adding(seconds: Double(second - 59)))
+        }
+        #expect(history.points.count == 2)
+        // an hour in which the process stood still
+        history.note(totals(900), oldest: 0, at: Self.start.adding(seconds: 3_600))
+        #expect(history.points.count == 1)
+        #expect(history.points[0].rates.pushes < 1)
+    }
+}

@@ -1,0 +1,135 @@
+import Foundation
+import Postgres
+import StoreSupport
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncMaintenance
+@testable import SyncStore
+
+@Suite struct AuditStoreTests {
+    private func act(_ organization: UUID?, _ action: String = "putUser", user: UUID? = nil) -> AuditAct {
+        var act = AuditAct(of: organization, by: "anna", scope: .admin, action)
+        act.user = user
+        return act
+    }
+
+    @Test func `retention takes what is old of all organizations and of those that are gone`() async throws {
+        let gateway = try await Gateway()
+        let log = gateway.store.audit
+        let (one, gone) = (try await gateway.organization().id, UUID())
+        for organization in [one, gone, nil] {
+            for _ in 0..<3 { _ = try await log.begin(act(organization)) }
+        }
+        gateway.clock.advance(seconds: 364 * Gateway.day)
+        for organization in [one, gone, nil] { _ = try await log.begin(act(organization)) }
+        #expect(try await gateway.retain(limit: 2)?.report[.audit] == 0)
+        gateway.clock.advance(seconds: 2 * Gateway.day)
+        #expect(try await gateway.retain(limit: 2, isDryRun: true)?.report[.audit] == 9)
+        #expect(try await gateway.read("SELECT count(*) FROM audit").int64(0, 0) == 12)
+        #expect(try await gateway.retain(limit: 2)?.report[.audit] == 9)
+        let left = try await log.page(AuditFilter(), limit: 100, after: nil)
+        #expect(left.acts.count == 3 && left.next == nil)
+        #expect(try await gateway.retain(RetentionPolicy(auditDays: 0.01))?.report[.audit] == 3)
+    }
+
+    /// The clock of the tests stands still: all are of one millisecond.
+    @Test func `acts of a moment stand in their order`() async throws {
+        let gateway = try await Gateway()
+        let log = gateway.store.audit
+        for number in 0..<200 { _ = try await log.begin(act(nil, "act\(number)")) }
+        let found = try await log.page(AuditFilter(), limit: 1_000, after: nil).acts
+        #expect(found.map(\.action) == (0..<200).reversed().map { "act\($0)" })
+        #expect(found.allSatisfy { UUIDv7Generator.least(at: gateway.clock.now) <= $0.id })
+        let filter = AuditFilter(since: gateway.clock.now)
+        #expect(try await log.page(filter, limit: 1_000, after: nil).acts.count == 200)
+    }
+
+    @Test func `texts are cut where they are long`() async throws {
+        let gateway = try await Gateway()
+        let log = gateway.store.audit
+        var long = AuditAct(of: nil, by: "cli:" + String(repeating: "é", count: 100), scope: .admin, "putUser")
+        long.target = [("name", String(repeating: "x", count: 10_000))]
+        var outcome = AuditOutcome()
+        for _ in 0..<50 { outcome.note("ids", raw: Array("[\"\(String(repeating: "x", count: 500))\"]".utf8)) }
+        try await log.note(long, outcome)
+        let found = try #require(try await log.page(AuditFilter(), limit: 1, after: nil).acts.first)
+        #expect(found.actor.utf8.count <= 64 && found.target.count < 300 && (found.outcome?.count ?? 0) < 9_000)
+    }
+
+    /// Small and grown tables, never analysed and analysed: a page reads what it looks at, and no more.
+    @Test func `pages are read by an index`() async throws {
+        let gateway = try await Gateway()
+        let (one, other) = (try await gateway.organization().id, try await gateway.organization().id)
+        let connection = try await gateway.database.connect()
+        func check(_ comment: String) async throws {
+            let bounds =
+                "'00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 50, 'anna', NULL, 20"
+            for (statement, values) in [
+                (AuditStatements.page, "'\(one)', \(bounds)"), (AuditStatements.pageOfAll, bounds),
+                (
+                    AuditStatements.old,
+                    "'ffffffff-ffff-ffff-ffff-ffffffffffff', '00000000-0000-0000-0000-000000000000', 50"
+                ),
+                (AuditStatements.erase, "'\(one)', ARRAY['\(UUID())']::uuid[]"),
+                (AuditStatements.eraseInto, "'\(one)', ARRAY['\(UUID())']::uuid[]"),
+            ] {
+                let shape = [Query(SettleStatements.planShape)]
+                let plan = try await connection.explain(statement, values, shape)
+                #expect(!plan.contains("Seq Scan on audit"), "\(comment) \(plan)")
+                #expect(pages(in: plan) < 130, "\(comment) \(plan)")
+            }
+        }
+        try await check("empty")
+        try await connection.execute(
+            script: """
+                INSERT INTO audit (organization_id, id, at, actor, scope, action, target, user_id)
+                SELECT CASE WHEN n % 100 = 0 THEN '\(one)'::uuid ELSE '\(other)'::uuid END, gen_random_uuid(), now(),
+                    'otto', 'admin', 'putUser', '{}', CASE WHEN n % 2 = 0 THEN gen_random_uuid() END
+                FROM generate_series(1, 20000) n
+                """
+        )
+        try await check("grown")
+        try await connection.execute(script: "ANALYZE audit")
+        try await check("analysed")
+        connection.close()
+    }
+
+    /// What operators look on every two seconds ends after so many rows, however many there are.
+    @Test func `what goes on is read by indexes and is bounded`() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        for _ in 0..<4 { try await phone.push((0..<100).map { _ in phone.create() }) }
+        let connection = try await gateway.database.connect()
+        for analysed in [false, true] {
+            if analysed { try await connection.execute(script: "ANALYZE mutations; ANALYZE lanes") }
+            for (statement, values) in [
+                (NowStatements.troubled, "10001"), (NowStatements.lanes, "10001, now()"),
+                (NowStatements.oldest, "10000"),
+                (NowStatements.ofOrganizations, "ARRAY['\(phone.organization.id)']::uuid[], 1001"),
+            ] {
+                let plan = try await connection.explain(statement, values, [Query(SettleStatements.planShape)])
+                #expect(!plan.contains("Seq Scan on mutations") && !plan.contains("Seq Scan on lanes"), "\(plan)")
+                #expect(pages(in: plan) < 60, "\(plan)")
+            }
+        }
+        connection.close()
+    }
+
+    @Test func `counts stop at their cap`() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        for _ in 0..<6 { try await phone.push((0..<200).map { _ in phone.create() }) }
+        let connection = try await gateway.database.connect()
+        try await connection.execute(
+            script: "UPDATE mutations SET status = 'failed', error = '{}', synced_at = NULL"
+        )
+        connection.close()
+        let counts = try await gateway.store.nowReader.stuck(in: [phone.organization.id, UUID()])
+        let found = try #require(counts[phone.organization.id])
+        #expect(found.failed == CappedCount(count: 1_000, isMore: true))
+        let state = try await gateway.store.nowReader.state()
+        #expect(state.failed == CappedCount(count: 1_200) && state.conflict.count == 0)
+    }
+}

@@ -1,0 +1,263 @@
+import Foundation
+import JSONText
+import Postgres
+import StoreSupport
+import SyncModel
+import Synchronization
+import Testing
+
+@testable import SyncMaintenance
+@testable import SyncStore
+
+/// Operators' retries, discards and resolves of many mutations, worked on by whichever gateway is there.
+@Suite struct OperationTests {
+    /// Works on an operation to its end, or until `rest` says that the gateway is to stop.
+    @discardableResult
+    private static func work(
+        _ gateway: Gateway,
+        rest: @escaping @Sendable (Double) async throws -> Bool = { _ in false }
+    ) async throws -> OperationRow? {
+        let run = gateway.store.operationRun(of: UUID())
+        guard let claimed = try await run.claim() else { return nil }
+        let hasStopped = Mutex(false)
+        await run.work(on: claimed) {
+            hasStopped.withLock { $0 }
+        } rest: { seconds in
+            let stops = (try? await rest(seconds)) ?? true
+            hasStopped.withLock { $0 = stops }
+        }
+        return try await gateway.store.operations.operation(claimed.id, in: claimed.organization)
+    }
+
+    private static let tasks = """
+        "filter":{"entity_type":"task","error_code":"upstream_rejected","response_status":422}
+        """
+
+    @Test func `a retry of a group takes what stood still when it was made`() async throws {
+        let one = try await Phone.forwarding()
+        let (two, gateway) = (one.neighbour(), one.gateway)
+        let mine = try await one.pushStuck(3)
+        let theirs = try await two.pushStuck(2)
+        let notes = try await two.pushStuck(1, "note")
+        gateway.clock.advance(seconds: 1)
+        let made = try await gateway.operation(#""kind":"retry",\#(Self.tasks)"#, in: one.organization.id)
+        #expect(made.state == .running && made.actor == "anna" && made.reason == "a test" && made.startedAt == nil)
+        gateway.clock.advance(seconds: 1)
+        let late = try await one.pushStuck(1)
+        let ended = try #require(try await Self.work(gateway))
+        #expect(ended.summary == "done: 5 = 5 + 0 + 0" && ended.gateway == nil && ended.endedAt != nil)
+        #expect(try await one.statuses(mine) == ["pending", "pending", "pending"])
+        #expect(try await two.statuses(theirs) == ["pending", "pending"])
+        #expect(try await two.statuses(notes) == ["failed"])
+        #expect(try await one.statuses(late) == ["failed"])
+        #expect(try await one.disorder() == [])
+        #expect(try await Self.work(gateway) == nil, "nothing is due any more")
+    }
+
+    @Test func `what fails anew is not retried for ever`() async throws {
+        let one = try await Phone.forwarding()
+        let gateway = one.gateway
+        let entries = try await one.pushStuck(3)
+        let operation = #""kind":"retry","per_second":1,"filter":{}"#
+        _ = try await gateway.operation(operation, in: one.organization.id)
+        let ended = try await Self.work(gateway) { _ in
+            gateway.clock.advance(seconds: 1)
+            for entry in entries where try await one.read(entry.id).status == "pending" {
+                try await one.stick(entry.id)
+            }
+            return false
+        }
+        #expect(ended?.summary == "done: 3 = 3 + 0 + 0")
+        #expect(try await one.statuses(entries) == ["failed", "failed", "failed"])
+    }
+
+    @Test func `it goes no faster than it may`() async throws {
+        let one = try await Phone.forwarding()
+        try await one.pushStuck(7)
+        _ = try await one.gateway.operation(#""kind":"retry","per_second":2,"filter":{}"#, in: one.organization.id)
+        let pauses = Mutex<[Double]>([])
+        let began = ContinuousClock.now
+        let ended = try await Self.work(one.gateway) { seconds in
+            pauses.withLock { $0.append(seconds) }
+            return false
+        }
+        let took = Double((ContinuousClock.now - began).components.seconds + 1)
+        #expect(ended?.summary == "done: 7 = 7 + 0 + 0")
+        // three steps of two before the last; what the steps took themselves counts
+        #expect(pauses.withLock { $0.count } == 3 && pauses.withLock { $0.reduce(0, +) } + took >= 3)
+        #expect(pauses.withLock { $0.allSatisfy { $0 <= 1 } })
+    }
+
+    @Test func `who cancels it keeps the rest as it is`() async throws {
+        let one = try await Phone.forwarding()
+        let gateway = one.gateway
+        let entries = try await one.pushStuck(5)
+        let made = try await gateway.operation(#""kind":"retry","per_second":2,"filter":{}"#, in: one.organization.id)
+        let ended = try await Self.work(gateway) { _ in
+            _ = try await gateway.store.operations.cancel(made.id, in: one.organization.id)
+            return false
+        }
+        #expect(ended?.state == .cancelled && ended?.tally.done == 2 && ended?.endedAt != nil)
+        #expect(try await one.statuses(entries).filter { $0 == "failed" }.count == 3)
+        // again is no error, and changes nothing
+        let again = try await gateway.store.operations.cancel(made.id, in: one.organization.id)
+        #expect(again?.endedAt == ended?.endedAt && again?.state == .cancelled)
+        #expect(try await Self.work(gateway) == nil)
+    }
+
+    // MARK: - Several gateways
+
+    @Test func `a gateway that ends gives it back and another goes on at once`() async throws {
+        let one = try await Phone.forwarding()
+        let other = try await Gateway(replicaOf: one.gateway)
+        other.clock.set(one.gateway.clock.now)
+        let entries = try await one.pushStuck(5)
+        _ = try await one.gateway.operation(#""kind":"retry","per_second":2,"filter":{}"#, in: one.organization.id)
+        let first = try await Self.work(one.gateway) { _ in true }
+        #expect(first?.summary == "running: 2 = 2 + 0 + 0" && first?.gateway == nil)
+        let ended = try await Self.work(other)
+        #expect(ended?.summary == "done: 5 = 5 + 0 + 0")
+        #expect(try await one.statuses(entries) == Array(repeating: "pending", count: 5))
+    }
+
+    @Test func `a gateway that died is taken over and one that comes back changes nothing`() async throws {
+        let one = try await Phone.forwarding()
+        let other = try await Gateway(replicaOf: one.gateway)
+        let entries = try await one.pushStuck(6)
+        _ = try await one.gateway.operation(#""kind":"retry","per_second":2,"filter":{}"#, in: one.organization.id)
+        let taken = Mutex<[String]>([])
+        let seen = try await Self.work(one.gateway) { _ in
+            other.clock.set(one.gateway.clock.now)
+            let early = try await Self.work(other)
+            other.clock.advance(seconds: OperationRun.leaseSeconds + 1)
+            let ended = try await Self.work(other)
+            taken.withLock { $0 = [early?.summary ?? "-", ended?.summary ?? "-"] }
+            return false
+        }
+        #expect(taken.withLock { $0 } == ["-", "done: 6 = 6 + 0 + 0"])
+        #expect(seen?.summary == "done: 6 = 6 + 0 + 0")
+        #expect(try await one.statuses(entries) == Array(repeating: "pending", count: 6))
+    }
+
+    // MARK: - Discarding and resolving
+
+    @Test func `a discard leaves what others need unless it is said what becomes of them`() async throws {
+        let one = try await Phone.forwarding()
+        let gateway = one.gateway
+        let (needed, free) = (one.forward("create", local: UUID()), one.forward("create", local: UUID()))
+        let follower = one.forward("update", local: needed.local, payload: #"{"title":"y"}"#)
+        try await one.push([needed, free, follower])
+        for entry in [needed, free] { try await one.stick(entry.id) }
+        _ = try await gateway.operation(#""kind":"discard","filter":{}"#, in: one.organization.id)
+        let careful = try #require(try await Self.work(gateway))
+        #expect(careful.summary == "done: 2 = 1 + 1 + 0" && careful.reasons == ["validation_failed": 1])
+        #expect(try await one.statuses([needed, free, follower]) == ["failed", "discarded", "blocked"])
+        _ = try await gateway.operation(
+            #""kind":"discard","dependents":"discard","filter":{}"#,
+            in: one.organization.id
+        )
+        let whole = try #require(try await Self.work(gateway))
+        #expect(whole.summary == "done: 1 = 1 + 0 + 0", "dependents are none of those that it is about")
+        #expect(try await one.statuses([needed, follower]) == ["discarded", "discarded"])
+        #expect(try await one.disorder() == [])
+    }
+
+    @Test func `conflicts are resolved and failures are not touched`() async throws {
+        let one = try await Phone.forwarding()
+        let gateway = one.gateway
+        let failed = try await one.pushStuck(1)
+        let update = one.forward("update", server: "7", payload: #"{"title":"mine"}"#)
+        try await one.push([update])
+        try await one.stick(update.id, "conflict", 409)
+        _ = try await gateway.operation(
+            #""kind":"resolve","strategy":"client_wins","filter":{}"#,
+            in: one.organization.id
+        )
+        let ended = try #require(try await Self.work(gateway))
+        #expect(ended.state == .done && ended.matched == 1, "\(ended.summary) \(ended.reasons)")
+        #expect(try await one.statuses(failed) == ["failed"])
+    }
+
+    // MARK: - What it is about
+
+    @Test func `a preview says how many and shows the first`() async throws {
+        let one = try await Phone.forwarding()
+        let two = one.neighbour()
+        try await one.pushStuck(22)
+        try await two.pushStuck(1)
+        let stranger = try await one.gateway.organization()
+        let draft = try one.gateway.draft(#""kind":"retry",\#(Self.tasks)"#)
+        let preview = try await one.gateway.store.operations.preview(draft, in: one.organization.id)
+        #expect(preview.count == BoundedCount(found: 23) && preview.users == BoundedCount(found: 2))
+        #expect(preview.sample.count == OperationStore.sample)
+        #expect(preview.sample.allSatisfy { $0.lane.organization == one.organization.id && $0.detail != nil })
+        let theirs = try await one.gateway.store.operations.preview(draft, in: stranger.id)
+        #expect(theirs.count.count == 0 && theirs.sample.isEmpty)
+    }
+
+    @Test func `ids and a user narrow it`() async throws {
+        let one = try await Phone.forwarding()
+        let two = one.neighbour()
+        let (mine, theirs) = (try await one.pushStuck(2), try await two.pushStuck(1))
+        let names = [mine[0].id, UUID()].map { "\"\($0.lowercased)\"" }.joined(separator: ",")
+        _ = try await one.gateway.operation(#""kind":"retry","filter":{"ids":[\#(names)]}"#, in: one.organization.id)
+        #expect(try await Self.work(one.gateway)?.summary == "done: 1 = 1 + 0 + 0")
+        #expect(try await one.statuses(mine) == ["pending", "failed"])
+        let user = #""kind":"retry","filter":{"user_id":"\#(two.user.lowercased)"}"#
+        _ = try await one.gateway.operation(user, in: one.organization.id)
+        #expect(try await Self.work(one.gateway)?.summary == "done: 1 = 1 + 0 + 0")
+        #expect(try await two.statuses(theirs) == ["pending"])
+        #expect(try await one.statuses(mine) == ["pending", "failed"])
+    }
+
+    // MARK: - Tenants and bounds
+
+    @Test func `another organization neither sees nor ends it`() async throws {
+        let one = try await Phone.forwarding()
+        let entries = try await one.pushStuck(1)
+        let stranger = try await one.gateway.organization()
+        let store = one.gateway.store.operations
+        let ids = #""kind":"retry","filter":{"ids":["\#(entries[0].id.lowercased)"]}"#
+        let theirs = try await one.gateway.operation(ids, in: stranger.id)
+        #expect(try await Self.work(one.gateway)?.summary == "done: 0 = 0 + 0 + 0")
+        #expect(try await one.statuses(entries) == ["failed"])
+        #expect(try await store.operation(theirs.id, in: one.organization.id) == nil)
+        let mine = try await one.gateway.operation(#""kind":"retry","filter":{}"#, in: one.organization.id)
+        #expect(try await store.cancel(mine.id, in: stranger.id) == nil)
+        #expect(try await store.operation(mine.id, in: one.organization.id)?.state == .running)
+        #expect(
+            try await store.list(of: stranger.id, state: nil, limit: 10, cursor: nil).operations.map(\.id) == [
+                theirs.id
+            ]
+        )
+        #expect(try await store.make(try one.gateway.draft(ids), in: UUID(), by: "anna") == nil)
+    }
+
+    @Test func `no more run at once than may and the list is paged`() async throws {
+        let one = try await Phone.forwarding()
+        let stranger = try await one.gateway.organization()
+        let all = #""kind":"retry","filter":{}"#
+        var ids: [UUID] = []
+        for _ in 0..<OperationStore.atOnce {
+            one.gateway.clock.advance(seconds: 1)
+            ids.append(try await one.gateway.operation(all, in: one.organization.id).id)
+        }
+        await #expect(throws: Problem.self) { _ = try await one.gateway.operation(all, in: one.organization.id) }
+        ids.append(try await one.gateway.operation(all, in: stranger.id).id)
+        let store = one.gateway.store.operations
+        _ = try await store.cancel(ids[0], in: one.organization.id)
+        for (organization, wanted) in [(nil, ids), (Optional(one.organization.id), Array(ids.dropLast()))] {
+            var (found, cursor): ([UUID], String?) = ([], nil)
+            repeat {
+                let page = try await store.list(of: organization, state: nil, limit: 7, cursor: cursor)
+                (found, cursor) = (found + page.operations.map(\.id), page.next)
+            } while cursor != nil
+            #expect(found == wanted.reversed() || Set(found) == Set(wanted) && found.count == wanted.count)
+        }
+        #expect(
+            try await store.list(of: nil, state: .cancelled, limit: 50, cursor: nil).operations.map(\.id) == [ids[0]]
+        )
+        await #expect(throws: Problem.self) { _ = try await store.list(of: nil, state: nil, limit: 7, cursor: "p1.x") }
+        #expect(try await one.gateway.operation(all, in: one.organization.id).state == .running)
+    }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import JSONText
+import Postgres
+import StoreSupport
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncMaintenance
+@testable import SyncStore
+
+/// How the server executes what operators ask for, however large the tables are and whether it knows that or not.
+@Suite struct StuckPlanTests {
+    /// Statements with values, and the most pages that each may look at in a table of thousands.
+    private static func calls(_ phone: Phone, _ mutation: UUID) -> [(Statement, String, Int)] {
+        let organization = "'\(phone.organization.id)'"
+        let lane = "\(organization), '\(phone.user)'"
+        let first = "'00000000-0000-0000-0000-000000000000'"
+        let last = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
+        let none = "'{}', NULL, NULL, NULL"
+        let newest = "'infinity', \(last), \(last), \(last)"
+        let group = "'task', 'upstream_rejected', 422::int2"
+        let story = "\(lane), '\(mutation)'"
+        let oldest = "\(organization), '-infinity', \(first), \(first), 'infinity'"
+        let operation = "\(organization), \(first)"
+        let groups: [(Statement, String, Int)] = [
+            (StuckGroups.ownersStatement, "\(first), \(last), 101", 400),
+            (
+                StuckGroups.groupsStatement,
+                "ARRAY[\(organization)]::uuid[], '{\"\"}', '{\"\"}', '{-1}', 200, 101, 10001, \(none)", 20_000
+            ),
+            // a page ends with its rows, and its edge with what it may look at
+            (StuckWay.pageOfAll, "\(newest), 10000, \(none), 21", 300),
+            (StuckWay.edgeOfAll, "\(newest), 100", 400),
+            (StuckWay.pageOfOrganization, "\(newest), \(organization), 10000, \(none), 21", 300),
+            (StuckWay.edgeOfOrganization, "\(newest), \(organization), 100", 400),
+            (StuckWay.pageOfGroup, "\(newest), \(organization), \(group), 10000, \(none), 21", 300),
+            (StuckWay.edgeOfGroup, "\(newest), \(organization), \(group), 100", 400),
+            (StuckWay.pageOfUser, "\(newest), \(lane), 50000, \(none), 21", 300),
+        ]
+        let stories: [(Statement, String, Int)] = [
+            (
+                StuckList.byIDStatement,
+                "\(organization), ARRAY['\(phone.user)']::uuid[], ARRAY['\(mutation)']::uuid[]", 100
+            ),
+            (LaneListing.laneStatement, lane, 100), (LaneListing.pageStatement, "\(lane), 0, 21", 200),
+            (UserExplainer.isKnownStatement, lane, 100),
+            (StoryStatements.queued, story, 100), (StoryStatements.attempts, story, 100),
+            (StoryStatements.waitsFor, story, 100), (StoryStatements.waiters, story, 300),
+            (StoryStatements.ahead, story, 300), (StoryStatements.entity, story, 100),
+            (StoryStatements.history, story, 300),
+            (StoryStatements.resolved, "\(lane), ARRAY['\(mutation)']::uuid[]", 100),
+        ]
+        let operations: [(Statement, String, Int)] = [
+            (OperationCandidates.pageOfOrganization, "\(oldest), 5000, \(none), NULL, '{}', true, 20", 300),
+            (OperationCandidates.edgeOfOrganization, "\(oldest), 100", 400),
+            (OperationCandidates.pageOfGroup, "\(oldest), \(group), 5000, \(none), NULL, '{}', true, 20", 300),
+            (OperationCandidates.edgeOfGroup, "\(oldest), \(group), 100", 400),
+            (
+                OperationCandidates.countOfOrganization, "\(organization), 'infinity', 100, \(none), NULL, '{}', true",
+                400
+            ),
+            (
+                OperationCandidates.countOfGroup,
+                "\(organization), 'infinity', 100, \(group), \(none), NULL, '{}', true", 400
+            ),
+            (OperationStatements.running, "\(organization), 20", 100), (OperationStatements.find, operation, 100),
+            (OperationStatements.listOfOrganization, "\(organization), 'infinity', \(last), \(last), NULL, 21", 300),
+            (OperationStatements.listOfAll, "\(first), 'infinity', \(last), \(last), NULL, 21", 300),
+            (OperationStatements.claim, "'2026-11-20T07:00:00Z', \(first), '2026-11-20T07:00:30Z'", 200),
+            (OperationStatements.count, "\(operation), 1, 1, now()", 100),
+            (OperationStatements.advance, "\(operation), 1, 0, 0, '{}', NULL, NULL, NULL, now(), now()", 100),
+            (OperationStatements.end, "\(operation), 1, 'done', NULL, now()", 100),
+            (OperationStatements.release, "\(operation), 1, now()", 100),
+            (OperationStatements.cancel, "\(operation), now()", 100),
+            (OperationStatements.prune, "'2020-01-01T00:00:00Z', 1000", 200),
+        ]
+        return groups + stories + operations
+    }
+
+    @Test(arguments: [false, true]) func `no look reads more than it shows`(isLarge: Bool) async throws {
+        let phone = try await Phone.forwarding()
+        let entry = try await phone.pushStuck(30)[7]
+        try await phone.push((0..<60).map { _ in phone.forward("create", local: UUID()) })
+        if isLarge {
+            try await phone.fillStuck(12_000)
+            try await Self.fill(phone)
+        }
+        let connection = try await phone.gateway.database.connect(settings: Store.pooledSettings)
+        defer { connection.close() }
+        for isAnalyzed in [false, true] {
+            if isAnalyzed { try await connection.execute(script: "ANALYZE") }
+            for (statement, values, most) in Self.calls(phone, entry.id) {
+                let shape = [Query(SettleStatements.planShape)]
+                for plan in try await connection.plans(of: statement, values, shape) {
+                    #expect(!plan.contains("Seq Scan"), "\(plan)")
+                    #expect(pages(in: plan) < most, "\(pages(in: plan)) \(plan)")
+                }
+            }
+        }
+    }
+
+    /// Thousands of attempts and operations of others.
+    private static func fill(_ phone: Phone) async throws {
+        try await phone.execute(
+            """
+            INSERT INTO attempts (organization_id, user_id, mutation_id, slot, ordinal, revision, number, sent_at, outcome)
+            SELECT '\(phone.organization.id)', gen_random_uuid(), gen_random_uuid(), 1, 1, 1, 1, now(), 'retry'
+            FROM generate_series(1, 5000);
+            INSERT INTO operations (organization_id, id, kind, statuses, reason, actor, per_second, state, due_at,
+                created_at, changed_at, ended_at)
+            SELECT o.id, gen_random_uuid(), 'retry', '{}', 'x', 'anna', 50, CASE WHEN n > 3000 THEN 'running' ELSE 'done' END,
+                CASE WHEN n > 3000 THEN timestamptz '2026-11-20T08:00:00Z' + n * interval '1 second' END,
+                timestamptz '2026-11-20T08:00:00Z' + n * interval '1 second', now(),
+                CASE WHEN n <= 3000 THEN timestamptz '2026-11-20T08:00:00Z' + n * interval '1 second' END
+            FROM generate_series(1, 4000) n, organizations o
+            """
+        )
+    }
+}
