@@ -12,7 +12,10 @@ enum LiveOperator {
     static let token = "operators-token-that-may-everything"
     static let settling = "operators-token-that-may-settle"
     static let reading = "operators-token-that-may-read"
-    static let all = OperatorTokens(parsing: "anna@admin:\(token) per@settle:\(settling) kari@read:\(reading)")
+    /// With the one that tests of a scene use.
+    static let all = OperatorTokens(
+        parsing: "anna@admin:\(token) per@settle:\(settling) kari@read:\(reading) \(LiveGateway.operatorToken)"
+    )
 }
 
 /// A gateway with what an operator meets: two organizations, one with an API behind it; failures, conflicts, and what
