@@ -68,7 +68,7 @@ import Testing
             (OperationStatements.listOfOrganization, "\(organization), 'infinity', \(last), \(last), NULL, 21", 300),
             (OperationStatements.listOfAll, "\(first), 'infinity', \(last), \(last), NULL, 21", 300),
             (OperationStatements.claim, "'2026-11-20T07:00:00Z', \(first), '2026-11-20T07:00:30Z'", 200),
-            (OperationStatements.count, "\(operation), 1, 1, now()", 100),
+            (OperationStatements.count, "\(operation), 1, now()", 100),
             (OperationStatements.advance, "\(operation), 1, 0, 0, '{}', NULL, NULL, NULL, now(), now()", 100),
             (OperationStatements.end, "\(operation), 1, 'done', NULL, now()", 100),
             (OperationStatements.release, "\(operation), 1, now()", 100),

@@ -45,7 +45,9 @@ struct ConsoleTests {
                     "\(ConsoleChecks.script).split('\\n').filter(each => !\(pattern).test(each)).join('\\n')"
                 )
                 #expect(amiss.isEmpty, "\(name), \(size.rawValue), \(theme.rawValue):\n\(amiss)")
-                let file = "\(name)-\(size.rawValue)-\(theme.rawValue).png"
+                // a picture is of the page, and not of where the keyboard is
+                try await page.evaluate("document.activeElement.blur()")
+                let file = "\(name)-\(size.rawValue)-\(theme.rawValue).webp"
                 try await page.picture().write(to: pictures.appending(path: file))
             }
         }
