@@ -40,8 +40,6 @@ struct ConsoleScene: Sendable {
         let scene = try await Scene(#"{"on_conflict":"halt"}"#, forwards: true, operates: true) {
             $0.operatorTokens = LiveOperator.all ?? $0.operatorTokens
         }
-        // a browser has a clock of its own
-        scene.gateway.clock.set(Timestamp(microseconds: Int64(Date().timeIntervalSince1970 * 1e6)))
         try await operate(scene, scene.admin, #"{"name":"Nordlys Salg"}"#)
         let other = isHostile ? #"<b>Bergen</b> \u202eBrygge"# : "Bergen Brygge"
         try await operate(scene, "/admin/organizations/\(scene.eve.organization.lowercased)", #"{"name":"\#(other)"}"#)
