@@ -192,6 +192,55 @@ import Testing
         expectProblem(try await trouble.look(path + "?payload=1"), .invalidRequest)
     }
 
+    /// An endpoint, a query, names of members and entity tags are what users and upstreams wrote, too; ids are not.
+    @Test func `what was sent is told without its words`() async throws {
+        let upstream = try await DemoServer.start()
+        let scene = try await Scene(forwards: true) {
+            $0.operatorTokens = OperatorTokens(parsing: "\(LiveGateway.operatorToken) rita@read:\(Self.reader)")
+        }
+        let base = #"{"base_url":"\#(upstream.baseURL)"}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", base).status == 201)
+        let type = try await scene.operate(.PUT, scene.admin + "/entity-types/contact", #"{"upstream":true}"#)
+        #expect(type.status < 300, "\(type.text)")
+        let (ada, contact) = (scene.ada, UUID())
+        let first = ada.create("contact", local: contact, #"{"name":"Kari"}"#)
+            .with(["endpoint": #""/contacts?of=hushed-query""#])
+        let second = ada.create("contact", #"{"name":"Ola","hushed-name":\#(contact.quoted)}"#)
+            .with(["endpoint": #""/contacts?of=hushed-query""#])
+        #expect(try await ada.push([first, second], prefer: "wait=30").statuses == ["succeeded", "succeeded"])
+        try await scene.execute(
+            """
+            UPDATE mutations SET etag = 'hushed-tag' WHERE id = '\(second.id)';
+            UPDATE entities SET etag = 'hushed-tag';
+            """
+        )
+        let path = "\(scene.admin)/users/\(ada.user.lowercased)/mutations/\(second.id)"
+        let story = try await send(.GET, scene.gateway.operations + path, token: Self.reader)
+        let json = try #require(story.json)
+        #expect(story.status == 200 && !story.text.contains("hushed"), "\(story.text)")
+        let withheld = json["withheld"]?.elements?.compactMap(\.string) ?? []
+        for place in [
+            "mutation.endpoint", "mutation.etag", "pushed.endpoint", "sent.url", "sent.url_path", "sent.headers",
+            "sent.body", "sent.rewritten", "entity.etag", "entity.document",
+        ] {
+            #expect(json.value(at: "/" + place.replacing(".", with: "/"))?.isNull == true, "\(place)")
+            #expect(withheld.contains(place), "\(place)")
+        }
+        #expect(json["sent"]?["method"]?.string == "POST" && json["sent"]?["idempotency_key"]?.uuid != nil)
+        #expect(json["entity"]?["id"]?.isNull == false && json["mutation"]?["server_id"]?.isNull == false)
+
+        let whole = try await scene.operate(.GET, path + "?payload=true").json
+        #expect(whole?["withheld"]?.elements?.isEmpty == true)
+        #expect(whole?["mutation"]?["endpoint"]?.string == "/contacts?of=hushed-query")
+        #expect(whole?["sent"]?["url_path"]?.string == "/contacts?of=hushed-query")
+        #expect(whole?["sent"]?["url"]?.string == upstream.baseURL + "/contacts?of=hushed-query")
+        let places = whole?["sent"]?["rewritten"]?.elements?.compactMap { $0["pointer"]?.string }
+        #expect(places == ["/hushed-name"])
+        for kind in ["mutation", "entity"] {
+            #expect(whole?.value(at: "/\(kind)/etag")?.string == "hushed-tag", "\(kind)")
+        }
+    }
+
     @Test func `an operator settles one mutation as its user would`() async throws {
         let trouble = try await Trouble()
         let scene = trouble.scene
@@ -209,6 +258,10 @@ import Testing
         let invalid = try await scene.operate(.POST, path + "/retry?validate=true", #"{"endpoint":"x"}"#)
         #expect(invalid.status >= 400 && invalid.errors.count == 1, "\(invalid.text)")
         #expect(try await trouble.look(path).text == before)
+        let trials = try await scene.lines(
+            "SELECT outcome::text FROM audit WHERE action = 'retryMutationOfUser' AND outcome ->> 'validated' = 'true'"
+        )
+        #expect(trials.count == 2 && trials.allSatisfy { !$0.contains("\"z\"") }, "\(trials)")
         let retried = try await scene.operate(.POST, path + "/retry", #"{"payload":{"title":"z"}}"#)
         #expect(retried.json?["status"]?.string == "pending" && retried.json?["revision"]?.int64 == 2)
         let again = try await scene.operate(.POST, path + "/retry?validate=true", "{}")
@@ -227,6 +280,13 @@ import Testing
             "SELECT DISTINCT action FROM audit WHERE action LIKE '%OfUser' AND outcome ->> 'status' = '200' ORDER BY 1"
         )
         #expect(acts == ["discardMutationOfUser", "resolveConflictOfUser", "retryMutationOfUser"])
+        let real = try await scene.lines(
+            """
+            SELECT outcome::text FROM audit WHERE action = 'retryMutationOfUser' AND outcome ->> 'status' = '200' \
+            AND outcome -> 'validated' IS NULL
+            """
+        )
+        #expect(real.count == 1, "\(real)")
     }
 
     @Test func `a lane is shown in order and a user is explained`() async throws {

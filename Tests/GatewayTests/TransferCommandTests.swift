@@ -146,6 +146,17 @@ import Testing
         let other = try place.write("other.ndjson", "{\"a\":1}\n")
         let strange = try await place.run("export", of: place.north, "--resume", other)
         #expect(strange.status == 1 && strange.complaint.contains("not one of an export"))
+        // what is no export is left as it was, also behind its last whole line
+        for text in ["not json without an end", "{\"a\":1}\n{\"b\":"] {
+            let foreign = try place.write("foreign.txt", text)
+            #expect(try await place.run("export", of: place.north, "--resume", foreign).status == 1)
+            #expect(try place.text("foreign.txt") == text)
+        }
+        // nobody else may read what the shell made for all
+        let open = try place.write("open.ndjson", "")
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: open)
+        #expect(try await place.run("export", of: place.north, "--resume", open).status == 0)
+        #expect(try FileManager.default.attributesOfItem(atPath: open)[.posixPermissions] as? Int == 0o600)
         try await place.end()
     }
 
@@ -162,6 +173,11 @@ import Testing
             .map { try JSONTree(parsing: Array($0.utf8)).root }
         #expect(told.compactMap { $0["line"]?.int64 } == Array(3...33))
         #expect(told[0].value(at: "/errors/0/pointer")?.string == "/document")
+        // the input is not to be written over
+        let input = try place.text("in.ndjson")
+        let same = try await place.run("import", of: place.north, "--errors", "\(place.folder)/./in.ndjson", file)
+        #expect(same.status == 64 && same.complaint.contains("is the input"))
+        #expect(try place.text("in.ndjson") == input)
         let dry = try await place.run("import", of: place.south, "--dry-run", file)
         #expect(dry.status == 1 && dry.output.hasPrefix("2 valid, 31 refused;"))
         #expect(try await place.number("SELECT count(*) FROM entities WHERE organization_id = '\(place.south)'") == 0)

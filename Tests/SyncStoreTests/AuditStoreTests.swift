@@ -123,13 +123,19 @@ import Testing
         for _ in 0..<6 { try await phone.push((0..<200).map { _ in phone.create() }) }
         let connection = try await gateway.database.connect()
         try await connection.execute(
-            script: "UPDATE mutations SET status = 'failed', error = '{}', synced_at = NULL"
+            script: """
+                UPDATE mutations SET status = 'failed', error = '{}', synced_at = NULL, stuck_at = now(),
+                    error_code = 'upstream_rejected', error_status = 422;
+                UPDATE mutations SET status = 'conflict', error_code = 'conflict', error_status = 409
+                WHERE id IN (SELECT id FROM mutations ORDER BY position DESC LIMIT 5)
+                """
         )
         connection.close()
         let counts = try await gateway.store.nowReader.stuck(in: [phone.organization.id, UUID()])
         let found = try #require(counts[phone.organization.id])
         #expect(found.failed == CappedCount(count: 1_000, isMore: true))
+        #expect(found.conflict == CappedCount(count: 5), "each status is counted by itself")
         let state = try await gateway.store.nowReader.state()
-        #expect(state.failed == CappedCount(count: 1_200) && state.conflict.count == 0)
+        #expect(state.failed == CappedCount(count: 1_195) && state.conflict == CappedCount(count: 5))
     }
 }

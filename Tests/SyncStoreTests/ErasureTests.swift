@@ -298,6 +298,30 @@ import Testing
         #expect(try await gateway.rows("SELECT document FROM entities WHERE document IS NOT NULL") == [])
     }
 
+    @Test func `what nobody owns is no user's to erase, to export or to join`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let source = EventSource(gateway, organization)
+        #expect(try await source.results([EventSource.event("a", "1", version: 1)]) == ["applied"])
+        let phone = Phone(gateway, organization)
+        try await phone.push([phone.create("note")])
+        let changes = try await phone.pull().count
+        for id in [Writer.erased, Writer.elsewhere.user] {
+            #expect(try await gateway.store.erasing.erase(id, in: organization.id) == nil)
+            #expect(try await !gateway.store.exports.isKnown(LaneKey(organization: organization.id, user: id)))
+            #expect(try await gateway.store.joining.join(id, into: phone.user, in: organization.id) == nil)
+            let into = await #expect(throws: Problem.self) {
+                try await gateway.store.joining.join(phone.user, into: id, in: organization.id)
+            }
+            #expect(into?.errors.map(\.rule) == ["join_unknown_user"])
+            let put = await #expect(throws: Problem.self) {
+                try await gateway.store.administration.putUser(id, in: organization.id)
+            }
+            #expect(put?.code == .invalidRequest)
+        }
+        #expect(try await phone.pull().count == changes)
+    }
+
     @Test func `who is named by an event that waits alone can be erased`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())

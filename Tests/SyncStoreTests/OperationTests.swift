@@ -139,6 +139,93 @@ import Testing
         #expect(try await one.statuses(entries) == Array(repeating: "pending", count: 6))
     }
 
+    @Test func `what was settled meanwhile and fails anew is not meant any more`() async throws {
+        let one = try await Phone.forwarding()
+        let gateway = one.gateway
+        let entries = try await one.pushStuck(3)
+        _ = try await gateway.operation(#""kind":"discard","filter":{}"#, in: one.organization.id)
+        let claimed = try #require(try await gateway.store.operationRun(of: UUID()).claim())
+        let found = entries.map { OperationCandidates.Place(at: gateway.clock.now, user: one.user, id: $0.id) }
+        gateway.clock.advance(seconds: 1)
+        try await one.stick(entries[1].id, "upstream_rejected", 409)
+        func settle(_ kind: OperationKind, lease: Int64) async throws -> OperationTally {
+            try await gateway.store.settling.operate(
+                kind,
+                on: OperationScreen(
+                    organization: one.organization.id,
+                    operation: claimed.id,
+                    lease: lease,
+                    found: found
+                ),
+                of: LaneKey(organization: one.organization.id, user: one.user),
+                in: one.organization,
+                dependants: .discard,
+                strategy: nil
+            ) {
+                Query(
+                    OperationStatements.count,
+                    Parameters(of: one.organization.id, claimed.id, Int64($0), gateway.clock.now)
+                )
+            }
+        }
+        // another gateway has it by now
+        for kind in [OperationKind.retry, .discard, .resolve] {
+            #expect(try await settle(kind, lease: claimed.token - 1).done == 0)
+        }
+        #expect(try await one.statuses(entries) == ["failed", "failed", "failed"])
+        #expect(try await settle(.discard, lease: claimed.token).done == 2)
+        #expect(try await one.statuses(entries) == ["discarded", "failed", "discarded"])
+        _ = try await gateway.store.operations.cancel(claimed.id, in: one.organization.id)
+        #expect(try await settle(.retry, lease: claimed.token).done == 0)
+    }
+
+    @Test func `one about a user who becomes part of another ends`() async throws {
+        let one = try await Phone.forwarding()
+        let (two, gateway) = (one.neighbour(), one.gateway)
+        let (mine, theirs) = (try await one.pushStuck(3), try await two.pushStuck(2))
+        let filter = #""filter":{"user_id":"\#(one.user.lowercased)"}"#
+        let made = try await gateway.operation(#""kind":"discard",\#(filter)"#, in: one.organization.id)
+        let all = try await gateway.operation(#""kind":"retry","filter":{}"#, in: one.organization.id)
+        _ = try await gateway.store.joining.join(one.user, into: two.user, in: one.organization.id)
+        gateway.clock.advance(seconds: 9)
+        let joined = try await gateway.store.joining.join(one.user, into: two.user, in: one.organization.id)
+        #expect(joined?.state == .done)
+        let ended = try await gateway.store.operations.operation(made.id, in: one.organization.id)
+        #expect(ended?.state == .failed && ended?.error?.contains("became part of another") == true)
+        #expect(ended?.endedAt == gateway.clock.now)
+        #expect(try await two.statuses(mine + theirs) == Array(repeating: "failed", count: 5))
+        let next = try await Self.work(gateway)
+        #expect(next?.id == all.id && next?.state == .done)
+    }
+
+    @Test func `an erased user is nobody to settle for`() async throws {
+        let one = try await Phone.forwarding()
+        try await one.push([one.create("note")])
+        try await one.erase()
+        let refused = await #expect(throws: Problem.self) {
+            try await one.gateway.operation(
+                #""kind":"retry","filter":{"user_id":"\#(one.user.lowercased)"}"#,
+                in: one.organization.id
+            )
+        }
+        #expect(refused?.code == .userErased && refused?.errors.map(\.pointer) == ["/filter/user_id"])
+        #expect(try await one.gateway.mentions(of: one.user.lowercased, in: one.organization.id) == [:])
+    }
+
+    @Test func `however many are asked for at once no more run than may`() async throws {
+        let one = try await Phone.forwarding()
+        let made = await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<30 {
+                group.addTask {
+                    let operation = #""kind":"retry","filter":{}"#
+                    return (try? await one.gateway.operation(operation, in: one.organization.id)) != nil
+                }
+            }
+            return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(made == 20)
+    }
+
     // MARK: - Discarding and resolving
 
     @Test func `a discard leaves what others need unless it is said what becomes of them`() async throws {

@@ -18,11 +18,13 @@ import Testing
         let first = "'00000000-0000-0000-0000-000000000000'"
         let last = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
         let none = "'{}', NULL, NULL, NULL"
+        let conflicts = "'{conflict}', NULL, NULL, NULL"
         let newest = "'infinity', \(last), \(last), \(last)"
         let group = "'task', 'upstream_rejected', 422::int2"
         let story = "\(lane), '\(mutation)'"
         let oldest = "\(organization), '-infinity', \(first), \(first), 'infinity'"
         let operation = "\(organization), \(first)"
+        let ids = "ARRAY['\(mutation)', \(first)]::uuid[]"
         let groups: [(Statement, String, Int)] = [
             (StuckGroups.ownersStatement, "\(first), \(last), 101", 400),
             (
@@ -37,6 +39,13 @@ import Testing
             (StuckWay.pageOfGroup, "\(newest), \(organization), \(group), 10000, \(none), 21", 300),
             (StuckWay.edgeOfGroup, "\(newest), \(organization), \(group), 100", 400),
             (StuckWay.pageOfUser, "\(newest), \(lane), 50000, \(none), 21", 300),
+            // from group to group, and the next of each
+            (StuckWay.pageOfSomeGroups, "\(newest), \(organization), 10000, \(conflicts), 21", 1_500),
+            (StuckWay.edgeOfSomeGroups, "\(newest), \(organization), 10000", 500),
+            (StuckWay.pageOfSomeGroupsOfAll, "\(newest), 10000, \(conflicts), 21", 1_500),
+            (StuckWay.edgeOfSomeGroupsOfAll, "\(newest), 10000", 500),
+            (NowStatements.troubled, "101", 1_500),
+            (NowStatements.ofOrganizations, "ARRAY[\(organization)]::uuid[], 101", 1_500),
         ]
         let stories: [(Statement, String, Int)] = [
             (
@@ -52,18 +61,20 @@ import Testing
             (StoryStatements.resolved, "\(lane), ARRAY['\(mutation)']::uuid[]", 100),
         ]
         let operations: [(Statement, String, Int)] = [
-            (OperationCandidates.pageOfOrganization, "\(oldest), 5000, \(none), NULL, '{}', true, 20", 300),
+            (OperationCandidates.pageOfOrganization, "\(oldest), 5000, \(none), 20", 300),
             (OperationCandidates.edgeOfOrganization, "\(oldest), 100", 400),
-            (OperationCandidates.pageOfGroup, "\(oldest), \(group), 5000, \(none), NULL, '{}', true, 20", 300),
+            (OperationCandidates.pageOfGroup, "\(oldest), \(group), 5000, \(none), 20", 300),
             (OperationCandidates.edgeOfGroup, "\(oldest), \(group), 100", 400),
-            (
-                OperationCandidates.countOfOrganization, "\(organization), 'infinity', 100, \(none), NULL, '{}', true",
-                400
-            ),
-            (
-                OperationCandidates.countOfGroup,
-                "\(organization), 'infinity', 100, \(group), \(none), NULL, '{}', true", 400
-            ),
+            (OperationCandidates.pageOfSomeGroups, "\(oldest), 5000, \(conflicts), 20", 1_500),
+            (OperationCandidates.edgeOfSomeGroups, "\(oldest), 5000", 500),
+            (OperationCandidates.pageOfIDs, "\(oldest), \(ids), \(none), NULL, 20", 100),
+            (OperationCandidates.pageOfUser, "\(oldest), '\(phone.user)', \(none), 20", 300),
+            // what these count, they read
+            (OperationCandidates.countOfOrganization, "\(organization), 'infinity', \(none)", 20_000),
+            (OperationCandidates.countOfGroup, "\(organization), 'infinity', \(group), \(none)", 400),
+            (OperationCandidates.countOfSomeGroups, "\(organization), 'infinity', \(conflicts)", 5_000),
+            (OperationCandidates.countOfIDs, "\(organization), 'infinity', \(ids), \(none), NULL", 100),
+            (OperationCandidates.countOfUser, "\(organization), 'infinity', '\(phone.user)', \(none)", 300),
             (OperationStatements.running, "\(organization), 20", 100), (OperationStatements.find, operation, 100),
             (OperationStatements.listOfOrganization, "\(organization), 'infinity', \(last), \(last), NULL, 21", 300),
             (OperationStatements.listOfAll, "\(first), 'infinity', \(last), \(last), NULL, 21", 300),
@@ -95,6 +106,34 @@ import Testing
                 for plan in try await connection.plans(of: statement, values, shape) {
                     #expect(!plan.contains("Seq Scan"), "\(plan)")
                     #expect(pages(in: plan) < most, "\(pages(in: plan)) \(plan)")
+                }
+            }
+        }
+    }
+
+    @Test func `the mutations of an organization are read in the order of an index`() async throws {
+        let phone = try await Phone.forwarding()
+        try await phone.pushStuck(3)
+        let connection = try await phone.gateway.database.connect(settings: Store.pooledSettings)
+        defer { connection.close() }
+        let start = "'\(phone.organization.id)', '00000000-0000-0000-0000-000000000000', 0"
+        let all = "'ffffffff-ffff-ffff-ffff-ffffffffffff', \(Int64.max)"
+        let calls = [
+            (MutationReader.organizationEdgeStatement, "\(start), 100", 400),
+            (
+                MutationReader.organizationStatement,
+                "\(start), \(all), '{conflict}', NULL, NULL, NULL, 21, 2097152", 2_000
+            ),
+        ]
+        let shape = [Query(SettleStatements.planShape), Query(MutationReader.orderShape)]
+        for state in ["small", "grown", "analyzed"] {
+            if state == "grown" { try await phone.fillStuck(12_000) }
+            if state == "analyzed" { try await connection.execute(script: "ANALYZE mutations") }
+            for (statement, values, most) in calls {
+                for plan in try await connection.plans(of: statement, values, shape) {
+                    #expect(!plan.contains("Seq Scan"), "\(state) \(plan)")
+                    #expect(plan.contains("position_idx"), "\(state) \(plan)")
+                    #expect(pages(in: plan) < most, "\(state) \(pages(in: plan)) \(plan)")
                 }
             }
         }

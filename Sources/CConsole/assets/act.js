@@ -28,13 +28,14 @@ export async function actOnGroup(view, group, kind) {
 		} catch (problem) {
 			return refill(place, problemBox(problem, preview))
 		}
-		const { sample, users } = found, matched = amount(found.count), many = plural(found.count, 'mutation')
-		refill(place, h('p.strong', matched ? `${many}${users ? ` of ${plural(users, 'user')}` : ''}` : 'Nothing fits any more: somebody may have settled it.'),
-			matched && [h('p.hint', `About ${span(matched / (rate.value || 50))} at ${rate.value} a second. ${MEANS[kind]}`),
+		const { sample, users } = found, matched = amount(found.count), isMore = found.count.is_more, many = plural(found.count, 'mutation')
+		refill(place, h('p.strong', matched ? `${many} of ${users.is_more ? 'at least ' : ''}${plural(amount(users), 'user')}`
+			: isMore ? 'None was found as far as was looked; there may be some.' : 'Nothing fits any more: somebody may have settled it.'),
+			matched && [h('p.hint', `${isMore ? 'At least' : 'About'} ${span(matched / (rate.value || 50))} at ${rate.value} a second. ${MEANS[kind]}`),
 				h('details', h('summary', `Which: ${sample.length < matched ? `the first ${sample.length}` : 'all of them'}`),
 					table('Sample', mutationColumns, sample.map(row => ({ organization_id: organization, ...row }))).element)])
-		dialog.enable(matched)
-		dialog.name(`${VERBS[kind]} ${many}`)
+		dialog.enable(matched || isMore)
+		dialog.name(VERBS[kind] + (matched || !isMore ? ` ${many}` : ''))
 	}
 	rate.input.addEventListener('change', () => found && preview())
 	const started = await ask({

@@ -163,6 +163,8 @@ document.addEventListener('click', event => {
 	go(url.pathname + url.search)
 })
 addEventListener('popstate', () => { if (main.isConnected) show() })
+// a page that the browser kept may be of somebody who has signed out
+addEventListener('pageshow', event => { if (event.persisted) location.reload() })
 
 // MARK: - In and out
 

@@ -49,6 +49,7 @@ export async function mutation(view) {
 		view.begin(`${it.operation} ${it.entity_type}`, pill(it.status))
 		const shown = (value, label, what, marks) => value != null ? jsonView(value, { label, marks })
 			: h('p.muted', hides ? `${what} is hidden. ${may('settle') ? 'Showing it is written to the audit.' : 'Seeing it needs the scope settle.'}` : `${what} is empty.`)
+		const kept = value => value ?? (hides && h('span.muted', 'hidden until asked for'))
 		return [
 			h('p.crumbs', link(organizationPath(organization), said(story.organization_name ?? 'Organization', 40)), ' › ', userLink(organization, user, story.subjects), ' › ', idLine(it.id)),
 			(error || it.last_error) && h(`div.verdict${KINDS[it.status] ?? ''}`,
@@ -64,11 +65,11 @@ export async function mutation(view) {
 			h('div.columns',
 				section('As pushed', facts([
 					['Accepted', [moment(pushed.accepted_at), ' · ', ago(pushed.accepted_at)]], ['Made', moment(pushed.created_at)],
-					['Device', [shortId(pushed.device_id), ` entry ${it.sequence_number}`]], ['Endpoint', pushed.endpoint],
+					['Device', [shortId(pushed.device_id), ` entry ${it.sequence_number}`]], ['Endpoint', kept(pushed.endpoint)],
 					['Entity', shortId(it.server_id ?? it.local_id)], ['Based on version', it.base_version],
 				]), shown(pushed.payload, 'Payload as pushed', 'The payload')),
 				section('As sent', sent ? [facts([
-					['Request', h('code.wrap', `${sent.method} `, said(sent.url ?? sent.url_path, 300))], ['Idempotency key', sent.idempotency_key && h('code.wrap', sent.idempotency_key)],
+					['Request', h('code.wrap', `${sent.method} `, kept(sent.url && said(sent.url, 300)))], ['Idempotency key', sent.idempotency_key && h('code.wrap', sent.idempotency_key)],
 				]), h('ul.rewritten', rewritten.map(each => h('li', h('mark', each.pointer === 'endpoint' ? 'in the path' : each.pointer || 'all of it'), ' ', each.entity_type, ' ',
 					shortId(each.client_id), ' → ', h('code', said(each.server_id, 60))))),
 				shown(sent.body, 'Body as sent', 'The body', new Map(rewritten.map(each => [each.pointer, `${each.entity_type}: was ${each.client_id}`])))]

@@ -104,4 +104,4 @@ function verdict({ stuck = {}, circuits = [], oldest_waiting: oldest }) {
 }
 
 const tile = (title, href, value, note, kind, picture) => h('a', { href, class: `tile ${kind || ''}` },
-	h('span.tile-name', title), ' ', value?.is_more && h('span.tile-note', 'more than '), h('span.tile-value', count(value?.count ?? value)), ' ', h('span.tile-note', note), picture)
+	h('span.tile-name', title), ' ', value?.is_more && value.count && h('span.tile-note', 'more than '), h('span.tile-value', count(value?.count ?? value)), ' ', h('span.tile-note', note), picture)

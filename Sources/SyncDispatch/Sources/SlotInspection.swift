@@ -31,13 +31,14 @@ struct SlotInspection {
         _ state: ReplicationState?,
         now: TimeSource,
         seen: (SlotReport) -> Void
-    ) async throws -> (Server, Slot) {
+    ) async throws -> (Server, Slot, SourceTrouble?) {
         var slot = try await slot(now: now)
         // whatever else is wrong: it keeps the server's log
         if let slot { seen(slot.report) }
         let server = try await server()
         try await checkPublication()
-        try await checkTables()
+        let trouble = try await checkTables()
+        if let trouble, state?.slot != settings.slot { throw trouble }
         if slot == nil {
             if state?.slot == settings.slot {
                 throw SourceTrouble(
@@ -65,7 +66,7 @@ struct SlotInspection {
             throw SourceTrouble("Slot '\(settings.slot)' belongs to another database of the server than the URI names.")
         }
         try Self.checkAlive(slot, settings)
-        return (server, slot)
+        return (server, slot, trouble)
     }
 
     static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceTrouble) {
@@ -101,7 +102,8 @@ struct SlotInspection {
         )
     }
 
-    private func checkTables() async throws {
+    /// - Returns: which column is lacking: the log may be older than that.
+    private func checkTables() async throws -> SourceTrouble? {
         let names = settings.tables.map(\.name)
         let rows = try await connection.run(
             Query(Self.tablesStatement, Parameters(names.map(\.schema), names.map(\.name), settings.publication))
@@ -116,10 +118,13 @@ struct SlotInspection {
                 keys: Set(try row.strings("keys"))
             )
         }
+        var trouble: SourceTrouble?
         for table in settings.tables {
             guard let finding = found.first(where: { $0.name == table.name }) else { continue }
             try finding.check(table, publication: settings.publication)
+            if trouble == nil { trouble = finding.lack(table) }
         }
+        return trouble
     }
 
     // MARK: - The slot
@@ -267,13 +272,17 @@ private struct TableFinding {
     let columns: Set<String>
     let keys: Set<String>
 
-    func check(_ table: FollowedTable, publication: String) throws(SourceTrouble) {
-        guard exists else { throw SourceTrouble("There is no table \(table.name).") }
-        for (role, column) in table.wanted where !columns.contains(column) {
-            throw SourceTrouble(
+    /// What the settings name and the table has not: any more, or not yet.
+    func lack(_ table: FollowedTable) -> SourceTrouble? {
+        table.wanted.first { !columns.contains($0.column) }.map { role, column in
+            SourceTrouble(
                 "Table \(table.name) has no column '\(column)', which the settings name as \(role). Mend the settings."
             )
         }
+    }
+
+    func check(_ table: FollowedTable, publication: String) throws(SourceTrouble) {
+        guard exists else { throw SourceTrouble("There is no table \(table.name).") }
         guard isPublished else {
             let quoted = publication.replacing("\"", with: "\"\"")
             throw SourceTrouble(
@@ -281,7 +290,7 @@ private struct TableFinding {
                     + "ALTER PUBLICATION \"\(quoted)\" ADD TABLE \(table.name.sql)"
             )
         }
-        guard identity == "f" || keys.contains(table.id) else {
+        guard identity == "f" || keys.contains(table.id) || !columns.contains(table.id) else {
             throw SourceTrouble(
                 "Table \(table.name) does not tell in the log which row was deleted: '\(table.id)' is not in its primary "
                     + "key or replica identity. Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"

@@ -13,11 +13,6 @@ struct ConsoleEndpoint: Sendable {
     }
 
     static let index = "index.html"
-    /// Nothing runs, shows or is asked but what comes from here; no page may frame it.
-    private static let policy = """
-        default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
-        base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
-        """
     private static let types = [
         "html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8",
         "svg": "image/svg+xml", "json": "application/json", "webmanifest": "application/manifest+json",
@@ -43,15 +38,15 @@ struct ConsoleEndpoint: Sendable {
 
     /// A file by its name. Names without a dot are the console's own paths, and all of them are its one page.
     func read(_ exchange: Exchange) async throws -> Answer {
-        let name = exchange.parameters.first.map(String.init) ?? ""
-        guard let file = files[name.contains(".") ? name : Self.index] else { throw Refusal.notFound }
+        let path = exchange.parameters.first.map(String.init) ?? ""
+        let name = path.contains(".") ? path : Self.index
+        guard let file = files[name] else { throw Refusal.notFound }
         var answer = Answer(.ok, sharedJSON: file.content)
         answer.contentType = file.type
         if file.tag.isAmong(exchange.headers[.ifNoneMatch]) { answer = Answer(.notModified) }
         answer.headers[.eTag] = file.tag.text
-        answer.headers[.cacheControl] = "no-cache"
-        answer.headers[.contentSecurityPolicy] = Self.policy
-        answer.headers[.xContentTypeOptions] = "nosniff"
+        // a page that may be stored is shown again by the browser's Back, with all that was on it
+        answer.headers[.cacheControl] = name == Self.index ? "no-store" : "no-cache"
         answer.headers[.referrerPolicy] = "no-referrer"
         answer.headers[.crossOriginOpenerPolicy] = "same-origin"
         return answer

@@ -9,7 +9,7 @@ extension MutationDetail: AnswerBody {
         writer.member("device_id", record.deviceID)
         writer.member("operation", record.operation.rawValue)
         writer.member("entity_type", record.entity.type)
-        writer.member("endpoint", endpoint)
+        writer.member("endpoint", record.isWithheld ? nil : endpoint)
         writer.member("payload", raw: payload)
         writer.member("headers", raw: headers)
         writer.member("dependency_ids", dependencyIDs)

@@ -29,6 +29,12 @@ final class ActNote: Sendable {
         }
     }
 
+    /// Notes why: where the act's own reason has no room for it, among what came of it.
+    private func note(reason: String) {
+        guard reason.utf8.count <= AuditReason.maximumBytes else { return note("reason", reason) }
+        outcome.withLock { $0.reason = reason }
+    }
+
     /// Notes what a request says anything of: the names of its body's members, and none of their values.
     func note(membersOf body: [UInt8]) {
         guard let members = (try? JSONTree(parsing: body))?.root.members else { return }
@@ -57,7 +63,7 @@ final class ActNote: Sendable {
         if let user = draft.filter.user { note(user: user) }
         if let dependants = draft.dependants { note("dependents", dependants.rawValue) }
         if let strategy = draft.strategy { note("strategy", strategy.rawValue) }
-        if !draft.reason.isEmpty { note("reason", draft.reason) }
+        if !draft.reason.isEmpty { note(reason: draft.reason) }
         guard let ids = draft.ids else { return }
         note("ids", raw: Self.list(ids.prefix(Self.namedIDs).map(\.lowercased)))
         note("id_count", ids.count)

@@ -22,20 +22,21 @@ struct SessionEndpoints: Sendable {
         guard RequestOrigin(exchange.head).maySignIn else {
             throw Problem(.forbidden, "Only the console itself signs in; Sec-Fetch-Site says otherwise.")
         }
+        let text = try await bodies.withBody(of: exchange) { try Self.token(in: $0) }
+        // behind the body: who lets many bodies wait has no more tries for it
         let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", door.now())
-        if let seconds = limit.wait(address, at: now) {
+        switch limit.attempt(address, at: now, { door.tokens.token(text) }) {
+        case .right(let token):
+            let session = OperatorSession.text(for: token, until: now.seconds + OperatorSession.seconds)
+            return Self.answer(session, seconds: OperatorSession.seconds, to: exchange)
+        case .wrong:
+            logger.notice("A wrong token was tried at the console's sign-in")
+            throw BearerToken.refusal("invalid_token", "The token is not the operator's.")
+        case .tooMany(let seconds):
             var problem = Problem(.rateLimited, "Too many wrong tokens came from your address.")
             problem.retryAfter = Int(seconds)
             throw problem
         }
-        let text = try await bodies.withBody(of: exchange) { try Self.token(in: $0) }
-        guard let token = door.tokens.token(text) else {
-            limit.noteWrong(address, at: now)
-            logger.notice("A wrong token was tried at the console's sign-in")
-            throw BearerToken.refusal("invalid_token", "The token is not the operator's.")
-        }
-        let session = OperatorSession.text(for: token, until: now.seconds + OperatorSession.seconds)
-        return Self.answer(session, seconds: OperatorSession.seconds, to: exchange)
     }
 
     /// Takes the cookie away, whatever it is.

@@ -17,29 +17,37 @@ final class SignInLimit: Sendable {
 
     private let windows = Mutex([String: Window]())
 
-    /// Seconds until the address may try again; nil where it may now.
-    func wait(_ address: String, at now: Timestamp) -> Int64? {
-        windows.withLock { windows in
-            guard let window = windows[address], window.wrong >= Self.tries else { return nil }
-            let left = window.began + Self.seconds - now.seconds
-            return left > 0 ? left : nil
+    /// What became of an attempt.
+    enum Attempt<Found: Sendable>: Sendable {
+        case right(Found)
+        case wrong
+        /// There were too many before it, and it was not looked at; seconds until the address may try again.
+        case tooMany(seconds: Int64)
+    }
+
+    /// Makes an attempt and counts it, in one step: those that come all at once are no more than those that come one after
+    /// the other.
+    ///
+    /// - Parameter find: what the token is good for; nil for a wrong one. Quick, since others wait for it.
+    func attempt<Found: Sendable>(_ address: String, at now: Timestamp, _ find: () -> Found?) -> Attempt<Found> {
+        windows.withLock { windows -> Attempt<Found> in
+            var window = windows[address] ?? Window(began: now.seconds, wrong: 0)
+            if now.seconds >= window.began + Self.seconds { window = Window(began: now.seconds, wrong: 0) }
+            guard window.wrong < Self.tries else {
+                return .tooMany(seconds: window.began + Self.seconds - now.seconds)
+            }
+            if let found = find() { return .right(found) }
+            window.wrong += 1
+            if windows[address] == nil { Self.makeRoom(in: &windows, at: now) }
+            windows[address] = window
+            return .wrong
         }
     }
 
-    func noteWrong(_ address: String, at now: Timestamp) {
-        windows.withLock { windows in
-            if var window = windows[address], now.seconds < window.began + Self.seconds {
-                window.wrong += 1
-                windows[address] = window
-                return
-            }
-            if windows.count >= Self.addresses {
-                windows = windows.filter { now.seconds < $0.value.began + Self.seconds }
-            }
-            if windows.count >= Self.addresses, let oldest = windows.min(by: { $0.value.began < $1.value.began }) {
-                windows[oldest.key] = nil
-            }
-            windows[address] = Window(began: now.seconds, wrong: 1)
+    private static func makeRoom(in windows: inout [String: Window], at now: Timestamp) {
+        if windows.count >= addresses { windows = windows.filter { now.seconds < $0.value.began + seconds } }
+        if windows.count >= addresses, let oldest = windows.min(by: { $0.value.began < $1.value.began }) {
+            windows[oldest.key] = nil
         }
     }
 }

@@ -68,7 +68,13 @@ package struct OperationsServer: Service {
             address: configuration.operationsAddress,
             maximumConnections: configuration.maximumOperationsConnections,
             configuration: configuration,
-            responder: Responder(routes: routes, budgets: budgets, logger: logger, now: configuration.now),
+            responder: Responder(
+                routes: routes,
+                budgets: budgets,
+                logger: logger,
+                now: configuration.now,
+                isForOperators: true
+            ),
             onRunning: onRunning
         )
     }

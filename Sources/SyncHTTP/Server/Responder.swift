@@ -16,6 +16,8 @@ struct Responder: Sendable {
     var inFlight: Meter?
     /// Lets web pages ask; nil: no answer says anything of origins.
     var crossOrigin: CrossOrigin?
+    /// Whether answers carry ``BrowserRules``.
+    let isForOperators: Bool
 
     private let unmatched = RouteMeters(route: "unmatched", method: "any")
     let date = HTTPDate()
@@ -27,7 +29,8 @@ struct Responder: Sendable {
         logger: Logger,
         now: @escaping TimeSource,
         inFlight: Meter? = nil,
-        crossOrigin: CrossOrigin? = nil
+        crossOrigin: CrossOrigin? = nil,
+        isForOperators: Bool = false
     ) {
         self.routes = routes
         self.budgets = budgets
@@ -35,6 +38,7 @@ struct Responder: Sendable {
         self.now = now
         self.inFlight = inFlight
         self.crossOrigin = crossOrigin
+        self.isForOperators = isForOperators
     }
 
     enum Reply: Sendable {
@@ -63,6 +67,7 @@ struct Responder: Sendable {
         let hold = AnswerHold(budgets.answers, pages: budgets.pages)
         var (answer, route, failure) = await answer(request, requestID: requestID, channel: channel, hold: hold)
         crossOrigin?.mark(&answer, for: request.headers)
+        if isForOperators { BrowserRules.mark(&answer, at: request.uri.path) }
         note(answer, route, failure, since: started)
         let response = answer.response(to: request.method, requestID: requestID, date: date.text(at: now()))
         if hold.settle(at: request.method == .head ? 0 : answer.body?.count ?? 0) {

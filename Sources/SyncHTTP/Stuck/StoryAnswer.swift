@@ -5,10 +5,11 @@ package import SyncStore
 
 /// A mutation's story, with or without what its user and the upstream wrote.
 struct StoryAnswer: AnswerBody {
-    /// What is left out, and shown as null.
+    /// What is left out, and shown as null. Ids are not among it.
     private static let withheld = [
-        "mutation.payload", "mutation.headers", "mutation.response.body", "mutation.error.current",
-        "mutation.last_error", "pushed.payload", "pushed.headers", "sent.headers", "sent.body", "entity.document",
+        "mutation.endpoint", "mutation.payload", "mutation.headers", "mutation.etag", "mutation.response.body",
+        "mutation.error.current", "mutation.last_error", "pushed.endpoint", "pushed.payload", "pushed.headers",
+        "sent.url", "sent.url_path", "sent.headers", "sent.body", "sent.rewritten", "entity.etag", "entity.document",
         "curl",
     ]
 
@@ -48,7 +49,7 @@ struct StoryAnswer: AnswerBody {
 
     private func writePushed(to writer: inout JSONWriter) {
         let detail = story.detail
-        writer.member("endpoint", detail.endpoint)
+        writer.member("endpoint", showsPayload ? detail.endpoint : nil)
         writer.member("payload", raw: showsPayload ? detail.payload : nil)
         writer.member("headers", raw: showsPayload ? detail.headers : nil)
         writer.member("device_id", detail.record.deviceID)
@@ -64,7 +65,7 @@ struct StoryAnswer: AnswerBody {
         writer.member("client_id", state.clientID)
         writer.member("version", state.version)
         writer.member("deleted", state.isDeleted)
-        writer.member("etag", state.etag)
+        writer.member("etag", showsPayload ? state.etag : nil)
         writer.member("owner_id", state.owner)
         writer.member("updated_at", entity.updatedAt.rfc3339)
         writer.member("updated_by", state.lastWriter.user)
@@ -81,20 +82,25 @@ private struct SentRequestAnswer: AnswerBody {
     func writeMembers(to writer: inout JSONWriter) {
         let request = story.request
         writer.member("method", request.method)
+        guard showsPayload else {
+            // the path may have a query as the app wrote it, and pointers name members of the payload
+            writer.member(null: "url")
+            writer.member(null: "url_path")
+            writer.member(null: "headers")
+            writer.member(null: "body")
+            writer.member("idempotency_key", story.idempotencyKey)
+            writer.member(null: "rewritten")
+            return
+        }
         writer.member("url", story.baseURL + request.path)
         writer.member("url_path", request.path)
-        writer.name("headers")
-        if showsPayload {
-            writer.object { writer in
-                for header in request.headers {
-                    writer.name(header.name)
-                    writer.string(header.value)
-                }
+        writer.member("headers") { writer in
+            for header in request.headers {
+                writer.name(header.name)
+                writer.string(header.value)
             }
-        } else {
-            writer.null()
         }
-        writer.member("body", raw: showsPayload ? request.body : nil)
+        writer.member("body", raw: request.body)
         writer.member("idempotency_key", story.idempotencyKey)
         writer.member("rewritten", story.rewritten) { writer, place in
             writer.object { writer in

@@ -127,8 +127,11 @@ package struct Administration: Sendable {
     /// Adds a user, or the one that it was joined into. Nil when there is no such organization, else whether the user is
     /// new.
     ///
-    /// - Throws: `user_erased`.
+    /// - Throws: `user_erased`; `invalid_request` of an id that no user has.
     package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
+        guard !Writer.isReserved(user) else {
+            throw Problem(.invalidRequest, "the id stands for nobody: no user has it")
+        }
         guard try await self.organization(organization) != nil else { return nil }
         let lane = LaneKey(organization: organization, user: try await whole(user, in: organization))
         guard try await !catalog.isErased(lane) else { throw .erasedUserIsNotLetIn }

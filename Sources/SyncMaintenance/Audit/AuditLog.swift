@@ -48,7 +48,8 @@ package struct AuditLog: Sendable {
             mark.id,
             BytesParameter.json(outcome.json),
             outcome.user,
-            outcome.into
+            outcome.into,
+            outcome.reason
         )
         // whoever asked may have gone: the act is over all the same
         let written = await Task { try await pool.run([Query(AuditStatements.end, parameters)]) }.result

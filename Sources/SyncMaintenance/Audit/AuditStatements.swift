@@ -27,7 +27,7 @@ enum AuditStatements {
         "audit_end",
         """
         UPDATE audit AS a
-        SET outcome = $3::json,
+        SET outcome = $3::json, reason = coalesce(a.reason, $6::text),
             user_id = coalesce(a.user_id, CASE WHEN NOT k.user_goes THEN $4::uuid END),
             user_hash = coalesce(a.user_hash, CASE WHEN k.user_goes THEN \(hash("$4")) END),
             into_id = coalesce(a.into_id, CASE WHEN NOT k.into_goes THEN $5::uuid END),

@@ -73,7 +73,7 @@ struct NamingWalk: Sendable {
         least: Key(first: "", second: "")
     )
 
-    /// Messages that are about a user, or tell that the user wrote something.
+    /// Messages that are about a user, tell that the user wrote something, or of an entity that has the user's id.
     static let deliveries = NamingWalk(
         "webhook_deliveries",
         "endpoint_id",
@@ -87,6 +87,7 @@ struct NamingWalk: Sendable {
     static func naming(_ row: String, _ users: String) -> String {
         "\(row).data ->> 'user_id' = ANY (\(users)::uuid[]::text[])"
             + " OR \(row).data ->> 'updated_by' = ANY (\(users)::uuid[]::text[])"
+            + " OR \(row).data ->> 'server_id' = ANY (\(users)::uuid[]::text[])"
     }
 
     private init(

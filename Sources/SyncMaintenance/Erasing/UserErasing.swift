@@ -64,6 +64,8 @@ package struct UserErasing: Sendable {
     /// - Throws: `not_found` for a user who became part of another; `overloaded` while it is being joined with another, or
     ///   an older gateway is running.
     package func erase(_ user: UUID, in organization: UUID) async throws(Problem) -> UserErasureRow? {
+        // what nobody owns is not one person's
+        guard !Writer.isReserved(user) else { return nil }
         do {
             let lane = LaneKey(organization: organization, user: user)
             if let erasure = try await close(lane) { return try await goOn(erasure) }

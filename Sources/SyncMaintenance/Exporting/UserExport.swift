@@ -26,6 +26,7 @@ package struct UserExport: Sendable {
     ///
     /// - Throws: `not_found` where the user became part of another, with that one's name.
     package func isKnown(_ user: LaneKey) async throws(Problem) -> Bool {
+        guard !Writer.isReserved(user.user) else { return false }
         let standing: Standing
         do {
             standing = try await self.standing(of: user)

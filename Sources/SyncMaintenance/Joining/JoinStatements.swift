@@ -156,16 +156,26 @@ enum JoinStatements {
     static let rejections = moving("rejections")
     static let attempts = moving("attempts")
 
-    /// Operations about the user's mutations are about the target's from now on.
+    /// Operations name the target from now on. One about the user's mutations ($4: now) ends: there are none any more, and
+    /// the target's own were not meant.
     static let operations = Statement(
         "join_operations",
         """
         UPDATE operations AS o
         SET user_id = CASE WHEN o.user_id = $2 THEN $3 ELSE o.user_id END,
-            place_user = CASE WHEN o.place_user = $2 THEN $3 ELSE o.place_user END
+            place_user = CASE WHEN o.place_user = $2 THEN $3 ELSE o.place_user END,
+            state = CASE WHEN \(endsWithUser) THEN 'failed' ELSE o.state END,
+            error = CASE WHEN \(endsWithUser)
+                THEN 'given up: the user became part of another; make a new one for what is left' ELSE o.error END,
+            due_at = CASE WHEN \(endsWithUser) THEN NULL ELSE o.due_at END,
+            lease_owner = CASE WHEN \(endsWithUser) THEN NULL ELSE o.lease_owner END,
+            ended_at = CASE WHEN \(endsWithUser) THEN $4 ELSE o.ended_at END,
+            changed_at = $4
         WHERE o.organization_id = $1 AND (o.user_id = $2 OR o.place_user = $2)
         """
     )
+
+    private static let endsWithUser = "o.user_id = $2 AND o.state = 'running'"
 
     private static func moving(_ table: String) -> Statement {
         Statement(

@@ -60,6 +60,8 @@ package struct UserJoining: Sendable {
         into target: UUID,
         in organization: UUID
     ) async throws(Problem) -> UserJoinRow? {
+        guard !Writer.isReserved(user) else { return nil }
+        guard !Writer.isReserved(target) else { throw JoinSituation.unknownTarget }
         do {
             do {
                 guard let join = try await close(user, target, organization) else { return nil }

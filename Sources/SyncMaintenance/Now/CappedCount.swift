@@ -9,9 +9,9 @@ package struct CappedCount: Sendable, Hashable {
         self.isMore = isMore
     }
 
-    /// Of some kind of the rows that were looked at, which were one more than the cap where there are more.
+    /// Of rows that were looked for up to one more than the cap, in places of which as many were looked into.
     init(_ count: Int64, among looked: Int64, cap: Int64) {
-        self.init(count: Int(min(count, cap)), isMore: looked > cap)
+        self.init(count: Int(min(count, cap)), isMore: max(count, looked) > cap)
     }
 
     /// Of rows that were looked for up to one more than the cap.

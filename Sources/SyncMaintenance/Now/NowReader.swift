@@ -5,7 +5,7 @@ import SyncStore
 
 /// Reads what goes on, for however many operators look on: what was read is good for two seconds.
 package actor NowReader {
-    /// Rows that one count looks at.
+    /// Where one count ends.
     package static let cap: Int64 = 10_000
     /// The same, of one organization in a list of them.
     package static let capOfOrganization: Int64 = 1_000
@@ -65,7 +65,7 @@ package actor NowReader {
                 throw PostgresError(.decoding, "a count has no row")
             }
             let (failed, conflict) = (try troubled.int64("failed"), try troubled.int64("conflict"))
-            // among those that are either; beyond the cap there may be more of both
+            // types of organizations; beyond the cap there may be more of both
             let looked = try troubled.int64("looked")
             return NowState(
                 at: moment,
@@ -94,7 +94,7 @@ package actor NowReader {
         }
     }
 
-    /// What is stuck in organizations, by their ids; up to ``capOfOrganization`` rows of each are looked at.
+    /// What is stuck in organizations, by their ids; up to ``capOfOrganization`` of each.
     package nonisolated func stuck(in organizations: [UUID]) async throws(Problem) -> [UUID: OrganizationCounts] {
         do {
             let counts = Parameters(organizations, Self.capOfOrganization + 1)

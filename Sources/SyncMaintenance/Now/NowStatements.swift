@@ -1,16 +1,80 @@
 import Postgres
+import SyncStore
 
 /// What operators see at a glance, over all organizations. Each statement ends after a bounded number of rows.
 enum NowStatements {
-    /// Failed and conflicting mutations among the first $1 that are either.
+    /// The types of which something stands still in an organization, as a recursive query `w`: from type to type, a
+    /// look-up each.
+    private static func types(of organization: String) -> String {
+        func first(_ behind: String) -> String {
+            """
+            SELECT x.entity_type
+                    FROM mutations x
+                    WHERE x.organization_id = \(organization) AND \(StuckRows.are("x"))\(behind)
+                    ORDER BY x.entity_type
+                    LIMIT 1
+            """
+        }
+        return """
+            w AS (
+                SELECT s.* FROM (
+                    \(first(""))
+                ) s
+                UNION ALL
+                SELECT n.* FROM w CROSS JOIN LATERAL (
+                    \(first(" AND x.entity_type > w.entity_type"))
+                ) n
+            )
+            """
+    }
+
+    /// How many rows of the types `t` have an error code, or another, up to a limit: `error_code` tells the statuses
+    /// apart, and the index by group has it behind the type.
+    private static func count(_ comparisons: [String], upTo limit: String) -> String {
+        let rows = comparisons.map { comparison in
+            """
+            (
+                            SELECT 1 FROM mutations x
+                            WHERE x.organization_id = t.organization_id AND x.entity_type = t.entity_type
+                                AND x.error_code \(comparison) 'conflict' AND \(StuckRows.are("x"))
+                            ORDER BY x.error_code
+                            LIMIT \(limit)
+                        )
+            """
+        }
+        return """
+            (SELECT count(*) FROM (
+                    SELECT 1 FROM t CROSS JOIN LATERAL (
+                        \(rows.joined(separator: " UNION ALL "))
+                    ) r
+                    LIMIT \(limit)
+                ) y)
+            """
+    }
+
+    /// The counts of both statuses, each up to a limit of its own, and how many types were looked into.
+    private static func counts(upTo limit: String) -> String {
+        """
+        SELECT \(count(["<", ">"], upTo: limit)) AS failed,
+            \(count(["="], upTo: limit)) AS conflict,
+            (SELECT count(*) FROM t) AS looked
+        """
+    }
+
+    /// Failed and conflicting mutations, both up to $1, of as many types of organizations at most.
     static let troubled = Statement(
         "now_troubled",
         """
-        SELECT count(*) FILTER (WHERE x.status = 'failed') AS failed,
-            count(*) FILTER (WHERE x.status = 'conflict') AS conflict, count(*) AS looked
-        FROM (
-            SELECT m.status FROM mutations m WHERE m.error IS NOT NULL AND m.synced_at IS NULL LIMIT $1
-        ) x
+        WITH RECURSIVE t AS MATERIALIZED (
+            SELECT o.id AS organization_id, z.entity_type
+            FROM organizations o
+            CROSS JOIN LATERAL (
+                WITH RECURSIVE \(types(of: "o.id"))
+                SELECT * FROM w LIMIT $1
+            ) z
+            LIMIT $1
+        )
+        \(counts(upTo: "$1"))
         """
     )
 
@@ -66,20 +130,16 @@ enum NowStatements {
         """
     )
 
-    /// The same of organizations ($1), up to $2 rows of each.
+    /// The same of organizations ($1), up to $2 of each.
     static let ofOrganizations = Statement(
         "now_of_organizations",
         """
         SELECT k.id AS organization_id, m.failed, m.conflict, m.looked, h.halted
         FROM unnest($1::uuid[]) AS k (id)
         CROSS JOIN LATERAL (
-            SELECT count(*) FILTER (WHERE x.status = 'failed') AS failed,
-                count(*) FILTER (WHERE x.status = 'conflict') AS conflict, count(*) AS looked
-            FROM (
-                SELECT y.status FROM mutations y
-                WHERE y.organization_id = k.id AND y.error IS NOT NULL AND y.synced_at IS NULL
-                LIMIT $2
-            ) x
+            WITH RECURSIVE \(types(of: "k.id")),
+                t AS MATERIALIZED (SELECT k.id AS organization_id, w.entity_type FROM w LIMIT $2)
+            \(counts(upTo: "$2"))
         ) m
         CROSS JOIN LATERAL (
             SELECT count(*) AS halted

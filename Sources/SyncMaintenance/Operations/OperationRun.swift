@@ -140,7 +140,7 @@ package struct OperationRun: Sendable {
         }
         var tally = OperationTally()
         for (user, places) in Dictionary(grouping: found, by: \.user).sorted(by: { $0.key < $1.key }) {
-            tally.add(try await settle(places.map(\.id), of: user, in: organization, operation))
+            tally.add(try await settle(places, of: user, in: organization, operation))
         }
         // a full page ends at its last row; else all that was looked at is done
         let place = found.count == limit ? found.last : edge
@@ -152,7 +152,7 @@ package struct OperationRun: Sendable {
 
     /// What goes wrong with one lane here is no reason to leave the others; what goes wrong with the database is.
     private func settle(
-        _ ids: [UUID],
+        _ places: [OperationCandidates.Place],
         of user: UUID,
         in organization: Organization,
         _ operation: OperationRow
@@ -162,7 +162,12 @@ package struct OperationRun: Sendable {
         do throws(Problem) {
             return try await settling.operate(
                 operation.kind,
-                on: ids,
+                on: OperationScreen(
+                    organization: organization.id,
+                    operation: operation.id,
+                    lease: operation.token,
+                    found: places
+                ),
                 of: lane,
                 in: organization,
                 dependants: operation.dependants,
@@ -180,7 +185,7 @@ package struct OperationRun: Sendable {
                 metadata: metadata(operation, ["user": "\(user.lowercased)", "code": "\(error.code.rawValue)"])
             )
             var tally = OperationTally()
-            tally.fail(error.code, Int64(ids.count))
+            tally.fail(error.code, Int64(places.count))
             return tally
         }
     }

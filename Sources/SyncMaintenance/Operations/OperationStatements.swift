@@ -1,5 +1,6 @@
 import Postgres
 import SyncModel
+import SyncStore
 
 /// The statements about operations. $1 and $2 are the organization and the operation, where it is about one; progress is
 /// written under the token of a lease ($3).
@@ -14,6 +15,17 @@ enum OperationStatements {
         FROM organizations g WHERE g.id = $1 AND g.status <> 'purging'
         RETURNING \(OperationRow.list)
         """
+    )
+
+    static let lockOrganization = Statement(
+        "operation_lock_organization",
+        "SELECT 1 FROM organizations g WHERE g.id = $1 FOR NO KEY UPDATE"
+    )
+
+    /// A row where the user ($2) was erased.
+    static let isErased = Statement(
+        "operation_of_erased",
+        "SELECT 1 WHERE \(ErasedUsers.isErased("$1::uuid", "$2::uuid"))"
     )
 
     /// Those of an organization that run, counted up to $2.
@@ -147,6 +159,7 @@ enum OperationStatements {
     )
 
     static let all = [
-        make, running, find, listOfOrganization, listOfAll, claim, held, count, advance, end, release, cancel, prune,
+        make, lockOrganization, isErased, running, find, listOfOrganization, listOfAll, claim, held, count, advance,
+        end, release, cancel, prune,
     ]
 }

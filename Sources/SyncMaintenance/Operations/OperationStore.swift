@@ -64,7 +64,8 @@ package struct OperationStore: Sendable {
             let owners = try row.int64("users")
             let isCut = try row.bool("is_cut")
             count = BoundedCount(found: isCut ? found + 1 : found, limit: isCut ? found : BoundedCount.limit)
-            users = BoundedCount(found: isCut ? owners + 1 : owners, limit: isCut ? owners : BoundedCount.limit)
+            let isMany = isCut && draft.filter.user == nil
+            users = BoundedCount(found: isMany ? owners + 1 : owners, limit: isMany ? owners : BoundedCount.limit)
             places = try results[3].read(OperationCandidates.Place.init)
         } catch {
             throw failure.problem(error, doing: "preview an operation")
@@ -77,7 +78,7 @@ package struct OperationStore: Sendable {
     ///
     /// - Parameter actor: who asked for it.
     /// - Returns: nil when there is no such organization.
-    /// - Throws: `validation_failed` where as many run as may.
+    /// - Throws: `validation_failed` where as many run as may; `user_erased` where it is about an erased user.
     package func make(
         _ draft: OperationDraft,
         in organization: UUID,
@@ -99,12 +100,22 @@ package struct OperationStore: Sendable {
         parameters.add(Int32(draft.perSecond))
         parameters.add(timestamp: moment.microseconds)
         parameters.add(draft.ids != nil)
+        var user = Parameters(of: organization)
+        user.add(filter.user)
+        let isErased = Query(OperationStatements.isErased, user)
         do {
-            let running = try await pool.run([
-                Query(OperationStatements.running, Parameters(of: organization, Self.atOnce))
-            ])[0]
-            guard try running.int64(0, 0) < Self.atOnce else { throw Self.tooMany }
-            return try await pool.run([Query(OperationStatements.make, parameters)])[0].read(OperationRow.init).first
+            return try await pool.transaction { connection in
+                // one at a time: each has to see those that were made before
+                let facts = try await connection.run([
+                    Query(OperationStatements.lockOrganization, Parameters(of: organization)),
+                    Query(OperationStatements.running, Parameters(of: organization, Self.atOnce)),
+                    isErased,
+                ])
+                guard try facts[1].int64(0, 0) < Self.atOnce else { throw Self.tooMany }
+                guard facts[2].count == 0 else { throw Self.ofNobody }
+                return try await connection.run(Query(OperationStatements.make, parameters)).read(OperationRow.init)
+                    .first
+            }
         } catch {
             throw failure.problem(error, doing: "make an operation")
         }
@@ -113,6 +124,15 @@ package struct OperationStore: Sendable {
     private static var tooMany: Problem {
         let detail = "\(atOnce) operations of this organization run already: wait for one to end, or cancel one"
         return Problem(.validationFailed, pointer: "", rule: Rule.range, detail)
+    }
+
+    private static var ofNobody: Problem {
+        Problem(
+            .userErased,
+            pointer: "/filter/user_id",
+            rule: Rule.owner,
+            "the user was erased: there is nothing to settle"
+        )
     }
 
     /// Nil when there is no such operation.

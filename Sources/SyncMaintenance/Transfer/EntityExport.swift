@@ -45,6 +45,9 @@ package struct EntityExport: Sendable {
     package let organization: UUID
     package let filter: Filter
 
+    /// What every line begins with.
+    package static let lineBeginning = Array(#"{"entity_type":"#.utf8)
+
     /// The place that a line of an earlier part says.
     ///
     /// - Throws: `invalid_request` for what is no line of such an export.

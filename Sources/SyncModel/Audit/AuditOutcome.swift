@@ -13,6 +13,8 @@ public struct AuditOutcome: Sendable {
     public var user: UUID?
     /// Whom the user is joined into.
     public var into: UUID?
+    /// Why it was done, where the request's body said so and no header did.
+    public var reason: String?
 
     public init() {}
 
@@ -35,6 +37,7 @@ public struct AuditOutcome: Sendable {
         for member in other.members { note(member.name, raw: member.value) }
         user = other.user ?? user
         into = other.into ?? into
+        reason = other.reason ?? reason
     }
 
     /// One object.

@@ -129,13 +129,17 @@ public struct Explanation: Sendable {
             )
         }
         if stuck > 0, !(backlog.hold.map { [.conflict, .failure].contains($0.reason) } ?? false) {
-            let (failed, conflicts) = (backlog.counts[.failed], backlog.counts[.conflict])
+            let kinds = [
+                Words.someOrNone(backlog.counts[.failed], "failed mutation"),
+                Words.someOrNone(backlog.counts[.conflict], "mutation").map { $0 + " in conflict" },
+            ]
+            let what = kinds.compactMap { $0 }.joined(separator: " and ")
             findings.append(
                 Finding(
                     .problem,
                     .stuck,
-                    "\(Words.count(failed, "mutation")) failed and \(Words.count(conflicts, "mutation")) in conflict wait "
-                        + "for a person; what does not depend on them goes on.",
+                    "\(what) \(stuck == 1 ? "waits" : "wait") for a person; what does not depend on "
+                        + "\(stuck == 1 ? "it" : "them") goes on.",
                     do: "Look at each: retry, resolve or discard it."
                 )
             )
@@ -243,15 +247,20 @@ public struct Explanation: Sendable {
                 )
             ]
         case .pending, .blocked, .inFlight, .rejected:
-            let ahead = Words.mutations(question.ahead.count, question.ahead.isMore)
-            let waits =
-                record.dependsOn.isEmpty
-                ? "" : ", and it waits for \(Words.count(Int64(record.dependsOn.count), "mutation"))"
+            let ahead = question.ahead
+            let isNext = ahead.count == 0 && !ahead.isMore
+            let comes = ahead.count == 1 && !ahead.isMore ? "comes" : "come"
+            let place =
+                isNext
+                ? "; nothing of the lane comes before it"
+                : "; \(Words.mutations(ahead.count, ahead.isMore)) of the lane \(comes) before it"
+            let needed = Words.someOrNone(Int64(record.dependsOn.count), "mutation")
+            let waits = needed.map { ", and it waits for " + $0 } ?? ""
             return [
                 Finding(
                     record.status == .blocked ? .problem : .warning,
                     .mutationWaits,
-                    "The mutation is \(record.status.rawValue); \(ahead) of the lane come before it\(waits).",
+                    "The mutation is \(record.status.rawValue)\(place)\(waits).",
                     do: record.status == .blocked ? "Settle what it waits for." : nil,
                     mutation: record.dependsOn.first ?? id,
                     until: record.nextRetryAt
@@ -323,6 +332,11 @@ public struct Explanation: Sendable {
 private enum Words {
     static func count(_ number: Int64, _ noun: String) -> String {
         number == 1 ? "1 \(noun)" : "\(number) \(noun)s"
+    }
+
+    /// Nil for none: what is not there is not spoken of.
+    static func someOrNone(_ number: Int64, _ noun: String) -> String? {
+        number > 0 ? count(number, noun) : nil
     }
 
     static func mutations(_ number: Int64, _ isMore: Bool) -> String {

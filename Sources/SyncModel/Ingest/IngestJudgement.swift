@@ -119,7 +119,10 @@ struct IngestJudgement {
             return written(nil, over: stored)
         case .patch:
             guard let base = stored.flatMap({ $0.isDeleted ? nil : $0 }) ?? origin(state) else {
-                let what = stored == nil ? "is not known here" : "was deleted"
+                let isOthers = stored == nil && event.originKey.map { state.entities[$0]?.isDeleted == false } ?? false
+                let what =
+                    isOthers
+                    ? "was another user's under its old id" : stored == nil ? "is not known here" : "was deleted"
                 let detail = "the entity \(what), so there is nothing to patch: send the whole document as an upsert"
                 throw refused("/operation", Rule.entityReference, detail)
             }

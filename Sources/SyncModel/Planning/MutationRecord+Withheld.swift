@@ -1,8 +1,8 @@
 import JSONText
 
 extension MutationRecord {
-    /// The record without what its user and the upstream wrote: the answer's body, and the entity that stands in a
-    /// conflict's way.
+    /// The record without what its user and the upstream wrote: the answer's body and entity tag, and the entity that
+    /// stands in a conflict's way.
     public var withheld: MutationRecord {
         MutationRecord(
             id: id,
@@ -15,7 +15,7 @@ extension MutationRecord {
             status: status,
             revision: revision,
             version: version,
-            etag: etag,
+            etag: nil,
             attemptCount: attemptCount,
             nextRetryAt: nextRetryAt,
             dependsOn: dependsOn,

@@ -54,6 +54,10 @@ package enum Schema {
             sql: String(decoding: PackageResources._025_stuck_mutations_sql, as: UTF8.self)
         ),
         Migration(name: "0026_operations", sql: String(decoding: PackageResources._026_operations_sql, as: UTF8.self)),
+        Migration(
+            name: "0027_stuck_mutations_by_id",
+            sql: String(decoding: PackageResources._027_stuck_mutations_by_id_sql, as: UTF8.self)
+        ),
     ]
 
     /// The name of the newest migration.

@@ -9,15 +9,21 @@ package struct SettleReader {
     let seal: Seal
 
     /// Locks the lane, and reads some of its mutations in lane order; nil where the user has no lane.
+    ///
+    /// - Parameter screen: says which of them are still meant; nil: all are.
     func begin(
         _ ids: [UUID],
+        _ screen: OperationScreen?,
         type: (String) -> EntityType
     ) async throws -> (lane: LaneState, subjects: [SettleSubject])? {
-        let results = try await connection.run([
-            Query(SettleStatements.planShape), LaneRows.lock([lane]),
-            Query(SettleStatements.subjects, Parameters(of: lane, ids)),
-        ])
+        let results = try await connection.run(
+            [
+                Query(SettleStatements.planShape), LaneRows.lock([lane]),
+                Query(SettleStatements.subjects, Parameters(of: lane, ids)),
+            ] + (screen.map { [$0.query(of: lane.user)] } ?? [])
+        )
         guard let state = try LaneRows.lanes(results[1])[lane] else { return nil }
+        let meant = screen == nil ? nil : Set(try results[3].read { try $0.uuid("id") })
         let subjects = try results[2].read { row in
             let id = try row.uuid("id")
             var unreadable: [String] = []
@@ -35,7 +41,7 @@ package struct SettleReader {
                 references: references
             )
         }
-        return (state, subjects)
+        return (state, subjects.filter { meant?.contains($0.record.id) ?? true })
     }
 
     /// Mutations in their current state, with all their attributes.

@@ -1,26 +1,31 @@
-package import Foundation
+import Foundation
 package import Postgres
 package import SyncModel
 
 /// Settles mutations of one lane for an operation, and says what became of each.
 extension Settlement {
     /// - Parameters:
+    ///   - screen: what was found of the lane's, and by which operation.
     ///   - note: a query that records how many were settled, in the very transaction that settles them: what was counted
     ///     was done, and what was done is counted, whenever the gateway is lost.
     /// - Throws: what keeps all of them from being settled just now.
     package func operate(
         _ kind: OperationKind,
-        on ids: [UUID],
+        on screen: OperationScreen,
         of lane: LaneKey,
         in organization: Organization,
         dependants: DependantsChoice?,
         strategy: ResolveRequest.Strategy?,
         noting note: @Sendable @escaping (Int) -> Query
     ) async throws(Problem) -> OperationTally {
-        switch kind {
-        case .retry: try await retry(ids, of: lane, note)
-        case .discard: try await discard(ids, of: lane, dependants, note)
-        case .resolve: try await resolve(ids, of: lane, in: organization, strategy ?? .serverWins, note)
+        var settlement = self
+        settlement.screen = screen
+        let ids = screen.found.map(\.id)
+        return switch kind {
+        case .retry: try await settlement.retry(ids, of: lane, note)
+        case .discard: try await settlement.discard(ids, of: lane, dependants, note)
+        case .resolve:
+            try await settlement.resolve(ids, of: lane, in: organization, strategy ?? .serverWins, note)
         }
     }
 

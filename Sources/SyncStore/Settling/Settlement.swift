@@ -17,6 +17,8 @@ package struct Settlement: Sendable {
     let failure: StoreFailure
     /// For all statements of a write together; the server's own time-out is for each.
     let writeTimeout: Duration
+    /// Where an operation settles, which of what it found it still means.
+    var screen: OperationScreen?
 
     /// Makes a failed or conflicting mutation pending again, or blocked where it has to wait.
     ///
@@ -53,7 +55,7 @@ package struct Settlement: Sendable {
                 let entry = try await catalog.entry(lane.organization)
                 return try await pool.transaction { connection in
                     let reader = SettleReader(connection: connection, lane: lane, seal: seal)
-                    guard let (state, subjects) = try await reader.begin([id], type: entry.type),
+                    guard let (state, subjects) = try await reader.begin([id], nil, type: entry.type),
                         let subject = subjects.first
                     else { return false }
                     let knowledge = try await knowledge(about: subject, request.edit, reader)
@@ -266,7 +268,7 @@ package struct Settlement: Sendable {
             do {
                 return try await pool.transaction { connection in
                     let reader = SettleReader(connection: connection, lane: lane, seal: seal)
-                    let found = try await reader.begin(ids, type: entry.type)
+                    let found = try await reader.begin(ids, screen, type: entry.type)
                     guard let (state, subjects) = found else { return nil }
                     let moment = now()
                     var plan = SettlePlan(state)
@@ -275,7 +277,7 @@ package struct Settlement: Sendable {
                     let writer = SettleWriter(lane: lane, now: moment, seal: seal)
                     let queries = try writer.queries(plan) + more
                     if !queries.isEmpty { _ = try await connection.run(queries, timeout: writeTimeout) }
-                    if let show { try await reader.details(ids).forEach(show) }
+                    if let show, !subjects.isEmpty { try await reader.details(ids).forEach(show) }
                     return plan
                 }
             } catch let error as PostgresError where error.sqlState == "23505" && attempt < Self.attempts {

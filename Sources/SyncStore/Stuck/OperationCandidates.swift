@@ -3,7 +3,8 @@ package import Postgres
 package import SyncModel
 
 /// The mutations that an operation is about, in the order in which they got stuck. Every look reads a bounded number of
-/// them by an index, and goes on behind the last one; what gets stuck later than `until` is not among them.
+/// them by an index, and goes on behind the last one; what gets stuck later than `until` is not among them. Those of a
+/// user are found in the lane's open mutations, as settling finds them.
 package enum OperationCandidates {
     /// Mutations that one look reads.
     static let scan: Int64 = 5_000
@@ -42,26 +43,20 @@ package enum OperationCandidates {
             place?.id ?? UUID.least,
             until
         )
-        let statements: (page: Statement, edge: Statement)
-        if let key = filter.group {
-            parameters.add(key.entityType)
-            parameters.add(key.errorCode)
-            parameters.add(key.responseStatus)
-            statements = (pageOfGroup, edgeOfGroup)
-        } else {
-            statements = (pageOfOrganization, edgeOfOrganization)
+        let way = OperationWay(filter, ids)
+        way.add(filter, ids, to: &parameters)
+        var edge: Query?
+        if let statement = way.edge {
+            parameters.add(scan)
+            edge = Query(statement, parameters)
         }
-        parameters.add(scan)
-        var page = parameters
-        page.add(groupsOf: filter)
-        page.add(filter.user)
-        page.add(ids ?? [])
-        page.add(ids == nil)
-        page.add(Int64(limit))
-        return [Query(statements.page, page), Query(statements.edge, parameters)]
+        parameters.add(groupsOf: filter)
+        if way == .ids { parameters.add(filter.user) }
+        parameters.add(Int64(limit))
+        return [Query(way.page, parameters), edge ?? Query(noEdge)]
     }
 
-    /// How many there are, and of how many users, among the first that are looked at.
+    /// How many there are, and of how many users: up to ``BoundedCount/limit``, and whether there are more.
     package static func count(
         _ filter: StuckFilter,
         ids: [UUID]?,
@@ -69,21 +64,11 @@ package enum OperationCandidates {
         until: Timestamp
     ) -> Query {
         var parameters = Parameters(of: organization, until)
-        parameters.add(BoundedCount.limit + 1)
-        let statement: Statement
-        if let key = filter.group {
-            parameters.add(key.entityType)
-            parameters.add(key.errorCode)
-            parameters.add(key.responseStatus)
-            statement = countOfGroup
-        } else {
-            statement = countOfOrganization
-        }
+        let way = OperationWay(filter, ids)
+        way.add(filter, ids, to: &parameters)
         parameters.add(groupsOf: filter)
-        parameters.add(filter.user)
-        parameters.add(ids ?? [])
-        parameters.add(ids == nil)
-        return Query(statement, parameters)
+        if way == .ids { parameters.add(filter.user) }
+        return Query(way.count, parameters)
     }
 
     // MARK: - Statements
@@ -93,43 +78,72 @@ package enum OperationCandidates {
     private static let ofOrganization = "x.organization_id = $1 AND \(behind) AND \(StuckRows.areInTime("x"))"
     private static let ofGroup =
         "x.organization_id = $1 AND \(behind) AND \(isOfGroup(from: 6)) AND \(StuckRows.are("x"))"
+    private static let columns = "x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status"
     private static func isOfGroup(from first: Int) -> String {
         "x.entity_type = $\(first) AND x.error_code = $\(first + 1) AND x.error_status = $\(first + 2)"
     }
 
     /// Whether a row `m` is meant.
     private static func match(from first: Int) -> String {
+        "m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m", from: first))"
+    }
+
+    /// The rows `m` of some ids, each by the index that has it.
+    private static func byID(_ ids: Int) -> String {
         """
-        m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m", from: first))
-            AND ($\(first + 4)::uuid IS NULL OR m.user_id = $\(first + 4))
-            AND ($\(first + 6)::bool OR m.id = ANY ($\(first + 5)::uuid[]))
+        (SELECT DISTINCT i.id FROM unnest($\(ids)::uuid[]) AS i (id)) k
+            CROSS JOIN LATERAL (
+                SELECT \(columns)
+                FROM mutations x
+                WHERE x.organization_id = $1 AND x.id = k.id AND \(StuckRows.are("x"))
+                OFFSET 0
+            ) m
         """
     }
 
-    private static func page(_ name: String, _ rows: String, scan: Int) -> Statement {
+    /// The open mutations `m` of a user, of which those stand still that ``StuckRows/are(_:)`` says so of.
+    private static func byUser(_ user: Int) -> String {
+        """
+        (
+                SELECT \(columns), x.error, x.synced_at
+                FROM mutations x
+                WHERE x.organization_id = $1 AND x.user_id = $\(user) AND x.synced_at IS NULL
+                ORDER BY x.position
+                OFFSET 0
+            ) m
+        """
+    }
+
+    private static func page(_ name: String, from rows: String, where conditions: String, limit: Int) -> Statement {
         Statement(
             name,
             """
             SELECT m.stuck_at, m.user_id, m.id
-            FROM (
-                SELECT x.stuck_at, x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
+            FROM \(rows)
+            WHERE \(conditions)
+            ORDER BY m.stuck_at, m.user_id, m.id
+            LIMIT $\(limit)
+            """
+        )
+    }
+
+    private static func inTime(_ rows: String, scan: Int) -> String {
+        """
+        (
+                SELECT \(columns)
                 FROM mutations x
                 WHERE \(rows)
                 ORDER BY \(oldest)
                 LIMIT $\(scan)
             ) m
-            WHERE \(match(from: scan + 1))
-            ORDER BY m.stuck_at, m.user_id, m.id
-            LIMIT $\(scan + 8)
-            """
-        )
+        """
     }
 
-    private static func edge(_ name: String, _ rows: String, scan: Int) -> Statement {
+    private static func edge(_ name: String, _ rows: String, scan: Int, with groups: String = "") -> Statement {
         Statement(
             name,
             """
-            SELECT x.stuck_at, x.user_id, x.id
+            \(groups) SELECT x.stuck_at, x.user_id, x.id
             FROM mutations x
             WHERE \(rows)
             ORDER BY \(oldest)
@@ -138,36 +152,217 @@ package enum OperationCandidates {
         )
     }
 
-    private static func count(_ name: String, _ rows: String, match first: Int) -> Statement {
+    /// Counts the rows of a query, which ends at one more than is counted.
+    private static func count(_ name: String, _ rows: String, with groups: String = "", isCut: String = "false")
+        -> Statement
+    {
         Statement(
             name,
             """
-            WITH seen AS MATERIALIZED (
-                SELECT x.user_id, x.id, x.status, x.entity_type, x.error_code, x.error_status
-                FROM mutations x
-                WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND \(rows)
-                ORDER BY \(oldest)
-                LIMIT $3
-            )
-            SELECT count(*) AS count, count(DISTINCT m.user_id) AS users, (SELECT count(*) FROM seen) = $3 AS is_cut
-            FROM seen m
-            WHERE \(match(from: first))
+            \(groups) SELECT least(count(*), \(BoundedCount.limit)) AS count, count(DISTINCT c.user_id) AS users,
+                count(*) > \(BoundedCount.limit) OR \(isCut) AS is_cut
+            FROM (
+                \(rows)
+                LIMIT \(BoundedCount.limit + 1)
+            ) c
             """
         )
     }
 
-    static let pageOfOrganization = page("operation_page", ofOrganization, scan: 6)
+    private static let narrowedByUser = "($11::uuid IS NULL OR m.user_id = $11)"
+    private static let behindOfAny = behind.replacing("x.", with: "m.")
+
+    static let pageOfOrganization = page(
+        "operation_page",
+        from: inTime(ofOrganization, scan: 6),
+        where: match(from: 7),
+        limit: 11
+    )
     static let edgeOfOrganization = edge("operation_edge", ofOrganization, scan: 6)
-    static let pageOfGroup = page("operation_page_of_group", ofGroup, scan: 9)
+    static let pageOfGroup = page(
+        "operation_page_of_group",
+        from: inTime(ofGroup, scan: 9),
+        where: match(from: 10),
+        limit: 14
+    )
     static let edgeOfGroup = edge("operation_edge_of_group", ofGroup, scan: 9)
-    static let countOfOrganization = count("operation_count", StuckRows.areInTime("x"), match: 4)
+    static let pageOfIDs = page(
+        "operation_page_of_ids",
+        from: byID(6),
+        where: "\(behindOfAny) AND \(match(from: 7)) AND \(narrowedByUser)",
+        limit: 12
+    )
+    static let pageOfUser = page(
+        "operation_page_of_user",
+        from: byUser(6),
+        where: "\(StuckRows.are("m")) AND \(behindOfAny) AND \(match(from: 7))",
+        limit: 11
+    )
+
+    private static func next(ofGroup group: String, limit: String) -> String {
+        """
+        SELECT x.stuck_at, x.user_id, x.id
+                    FROM mutations x
+                    WHERE x.organization_id = $1 AND \(StuckRows.isOf(group)) AND \(behind)
+                        AND x.status IN (\(MutationStatus.stuckList))
+                    ORDER BY \(oldest)
+                    LIMIT \(limit)
+        """
+    }
+
+    /// The next of the groups that are meant: among those whose first is next, for a page has no more groups than rows.
+    /// Where there are too many groups, the next of all in time.
+    static let pageOfSomeGroups = Statement(
+        "operation_page_of_some_groups",
+        """
+        \(StuckRows.withGroups(of: "$1"))
+        SELECT p.stuck_at, p.user_id, p.id
+        FROM (
+            SELECT r.*
+            FROM (
+                SELECT g.entity_type, g.error_code, g.error_status
+                FROM g CROSS JOIN LATERAL (
+                    \(next(ofGroup: "g", limit: "1"))
+                ) x
+                WHERE \(StuckRows.match("g", from: 7)) AND \(StuckRows.hasAllGroups)
+                ORDER BY \(oldest)
+                LIMIT $11
+            ) f
+            CROSS JOIN LATERAL (
+                \(next(ofGroup: "f", limit: "$11"))
+            ) r
+            UNION ALL
+            SELECT m.stuck_at, m.user_id, m.id
+            FROM \(inTime("\(ofOrganization) AND \(StuckRows.lacksGroups)", scan: 6))
+            WHERE \(match(from: 7))
+        ) p
+        ORDER BY p.stuck_at, p.user_id, p.id
+        LIMIT $11
+        """
+    )
+    static let edgeOfSomeGroups = edge(
+        "operation_edge_of_some_groups",
+        "\(ofOrganization) AND \(StuckRows.lacksGroups)",
+        scan: 6,
+        with: StuckRows.withGroups(of: "$1")
+    )
+    /// Where nothing is left behind a page.
+    static let noEdge = Statement(
+        "operation_no_edge",
+        "SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WHERE false"
+    )
+
+    static let countOfOrganization = count(
+        "operation_count",
+        """
+        SELECT x.user_id FROM mutations x
+            WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND \(StuckRows.areInTime("x"))
+                AND \(StuckRows.match("x", from: 3))
+            ORDER BY \(oldest)
+        """
+    )
     static let countOfGroup = count(
         "operation_count_of_group",
-        "\(isOfGroup(from: 4)) AND \(StuckRows.are("x"))",
-        match: 7
+        """
+        SELECT x.user_id FROM mutations x
+            WHERE x.organization_id = $1 AND x.stuck_at <= $2 AND \(isOfGroup(from: 3)) AND \(StuckRows.are("x"))
+                AND \(StuckRows.match("x", from: 6))
+            ORDER BY \(oldest)
+        """
+    )
+    static let countOfSomeGroups = count(
+        "operation_count_of_some_groups",
+        """
+        SELECT r.user_id FROM g CROSS JOIN LATERAL (
+                SELECT x.user_id FROM mutations x
+                WHERE x.organization_id = $1 AND \(StuckRows.isOf("g")) AND x.stuck_at <= $2
+                ORDER BY \(oldest)
+                LIMIT \(BoundedCount.limit + 1)
+            ) r
+            WHERE \(StuckRows.match("g", from: 3))
+        """,
+        with: StuckRows.withGroups(of: "$1"),
+        isCut: StuckRows.lacksGroups
+    )
+    static let countOfIDs = count(
+        "operation_count_of_ids",
+        """
+        SELECT m.user_id FROM \(byID(3))
+            WHERE m.stuck_at <= $2 AND \(match(from: 4)) AND ($8::uuid IS NULL OR m.user_id = $8)
+        """
+    )
+    static let countOfUser = count(
+        "operation_count_of_user",
+        """
+        SELECT m.user_id FROM \(byUser(3))
+            WHERE \(StuckRows.are("m")) AND m.stuck_at <= $2 AND \(match(from: 4))
+        """
     )
 
     static let statements = [
-        pageOfOrganization, edgeOfOrganization, pageOfGroup, edgeOfGroup, countOfOrganization, countOfGroup,
+        pageOfOrganization, edgeOfOrganization, pageOfGroup, edgeOfGroup, pageOfSomeGroups, edgeOfSomeGroups, pageOfIDs,
+        pageOfUser, noEdge, countOfOrganization, countOfGroup, countOfSomeGroups, countOfIDs, countOfUser,
     ]
+}
+
+/// By which index an operation's mutations are looked for. Each is a statement of its own, so that each plan uses its
+/// index whatever the values are.
+private enum OperationWay {
+    case ids, user, group, someGroups, organization
+
+    init(_ filter: StuckFilter, _ ids: [UUID]?) {
+        if ids != nil {
+            self = .ids
+        } else if filter.user != nil {
+            self = .user
+        } else if filter.group != nil {
+            self = .group
+        } else {
+            self = filter.isOfSomeGroups ? .someGroups : .organization
+        }
+    }
+
+    var page: Statement {
+        switch self {
+        case .ids: OperationCandidates.pageOfIDs
+        case .user: OperationCandidates.pageOfUser
+        case .group: OperationCandidates.pageOfGroup
+        case .someGroups: OperationCandidates.pageOfSomeGroups
+        case .organization: OperationCandidates.pageOfOrganization
+        }
+    }
+
+    /// Nil where a page that is not full is the last one.
+    var edge: Statement? {
+        switch self {
+        case .ids, .user: nil
+        case .group: OperationCandidates.edgeOfGroup
+        case .someGroups: OperationCandidates.edgeOfSomeGroups
+        case .organization: OperationCandidates.edgeOfOrganization
+        }
+    }
+
+    var count: Statement {
+        switch self {
+        case .ids: OperationCandidates.countOfIDs
+        case .user: OperationCandidates.countOfUser
+        case .group: OperationCandidates.countOfGroup
+        case .someGroups: OperationCandidates.countOfSomeGroups
+        case .organization: OperationCandidates.countOfOrganization
+        }
+    }
+
+    /// The parameters that the index is asked for.
+    func add(_ filter: StuckFilter, _ ids: [UUID]?, to parameters: inout Parameters) {
+        switch self {
+        case .ids: parameters.add(ids ?? [])
+        case .user: parameters.add(filter.user)
+        case .group:
+            guard let key = filter.group else { return }
+            parameters.add(key.entityType)
+            parameters.add(key.errorCode)
+            parameters.add(key.responseStatus)
+        case .someGroups, .organization: break
+        }
+    }
 }

@@ -2,14 +2,60 @@ import Postgres
 import SyncModel
 
 /// What the queries about mutations that stand still have in common.
-enum StuckRows {
+package enum StuckRows {
+    /// Groups that one look goes through.
+    static let walk = 10_000
+
     /// Whether a row stands still: the predicate of the indexes `stuck_mutations_…`, to the letter.
-    static func are(_ table: String) -> String {
+    package static func are(_ table: String) -> String {
         "\(table).stuck_at IS NOT NULL AND \(table).error IS NOT NULL AND \(table).synced_at IS NULL"
     }
 
     /// The same for those queries that go by time: it opens the indexes by time to them, and to them alone.
     static func areInTime(_ table: String) -> String { "\(are(table)) AND \(table).position > 0" }
+
+    /// Whether a row `x` is of the group that a row is called `group` for.
+    static func isOf(_ group: String) -> String {
+        """
+        x.entity_type = \(group).entity_type AND x.error_code = \(group).error_code
+                    AND x.error_status = \(group).error_status AND \(are("x"))
+        """
+    }
+
+    /// The groups of an organization, as a recursive query `w`: from group to group, a look-up each.
+    static func groups(of organization: String) -> String {
+        let key = "x.entity_type, x.error_code, x.error_status"
+        func first(_ behind: String) -> String {
+            """
+            SELECT \(key)
+                    FROM mutations x
+                    WHERE x.organization_id = \(organization) AND \(are("x"))\(behind)
+                    ORDER BY \(key)
+                    LIMIT 1
+            """
+        }
+        let behind = " AND (\(key)) > (w.entity_type, w.error_code, w.error_status)"
+        return """
+            w AS (
+                SELECT s.* FROM (
+                    \(first(""))
+                ) s
+                UNION ALL
+                SELECT n.* FROM w CROSS JOIN LATERAL (
+                    \(first(behind))
+                ) n
+            )
+            """
+    }
+
+    /// What a statement begins with that looks into the groups `g` of one organization.
+    static func withGroups(of organization: String) -> String {
+        "WITH RECURSIVE \(groups(of: organization)), g AS MATERIALIZED (SELECT * FROM w LIMIT \(walk))"
+    }
+
+    /// Whether `g` has all groups. A condition of the whole query, on which what it belongs to is executed or not.
+    static let hasAllGroups = "(SELECT count(*) FROM g) < \(walk)"
+    static let lacksGroups = "(SELECT count(*) FROM g) >= \(walk)"
 
     /// Whether a row is of one of the wanted groups: `error_code` tells the statuses apart.
     ///
@@ -22,6 +68,13 @@ enum StuckRows {
                 AND ($\(first + 2)::text IS NULL OR \(table).error_code = $\(first + 2))
                 AND ($\(first + 3)::int2 IS NULL OR \(table).error_status = $\(first + 3))
         """
+    }
+}
+
+extension StuckFilter {
+    /// Whether it leaves some groups out: what fits may then be far from the next in time.
+    var isOfSomeGroups: Bool {
+        Set(statuses).count == 1 || entityType != nil || errorCode != nil || responseStatus != nil
     }
 }
 

@@ -6,13 +6,15 @@ import SyncModel
 /// so that each plan uses its index whatever the values are.
 enum StuckWay {
     case everywhere
+    case someGroupsOfAll
     case organization(UUID)
+    case someGroups(UUID)
     case group(UUID, StuckGroup.Key)
     case user(LaneKey)
 
     init(_ filter: StuckFilter, _ organization: UUID?) {
         guard let organization else {
-            self = .everywhere
+            self = filter.isOfSomeGroups ? .someGroupsOfAll : .everywhere
             return
         }
         if let user = filter.user {
@@ -20,21 +22,26 @@ enum StuckWay {
         } else if let key = filter.group {
             self = .group(organization, key)
         } else {
-            self = .organization(organization)
+            self = filter.isOfSomeGroups ? .someGroups(organization) : .organization(organization)
         }
     }
 
     /// The page, one more than it holds; and the last mutation that it looks at, if it does not come to the end. A
-    /// user's lane is looked through at once, as far as is allowed: nothing is behind that.
+    /// user's lane is looked through at once, as far as is allowed: nothing is behind that. Neither is it behind some
+    /// groups, unless there are too many.
     func queries(_ filter: StuckFilter, _ start: StuckPlace, limit: Int) -> (page: Query, edge: Query?) {
         var parameters = Parameters(start.at, start.organization, start.user, start.id)
         let statements: (page: Statement, edge: Statement?)
         var scan = StuckList.scan
         switch self {
         case .everywhere: statements = (Self.pageOfAll, Self.edgeOfAll)
+        case .someGroupsOfAll: statements = (Self.pageOfSomeGroupsOfAll, Self.edgeOfSomeGroupsOfAll)
         case .organization(let id):
             parameters.add(id)
             statements = (Self.pageOfOrganization, Self.edgeOfOrganization)
+        case .someGroups(let id):
+            parameters.add(id)
+            statements = (Self.pageOfSomeGroups, Self.edgeOfSomeGroups)
         case .group(let id, let key):
             parameters.add(id)
             parameters.add(key.entityType)
@@ -63,11 +70,13 @@ enum StuckWay {
     private static let newestOfOne = "x.stuck_at DESC, x.user_id DESC, x.id DESC"
     private static let behindOfOne = "(x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL"
 
-    private static func edge(_ name: String, _ rows: String, _ order: String, scan: Int) -> Statement {
+    private static func edge(_ name: String, _ rows: String, _ order: String, scan: Int, with groups: String = "")
+        -> Statement
+    {
         Statement(
             name,
             """
-            SELECT x.stuck_at, x.organization_id, x.user_id, x.id
+            \(groups) SELECT x.stuck_at, x.organization_id, x.user_id, x.id
             FROM mutations x
             WHERE \(rows)
             ORDER BY \(order)
@@ -94,6 +103,90 @@ enum StuckWay {
         )
     }
 
+    /// The next of the groups that are meant: among those whose first is next, for a page has no more groups than rows.
+    /// Where there are too many groups, the next of all in time. Only those of the page are read whole.
+    ///
+    /// - Parameters:
+    ///   - groups: the groups `g`.
+    ///   - each: whether a row `x` is behind the place, in the organization of a group that is called so.
+    ///   - rows: whether a row `x` is behind the place.
+    private static func pageOfSomeGroups(
+        _ name: String,
+        _ groups: String,
+        _ each: (String) -> String,
+        _ rows: String,
+        _ order: String,
+        scan: Int
+    ) -> Statement {
+        let place = "x.stuck_at, x.organization_id, x.user_id, x.id"
+        func next(ofGroup group: String, limit: String) -> String {
+            """
+            SELECT \(place)
+                            FROM mutations x
+                            WHERE \(each(group)) AND \(StuckRows.isOf(group))
+                                AND x.status IN (\(MutationStatus.stuckList))
+                            ORDER BY \(newestOfOne)
+                            LIMIT \(limit)
+            """
+        }
+        return Statement(
+            name,
+            """
+            \(groups)
+            SELECT \(StuckMutation.list)
+            FROM (
+                SELECT * FROM (
+                    SELECT r.*
+                    FROM (
+                        SELECT g.*
+                        FROM g CROSS JOIN LATERAL (
+                            \(next(ofGroup: "g", limit: "1"))
+                        ) x
+                        WHERE \(StuckRows.match("g", from: scan + 1)) AND \(StuckRows.hasAllGroups)
+                        ORDER BY \(order)
+                        LIMIT $\(scan + 5)
+                    ) f
+                    CROSS JOIN LATERAL (
+                        \(next(ofGroup: "f", limit: "$\(scan + 5)"))
+                    ) r
+                    UNION ALL
+                    SELECT m.stuck_at, m.organization_id, m.user_id, m.id
+                    FROM (
+                        SELECT \(place), x.status, x.entity_type, x.error_code, x.error_status
+                        FROM mutations x
+                        WHERE \(rows) AND \(StuckRows.lacksGroups)
+                        ORDER BY \(order)
+                        LIMIT $\(scan)
+                    ) m
+                    WHERE m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m", from: scan + 1))
+                ) x
+                ORDER BY \(order)
+                LIMIT $\(scan + 5)
+            ) p
+            CROSS JOIN LATERAL (
+                SELECT * FROM mutations x
+                WHERE x.organization_id = p.organization_id AND x.user_id = p.user_id AND x.id = p.id
+                OFFSET 0
+            ) m
+            ORDER BY \(order.replacing("x.", with: "p."))
+            """
+        )
+    }
+
+    /// The groups of all organizations.
+    private static let allGroups = """
+        WITH RECURSIVE g AS MATERIALIZED (
+            SELECT o.id AS organization_id, t.*
+            FROM organizations o
+            CROSS JOIN LATERAL (
+                WITH RECURSIVE \(StuckRows.groups(of: "o.id"))
+                SELECT * FROM w LIMIT \(StuckRows.walk)
+            ) t
+            LIMIT \(StuckRows.walk)
+        )
+        """
+    private static let groupsOfOrganization = StuckRows.withGroups(of: "$5")
+
     private static let ofOrganization =
         "x.organization_id = $5 AND \(behindOfOne) AND \(StuckRows.areInTime("x"))"
     private static let ofGroup =
@@ -106,6 +199,42 @@ enum StuckWay {
     static let pageOfOrganization = page("stuck_page_of_organization", ofOrganization, newestOfOne, scan: 6)
     static let edgeOfGroup = edge("stuck_edge_of_group", ofGroup, newestOfOne, scan: 9)
     static let pageOfGroup = page("stuck_page_of_group", ofGroup, newestOfOne, scan: 9)
+
+    static let edgeOfSomeGroups = edge(
+        "stuck_edge_of_some_groups",
+        "\(ofOrganization) AND \(StuckRows.lacksGroups)",
+        newestOfOne,
+        scan: 6,
+        with: groupsOfOrganization
+    )
+    static let pageOfSomeGroups = pageOfSomeGroups(
+        "stuck_page_of_some_groups",
+        groupsOfOrganization,
+        { _ in "x.organization_id = $5 AND \(behindOfOne)" },
+        ofOrganization,
+        newestOfOne,
+        scan: 6
+    )
+    static let edgeOfSomeGroupsOfAll = edge(
+        "stuck_edge_of_some_groups_of_all",
+        "\(behind) AND \(StuckRows.lacksGroups)",
+        newest,
+        scan: 5,
+        with: allGroups
+    )
+    static let pageOfSomeGroupsOfAll = pageOfSomeGroups(
+        "stuck_page_of_some_groups_of_all",
+        allGroups,
+        { group in
+            """
+            x.organization_id = \(group).organization_id
+                            AND (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4)
+            """
+        },
+        behind,
+        newest,
+        scan: 5
+    )
 
     static let pageOfUser = Statement(
         "stuck_page_of_user",
@@ -125,6 +254,7 @@ enum StuckWay {
     )
 
     static let statements = [
-        edgeOfAll, pageOfAll, edgeOfOrganization, pageOfOrganization, edgeOfGroup, pageOfGroup, pageOfUser,
+        edgeOfAll, pageOfAll, edgeOfOrganization, pageOfOrganization, edgeOfGroup, pageOfGroup, edgeOfSomeGroups,
+        pageOfSomeGroups, edgeOfSomeGroupsOfAll, pageOfSomeGroupsOfAll, pageOfUser,
     ]
 }

@@ -215,6 +215,11 @@ struct ConsoleTests {
         #expect(try await page.text("main").contains("needs the scope settle"))
         try await page.press("r")
         try await page.press("p")
+        try await page.open(console.mutation("upstream"))
+        let facts = "[...document.querySelectorAll('.facts')].map(each => each.textContent).join(' ')"
+        let told = try await page.evaluate(facts)
+        #expect(told.contains("hidden until asked for"), "\(told)")
+        #expect(!told.contains("/contacts/0/x"), "\(told)")
         try await page.open("/console/failures")
         let offered = try await page.evaluate(buttons)
         #expect(!["Retry", "Resolve", "Discard"].contains(where: offered.contains), "\(offered)")
@@ -245,6 +250,33 @@ struct ConsoleTests {
         try await page.press("Enter")
         try await page.reaches("document.querySelector('.sign-in')?.textContent.includes('signed out')")
         #expect(try await page.evaluate("fetch('/admin/me').then(answer => answer.status)") == "401")
+    }
+
+    @Test func `the browser's Back shows nothing to who has signed out`() async throws {
+        let console = try await ConsoleScene.make()
+        let page = try await ConsolePage(console.scene.gateway.operations)
+        try await page.open(console.mutation("failed"))
+        try await page.signIn()
+        try await page.press("p")
+        try await page.reaches("document.querySelector('.json') && \(ConsolePage.isDrawn)")
+        // a page that was kept is asked for anew
+        try await page.evaluate(
+            """
+            window.isKept = true
+            setTimeout(() => dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })))
+            ''
+            """
+        )
+        try await page.reaches("!window.isKept && document.querySelector('.bar') && \(ConsolePage.isDrawn)")
+        try await page.press("p")
+        try await page.reaches("document.querySelector('.json') && \(ConsolePage.isDrawn)")
+        try await page.open("/console/organizations")
+        try await page.tab(to: "it.textContent === 'Sign out'")
+        try await page.press("Enter")
+        try await page.reaches("document.querySelector('.sign-in')?.textContent.includes('signed out')")
+        try await page.evaluate("setTimeout(() => history.back()); ''")
+        try await page.reaches("location.pathname.includes('/mutations/') && document.querySelector('.sign-in')")
+        #expect(try await page.evaluate("document.querySelectorAll('.json').length") == "0")
     }
 
     @Test func `an organization is suspended with a reason, and purged by its name alone`() async throws {

@@ -44,27 +44,56 @@ import Testing
             #expect(reply.header("x-content-type-options") == ["nosniff"])
             #expect(reply.header("referrer-policy") == ["no-referrer"])
             #expect(reply.header("cross-origin-opener-policy") == ["same-origin"])
-            #expect(reply.header("cache-control") == ["no-cache"])
+            // the browser's Back asks again, too
+            #expect(reply.header("cache-control") == ["no-store"])
         }
         for path in ["/console/nothing.js", "/console/../admin/me.js", "/console/a/index.html", "/consoles", "/consol"]
         {
             #expect(try await send(.GET, gateway.operations + path).status == 404, "\(path)")
         }
-        expectProblem(try await send(.POST, gateway.operations + "/console", body: []), .methodNotAllowed)
         #expect(try await send(.GET, gateway.address + "/console").status == 404)
     }
 
     @Test func `a browser asks again and gets what is new alone`() async throws {
         let gateway = try await LiveGateway.start()
-        let url = gateway.operations + "/console/index.html"
+        let url = gateway.operations + "/console/app.js"
         let first = try await send(.GET, url)
         let tag = try #require(first.header("etag").first)
         let again = try await send(.GET, url, headers: [("If-None-Match", tag)])
         #expect(again.status == 304 && again.body.isEmpty)
         #expect(again.header("content-security-policy") == [Self.policy])
+        #expect(first.header("cache-control") == ["no-cache"] && again.header("cache-control") == ["no-cache"])
         #expect(try await send(.GET, url, headers: [("If-None-Match", "\"x\"")]).body == first.body)
         let head = try await send(.HEAD, url)
         #expect(head.status == 200 && head.body.isEmpty && head.header("etag") == [tag])
+    }
+
+    @Test func `nothing that operators are answered is kept or taken for something else`() async throws {
+        let gateway = try await LiveGateway.start()
+        let below: [(method: HTTPMethod, path: String, status: Int)] = [
+            (.GET, "/console/nope.js", 404), (.GET, "/console/session", 405), (.POST, "/console", 405),
+            (.POST, "/console/session", 415), (.DELETE, "/console/session", 204), (.GET, "/admin/me", 200),
+            (.GET, "/admin/organizations", 200), (.GET, "/admin/organizations?x=y", 400),
+            (.GET, "/admin/organizations/\(UUID().lowercased)", 404), (.GET, "/admin", 404),
+            (.GET, "/admin/nope", 404), (.PATCH, "/admin/me", 405),
+        ]
+        for (method, path, status) in below {
+            let token = path.hasPrefix("/admin") ? LiveGateway.operatorToken : nil
+            let reply = try await send(method, gateway.operations + path, token: token)
+            #expect(reply.status == status, "\(path): \(reply.text)")
+            #expect(reply.header("cache-control") == ["no-store"], "\(path)")
+            #expect(reply.header("x-content-type-options") == ["nosniff"], "\(path)")
+            let policies = path.hasPrefix("/console") ? [Self.policy] : []
+            #expect(reply.header("content-security-policy") == policies, "\(path)")
+            if status >= 400 { #expect(reply.header("content-type") == ["application/problem+json"], "\(path)") }
+        }
+        let nobody = try await send(.GET, gateway.operations + "/admin/me")
+        #expect(nobody.status == 401 && nobody.header("cache-control") == ["no-store"])
+        for path in ["/livez", "/metrics", "/administration"] {
+            #expect(try await send(.GET, gateway.operations + path).header("cache-control").isEmpty, "\(path)")
+        }
+        let elsewhere = try await send(.GET, gateway.address + "/admin/me")
+        #expect(elsewhere.header("cache-control").isEmpty, "the public listener has nothing there")
     }
 
     @Test func `without an operator token there is none`() async throws {

@@ -133,7 +133,8 @@ extension Scene {
         for (index, draft) in drafts.enumerated() {
             try await execute(
                 """
-                UPDATE mutations SET status = '\(index < failed ? "failed" : "conflict")', error = '{}', synced_at = NULL
+                UPDATE mutations SET status = '\(index < failed ? "failed" : "conflict")', error = '{}', synced_at = NULL,
+                    error_code = '\(index < failed ? "upstream_rejected" : "conflict")', error_status = 409, stuck_at = now()
                 WHERE organization_id = '\(worker.organization)' AND id = '\(draft.id)'
                 """
             )

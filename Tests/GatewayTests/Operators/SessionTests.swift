@@ -148,6 +148,47 @@ import Testing
         #expect(try await attempt(Operators.admin).status == 204)
     }
 
+    /// What a right token is counted as would keep its operator out beside somebody who guesses.
+    @Test func `right tokens are no guesses`() async throws {
+        let scene = try await Scene.withOperators()
+        func attempt(_ token: String) async throws -> Int {
+            try await scene.call(.POST, "/console/session", as: nil, #"{"token":"\#(token)"}"#).status
+        }
+        for _ in 0..<9 { #expect(try await attempt("not-the-token-at-all") == 401) }
+        for _ in 0..<12 { #expect(try await attempt(Operators.admin) == 204) }
+        #expect(try await attempt("not-the-token-at-all") == 401)
+        #expect(try await attempt(Operators.admin) == 429)
+    }
+
+    @Test func `who guesses many at once has no more tries`() async throws {
+        let scene = try await Scene.withOperators()
+        let port = try #require(URL(string: scene.gateway.operations)?.port)
+        let body = #"{"token":"not-the-token-at-all"}"#
+        let head =
+            "POST /console/session HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+            + "Content-Length: \(body.utf8.count)\r\nExpect: 100-continue\r\n\r\n"
+        var connections: [RawConnection] = []
+        for _ in 0..<40 {
+            let connection = try RawConnection(port: port)
+            await connection.send(head)
+            // all that is looked at before the body has been
+            #expect(try await connection.reply().status == 100)
+            connections.append(connection)
+        }
+        let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+            for connection in connections {
+                group.addTask {
+                    await connection.send(body)
+                    return try await connection.reply().status
+                }
+            }
+            var statuses: [Int] = []
+            for try await status in group { statuses.append(status) }
+            return statuses
+        }
+        #expect(statuses.sorted() == Array(repeating: 401, count: 10) + Array(repeating: 429, count: 30))
+    }
+
     @Test func `what is no sign-in is refused`() async throws {
         let scene = try await Scene.withOperators()
         for (body, pointer) in [

@@ -113,7 +113,17 @@ import Testing
         }
         #expect(Self.codes(both) == [.stuck, .due])
         let sentence = try Self.finding(.stuck, both).sentence
-        #expect(sentence.contains("1 mutation failed and 2 mutations in conflict"))
+        #expect(sentence.hasPrefix("1 failed mutation and 2 mutations in conflict wait for a person; "))
+        let one = try Self.finding(.stuck) { snapshot in
+            Self.waits(nil)(&snapshot)
+            snapshot.backlog.counts.add(1, of: .conflict)
+        }
+        #expect(one.sentence == "1 mutation in conflict waits for a person; what does not depend on it goes on.")
+        let failed = try Self.finding(.stuck) { snapshot in
+            Self.waits(nil)(&snapshot)
+            snapshot.backlog.counts.add(2, of: .failed)
+        }
+        #expect(failed.sentence.hasPrefix("2 failed mutations wait for a person; "))
         let halted: (inout UserSnapshot) -> Void = { snapshot in
             both(&snapshot)
             snapshot.backlog.hold = LaneHold(.failure, mutationIDs: [Sample.id])
@@ -171,6 +181,10 @@ import Testing
         #expect(blocked.severity == .problem && blocked.mutation == Sample.local)
         #expect(blocked.sentence.contains("more than 10000 mutations"))
         #expect(blocked.sentence.contains("waits for 1 mutation"))
+        let next = try Self.finding(.mutationWaits, Self.asked(Self.record(.pending)))
+        #expect(next.sentence == "The mutation is pending; nothing of the lane comes before it.")
+        let second = try Self.finding(.mutationWaits, Self.asked(Self.record(.pending), ahead: 1))
+        #expect(second.sentence == "The mutation is pending; 1 mutation of the lane comes before it.")
         let failed = try Self.finding(
             .mutationStuck,
             Self.asked(Self.record(.failed, error: #"{"detail":"no such zip"}"#))

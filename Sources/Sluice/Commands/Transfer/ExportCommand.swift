@@ -105,7 +105,13 @@ struct ExportCommand: AsyncParsableCommand {
         _ progress: TransferProgress
     ) async throws {
         let output = try OutputFile(file, isContinued: resume)
-        let start = resume ? try output.lastLine().map { line throws(Problem) in try export.cursor(in: line) } : nil
+        var start: FeedCursor?
+        if resume {
+            let last = try output.lastLine(beginning: EntityExport.lineBeginning)
+            start = try last.line.map { line throws(Problem) in try export.cursor(in: line) }
+            // only what is an export is touched
+            try output.cut(at: last.end)
+        }
         let pace = Box(TransferPace(rate: transfer.rate))
         let unreadable = Box(0)
         try await export.run(

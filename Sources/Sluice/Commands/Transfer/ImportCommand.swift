@@ -56,7 +56,7 @@ struct ImportCommand: AsyncParsableCommand {
     func run() async throws {
         let input = try InputFile(file)
         let progress = TransferProgress(isShown: !options.json)
-        let refused = RefusedLines(try errors.map { try OutputFile(replacing: $0) }, progress)
+        let refused = RefusedLines(try errors.map { try OutputFile(replacing: $0, besides: input) }, progress)
         let id = transfer.organization
         let report = try await options.withStore(
             dryRun ? nil : CommandAct("importEntities", of: transfer.organization, ["source": source])

@@ -8,6 +8,8 @@ final class InputFile: Sendable {
     private let descriptor: Int32
     /// In bytes; nil of what is no regular file.
     let size: Int64?
+    /// Which file it is, under whatever name.
+    private let identity: (dev_t, ino_t)
 
     /// - Parameter path: `-` for standard input.
     init(_ path: String) throws {
@@ -18,10 +20,17 @@ final class InputFile: Sendable {
             throw Terminal.failure("\(path) cannot be read: \(Self.lastError)")
         }
         guard facts.st_mode & S_IFMT != S_IFDIR else { throw Terminal.failure("\(path) is a directory") }
+        identity = (facts.st_dev, facts.st_ino)
         size = facts.st_mode & S_IFMT == S_IFREG ? Int64(facts.st_size) : nil
     }
 
     deinit { close(descriptor) }
+
+    /// Whether this is the regular file that a descriptor is of.
+    func isSame(as other: Int32) -> Bool {
+        var facts = stat()
+        return size != nil && fstat(other, &facts) == 0 && identity == (facts.st_dev, facts.st_ino)
+    }
 
     /// The next bytes; nil at the end. A pipe may make it wait, so a thread of its own does.
     func next() async throws -> [UInt8]? {

@@ -27,35 +27,51 @@ final class OutputFile {
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             throw Terminal.failure("\(path) is being written by another process", Terminal.tryAgain)
         }
+        // whoever made it may have let others read it
+        guard fchmod(descriptor, 0o600) == 0 else {
+            throw Terminal.failure("\(path) cannot be kept from others' eyes: \(InputFile.lastError)")
+        }
     }
 
     /// A file for errors: written anew.
-    init(replacing path: String) throws {
+    ///
+    /// - Parameter input: what is read meanwhile; it is not to be that one, under whatever name.
+    init(replacing path: String, besides input: InputFile) throws {
         name = path
-        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Terminal.failure("\(path) cannot be written: \(InputFile.lastError)") }
+        guard !input.isSame(as: descriptor) else {
+            throw Terminal.failure("\(path) is the input: name another file for the errors", ExitCode.validationFailure)
+        }
+        // pipes and terminals have no length
+        guard ftruncate(descriptor, 0) == 0 || errno == EINVAL else {
+            throw Terminal.failure("\(path) cannot be written: \(InputFile.lastError)")
+        }
     }
 
     deinit {
         if descriptor != STDOUT_FILENO { close(descriptor) }
     }
 
-    /// Cuts off what stands behind the last whole line, and answers that line; nil of an empty file.
-    func lastLine() throws -> [UInt8]? {
+    /// The last whole line, nil of an empty file, and where it ends.
+    ///
+    /// - Parameter beginning: what a first line begins with, where it was cut off: no other file is written on.
+    func lastLine(beginning: [UInt8]) throws -> (line: [UInt8]?, end: Int64) {
         let size = Int64(lseek(descriptor, 0, SEEK_END))
         let start = max(0, size - Self.tailBytes)
         let tail = try read(from: start, Int(size - start))
         guard let end = tail.lastIndex(of: 0x0a) else {
             guard start == 0 else { throw Terminal.failure("\(name) has no whole line near its end") }
-            try cut(at: 0)
-            return nil
+            guard zip(tail, beginning).allSatisfy(==) else {
+                throw Terminal.failure("\(name) is no export that was cut off: it is left as it was")
+            }
+            return (nil, 0)
         }
-        try cut(at: start + Int64(end) + 1)
         let begin = tail[..<end].lastIndex(of: 0x0a).map { $0 + 1 }
         guard let begin = begin ?? (start == 0 ? 0 : nil) else {
             throw Terminal.failure("\(name) has no whole line near its end")
         }
-        return Array(tail[begin..<end])
+        return (Array(tail[begin..<end]), start + Int64(end) + 1)
     }
 
     private func read(from start: Int64, _ count: Int) throws -> [UInt8] {
@@ -74,7 +90,8 @@ final class OutputFile {
         return bytes
     }
 
-    private func cut(at size: Int64) throws {
+    /// Goes on at a place: what stands behind it is cut off.
+    func cut(at size: Int64) throws {
         guard ftruncate(descriptor, off_t(size)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
             throw Terminal.failure("\(name) cannot be written: \(InputFile.lastError)")
         }

@@ -1,0 +1,26 @@
+import HTTPTypes
+
+/// What browsers may do with answers of the operations listener: those below `/admin` and `/console` are kept by none,
+/// problems included, and taken for nothing but what they say they are. Answers that have a rule of their own keep it.
+enum BrowserRules {
+    /// Nothing runs, shows or is asked but what comes from here; no page may frame it.
+    private static let policy = """
+        default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+        base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
+        """
+
+    /// Puts them on an answer, whatever answers it.
+    ///
+    /// - Parameter path: of the request.
+    static func mark(_ answer: inout Answer, at path: String) {
+        let isConsole = stands(path, under: "/console")
+        guard isConsole || stands(path, under: "/admin") else { return }
+        if answer.headers[.cacheControl] == nil { answer.headers[.cacheControl] = "no-store" }
+        if answer.headers[.xContentTypeOptions] == nil { answer.headers[.xContentTypeOptions] = "nosniff" }
+        if isConsole { answer.headers[.contentSecurityPolicy] = policy }
+    }
+
+    private static func stands(_ path: String, under root: String) -> Bool {
+        path == root || path.hasPrefix(root + "/")
+    }
+}

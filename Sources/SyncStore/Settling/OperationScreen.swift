@@ -1,0 +1,42 @@
+package import Foundation
+import Postgres
+import SyncModel
+
+/// Of the mutations that an operation found in a lane, those that it still means once the lane is locked: what somebody
+/// settled meanwhile, and what failed anew, is none of its business, and neither is anything once another gateway has the
+/// operation, or it has ended.
+package struct OperationScreen: Sendable {
+    let organization: UUID
+    let operation: UUID
+    let lease: Int64
+    let found: [OperationCandidates.Place]
+
+    package init(organization: UUID, operation: UUID, lease: Int64, found: [OperationCandidates.Place]) {
+        self.organization = organization
+        self.operation = operation
+        self.lease = lease
+        self.found = found
+    }
+
+    /// - Parameter user: whose lane is locked.
+    func query(of user: UUID) -> Query {
+        var parameters = Parameters(of: organization, user, found.map(\.id))
+        parameters.add(timestamps: found.map(\.at.microseconds))
+        parameters.add(operation)
+        parameters.add(lease)
+        return Query(Self.statement, parameters)
+    }
+
+    static let statement = Statement(
+        "operation_screen",
+        """
+        SELECT m.id
+        FROM unnest($3::uuid[], $4::timestamptz[]) AS k (id, stuck_at)
+        \(SettleStatements.byID("k", as: "m"))
+        WHERE m.stuck_at = k.stuck_at
+            AND EXISTS (
+                SELECT 1 FROM operations o
+                WHERE o.organization_id = $1 AND o.id = $5 AND o.lease_token = $6 AND o.state = 'running')
+        """
+    )
+}
