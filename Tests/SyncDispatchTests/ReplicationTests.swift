@@ -380,32 +380,6 @@ import Testing
         await running.stop()
     }
 
-    /// The settings are judged by the log as it was then, and each part of it is read by those that fit it.
-    @Test func `a column that is renamed and back leaves nothing unread`() async throws {
-        let gateway = try await Gateway()
-        let database = try await FollowedDatabase("CREATE TABLE contact (id int8 PRIMARY KEY, gone bool)")
-        let follower = try await Follower(gateway, database)
-        func settings(_ column: String) -> String {
-            database.settings(
-                #"{"table":"public.contact","entity_type":"contact","id":"id","deleted_at":"\#(column)"}"#
-            )
-        }
-        try await follower.put(settings("gone"))
-        let running = follower.work { $0.proof = .milliseconds(300) }
-        try await database.run("INSERT INTO contact VALUES (1)")
-        try await waitUntil("phones see it") { try await follower.entities["1"] != nil }
-        try await database.run("ALTER TABLE contact RENAME gone TO removed; INSERT INTO contact VALUES (2)")
-        try await follower.waitForError("has no column 'gone'")
-        try await database.run("ALTER TABLE contact RENAME removed TO gone; INSERT INTO contact VALUES (3)")
-        // the catalog has none of that name any more, and the log has
-        try await follower.put(settings("removed"))
-        try await waitUntil("phones see it") { try await follower.entities["2"] != nil }
-        try await follower.waitForError("has no column 'removed'")
-        try await follower.put(settings("gone"))
-        try await waitUntil("phones see it") { try await follower.entities["3"] != nil }
-        await running.stop()
-    }
-
     @Test func `a slot is made where that is wished, and one that was lost is told and not made again`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(makesSlot: false)

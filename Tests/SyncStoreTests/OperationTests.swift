@@ -147,7 +147,8 @@ import Testing
         let claimed = try #require(try await gateway.store.operationRun(of: UUID()).claim())
         let found = entries.map { OperationCandidates.Place(at: gateway.clock.now, user: one.user, id: $0.id) }
         gateway.clock.advance(seconds: 1)
-        try await one.stick(entries[1].id, "upstream_rejected", 409)
+        let anew = gateway.clock.now.rfc3339
+        try await one.execute("UPDATE mutations SET stuck_at = '\(anew)' WHERE id = '\(entries[1].id)'")
         func settle(_ kind: OperationKind, lease: Int64) async throws -> OperationTally {
             try await gateway.store.settling.operate(
                 kind,

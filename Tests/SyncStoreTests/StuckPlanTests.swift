@@ -45,7 +45,7 @@ import Testing
             (StuckWay.pageOfSomeGroupsOfAll, "\(newest), 10000, \(conflicts), 21", 1_500),
             (StuckWay.edgeOfSomeGroupsOfAll, "\(newest), 10000", 500),
             (NowStatements.troubled, "101", 1_500),
-            (NowStatements.ofOrganizations, "ARRAY[\(organization)]::uuid[], 101", 1_500),
+            (NowStatements.ofOrganizations, "ARRAY[\(organization)]::uuid[], 101", 2_500),
         ]
         let stories: [(Statement, String, Int)] = [
             (
@@ -67,13 +67,13 @@ import Testing
             (OperationCandidates.edgeOfGroup, "\(oldest), \(group), 100", 400),
             (OperationCandidates.pageOfSomeGroups, "\(oldest), 5000, \(conflicts), 20", 1_500),
             (OperationCandidates.edgeOfSomeGroups, "\(oldest), 5000", 500),
-            (OperationCandidates.pageOfIDs, "\(oldest), \(ids), \(none), NULL, 20", 100),
+            (OperationCandidates.pageOfIDs, "\(oldest), \(ids), \(none), NULL, 20", 2_000),
             (OperationCandidates.pageOfUser, "\(oldest), '\(phone.user)', \(none), 20", 300),
             // what these count, they read
             (OperationCandidates.countOfOrganization, "\(organization), 'infinity', \(none)", 20_000),
             (OperationCandidates.countOfGroup, "\(organization), 'infinity', \(group), \(none)", 400),
             (OperationCandidates.countOfSomeGroups, "\(organization), 'infinity', \(conflicts)", 5_000),
-            (OperationCandidates.countOfIDs, "\(organization), 'infinity', \(ids), \(none), NULL", 100),
+            (OperationCandidates.countOfIDs, "\(organization), 'infinity', \(ids), \(none), NULL", 2_000),
             (OperationCandidates.countOfUser, "\(organization), 'infinity', '\(phone.user)', \(none)", 300),
             (OperationStatements.running, "\(organization), 20", 100), (OperationStatements.find, operation, 100),
             (OperationStatements.listOfOrganization, "\(organization), 'infinity', \(last), \(last), NULL, 21", 300),

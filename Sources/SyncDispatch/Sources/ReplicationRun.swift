@@ -145,7 +145,7 @@ final class ReplicationRun: Sendable {
         defer { connection.close() }
         let inspection = SlotInspection(connection: connection, settings: settings)
         let before = claim.state.flatMap { ReplicationState($0) }
-        let (server, slot, trouble) = try await inspection.prepare(before, now: configuration.now, seen: parts.watched)
+        let (server, slot) = try await inspection.prepare(before, now: configuration.now, seen: parts.watched)
         let state = begin(before, server, slot)
         progress.withLock { progress in
             progress.state = state
@@ -160,7 +160,6 @@ final class ReplicationRun: Sendable {
             group.addTask { await self.ending { try await self.read(stream, inspection, base: state.base) } }
             group.addTask { await self.ending { try await self.confirm(stream) } }
             group.addTask { await self.ending { try await self.watch(inspection) } }
-            if let trouble { group.addTask { await self.ending { try await self.stop(for: trouble) } } }
             let end = await group.next() ?? .released
             group.cancelAll()
             await group.waitForAll()
@@ -170,17 +169,6 @@ final class ReplicationRun: Sendable {
         if case .lost = outcome {} else { await confirmLast(stream) }
         await stream.closeAndWait()
         throw outcome
-    }
-
-    /// The catalog has the tables as they are now, and the log as they were: as long as it can be read on, it is.
-    private func stop(for trouble: SourceTrouble) async throws {
-        var reached: LogPosition?
-        while true {
-            let now = progress.withLock { $0.reached }
-            if now == reached { throw trouble }
-            reached = now
-            try await Task.sleep(for: configuration.proof)
-        }
     }
 
     /// The state to go on from. Versions made of places in the log begin anew, behind all earlier ones, where the log does:
@@ -213,13 +201,7 @@ final class ReplicationRun: Sendable {
                 switch entry.message {
                 case .begin(_, let at): reader.begin(at: Timestamp(microseconds: at))
                 case .relation(let relation):
-                    do {
-                        try await read(relation, &reader, &types, inspection)
-                    } catch {
-                        // what came before is read by these settings, and not by those that mend it
-                        try await take(&batch)
-                        throw error
-                    }
+                    try await read(relation, &reader, &types, inspection)
                 case .row(let table, let old, let new):
                     let entries = reader.change(
                         of: table,

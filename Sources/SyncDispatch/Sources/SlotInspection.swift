@@ -31,14 +31,13 @@ struct SlotInspection {
         _ state: ReplicationState?,
         now: TimeSource,
         seen: (SlotReport) -> Void
-    ) async throws -> (Server, Slot, SourceTrouble?) {
+    ) async throws -> (Server, Slot) {
         var slot = try await slot(now: now)
         // whatever else is wrong: it keeps the server's log
         if let slot { seen(slot.report) }
         let server = try await server()
         try await checkPublication()
-        let trouble = try await checkTables()
-        if let trouble, state?.slot != settings.slot { throw trouble }
+        try await checkTables()
         if slot == nil {
             if state?.slot == settings.slot {
                 throw SourceTrouble(
@@ -66,7 +65,7 @@ struct SlotInspection {
             throw SourceTrouble("Slot '\(settings.slot)' belongs to another database of the server than the URI names.")
         }
         try Self.checkAlive(slot, settings)
-        return (server, slot, trouble)
+        return (server, slot)
     }
 
     static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceTrouble) {
@@ -102,8 +101,7 @@ struct SlotInspection {
         )
     }
 
-    /// - Returns: which column is lacking: the log may be older than that.
-    private func checkTables() async throws -> SourceTrouble? {
+    private func checkTables() async throws {
         let names = settings.tables.map(\.name)
         let rows = try await connection.run(
             Query(Self.tablesStatement, Parameters(names.map(\.schema), names.map(\.name), settings.publication))
@@ -118,13 +116,10 @@ struct SlotInspection {
                 keys: Set(try row.strings("keys"))
             )
         }
-        var trouble: SourceTrouble?
         for table in settings.tables {
             guard let finding = found.first(where: { $0.name == table.name }) else { continue }
             try finding.check(table, publication: settings.publication)
-            if trouble == nil { trouble = finding.lack(table) }
         }
-        return trouble
     }
 
     // MARK: - The slot
@@ -272,17 +267,13 @@ private struct TableFinding {
     let columns: Set<String>
     let keys: Set<String>
 
-    /// What the settings name and the table has not: any more, or not yet.
-    func lack(_ table: FollowedTable) -> SourceTrouble? {
-        table.wanted.first { !columns.contains($0.column) }.map { role, column in
-            SourceTrouble(
+    func check(_ table: FollowedTable, publication: String) throws(SourceTrouble) {
+        guard exists else { throw SourceTrouble("There is no table \(table.name).") }
+        for (role, column) in table.wanted where !columns.contains(column) {
+            throw SourceTrouble(
                 "Table \(table.name) has no column '\(column)', which the settings name as \(role). Mend the settings."
             )
         }
-    }
-
-    func check(_ table: FollowedTable, publication: String) throws(SourceTrouble) {
-        guard exists else { throw SourceTrouble("There is no table \(table.name).") }
         guard isPublished else {
             let quoted = publication.replacing("\"", with: "\"\"")
             throw SourceTrouble(
@@ -290,7 +281,7 @@ private struct TableFinding {
                     + "ALTER PUBLICATION \"\(quoted)\" ADD TABLE \(table.name.sql)"
             )
         }
-        guard identity == "f" || keys.contains(table.id) || !columns.contains(table.id) else {
+        guard identity == "f" || keys.contains(table.id) else {
             throw SourceTrouble(
                 "Table \(table.name) does not tell in the log which row was deleted: '\(table.id)' is not in its primary "
                     + "key or replica identity. Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
