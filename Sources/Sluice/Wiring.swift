@@ -46,6 +46,7 @@ enum Wiring {
             committers: settings.committers,
             leaseSeconds: settings.leaseSeconds
         )
+        configuration.hintsURL = settings.hintsDatabaseURL
         configuration.masterKeys = settings.masterKeys
         configuration.patience = settings.databasePatience
         configuration.devicesPerUser = settings.maxDevicesPerUser

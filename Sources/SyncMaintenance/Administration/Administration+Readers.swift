@@ -112,7 +112,12 @@ extension Administration {
         INSERT INTO readers AS r (organization_id, role_name, created_at)
         SELECT o.id, $2::text, $3 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR SHARE
         ON CONFLICT (role_name) DO NOTHING
-        """
+        """,
+        // no row of one server is held for a row on all of them: a purge that begins at this moment deletes it at its end
+        variant: """
+            INSERT INTO readers AS r (organization_id, role_name, created_at) VALUES ($1, $2::text::name, $3)
+            ON CONFLICT (role_name) DO NOTHING
+            """
     )
 
     static let removeReaderStatement = Statement(

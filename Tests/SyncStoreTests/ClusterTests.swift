@@ -1,0 +1,80 @@
+import Foundation
+import Postgres
+import StoreSupport
+import Testing
+
+@testable import SyncStore
+
+/// The coordinator of a cluster, and an empty database there; nil where there is none.
+private let coordinator = ProcessInfo.processInfo.environment["SLUICE_TEST_CITUS_URI"]
+
+/// On a real cluster, whose coordinator and empty database `SLUICE_TEST_CITUS_URI` names: none is part of the usual tests.
+@Suite(.enabled(if: coordinator != nil), .serialized) struct ClusterTests {
+    private func connect() async throws -> Connection {
+        let configuration = ConnectionConfiguration(uri: try #require(coordinator), connectTimeout: .seconds(30))
+        let connection = try await Connection.open(configuration)
+        _ = try await Schema.migrator().migrate(on: connection)
+        try await Distribution.spread(shards: 4, on: connection)
+        return connection
+    }
+
+    @Test func `tables are spread, once`() async throws {
+        let connection = try await connect()
+        defer { connection.close() }
+        try await Distribution.spread(shards: 8, on: connection)
+        let facts = try await Distribution.facts(on: connection)
+        #expect(facts.isSpread && facts.shards == 4)
+        let health = try await Distribution.health(on: connection)
+        #expect(health.silent == [] && health.owners.count == 1)
+    }
+
+    /// A statement of some organizations is one task, on one server; nothing is pulled to the coordinator.
+    @Test func `every statement of organizations asks one server`() async throws {
+        let connection = try await connect()
+        defer { connection.close() }
+        // what an erasure notes of the rows that it deletes comes from those, a page at a time
+        let pulling: Set = [
+            "erase_devices", "erase_mutations", "erase_rejections", "erase_user_subjects", "external_ids_add",
+        ]
+        var wrong: [String] = []
+        for statement in SchemaTests.statements where ClusterTextTests.ofAllServers[statement.name] == nil {
+            guard !pulling.contains(statement.name) else { continue }
+            let plan = try await plan(of: statement, on: connection)
+            let counts = plan.matches(of: /Task Count: (\d+)/).map(\.output.1)
+            if counts.contains(where: { $0 != "1" }) || plan.contains("pull to coordinator") {
+                wrong.append("\(statement.name): \(plan)")
+            }
+        }
+        #expect(wrong == [])
+    }
+
+    private func plan(of statement: Statement, on connection: Connection) async throws -> String {
+        try await connection.execute(script: "PREPARE one AS \(Cluster.text(of: statement))")
+        let types = Statement("", "SELECT unnest(parameter_types)::text FROM pg_prepared_statements WHERE name = 'one'")
+        let rows = try await connection.run(Query(types))
+        let values = try (0..<rows.count).map { row in
+            let type = try rows.string(row, 0)
+            let element = Self.values[String(type.prefix { $0 != "[" })] ?? "NULL"
+            return type.hasSuffix("[]") ? "ARRAY[\(element)]::\(type)" : "\(element)::\(type)"
+        }
+        let call = values.isEmpty ? "one" : "one(\(values.joined(separator: ", ")))"
+        do {
+            let explain = Query(Statement("", "EXPLAIN EXECUTE \(call)"))
+            let lines = try await connection.run([.begin, explain, .rollback])[1]
+            let plan = try (0..<lines.count).map { try lines.string($0, 0) }.joined(separator: "\n")
+            try await connection.execute(script: "DEALLOCATE one")
+            return plan
+        } catch let error as PostgresError where error.sqlState?.hasPrefix("22") == true {
+            // a value of this type is none of that form
+            try await connection.execute(script: "ROLLBACK; DEALLOCATE one")
+            return ""
+        }
+    }
+
+    private static let id = "'11111111-1111-4111-8111-111111111111'"
+    private static let values = [
+        "uuid": id, "text": id, "bigint": "1", "integer": "1", "smallint": "1", "boolean": "true", "json": "'{}'",
+        "jsonb": "'{}'", "bytea": "'x'", "timestamp with time zone": "'2026-11-20T07:00:00Z'", "name": "'x'",
+        "oid": "1", "double precision": "1",
+    ]
+}
