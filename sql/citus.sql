@@ -9,6 +9,12 @@
 --   `external_ids`, `readers`, `schema_migrations`. A copied table cannot refer to one that is distributed.
 --   The other tables stay on the coordinator, and can be reached from every server.
 
+-- Each organization of a list once. Worked out when a statement is planned: servers look up rows by what it says, and for
+-- each row by all of it.
+CREATE OR REPLACE FUNCTION distinct_organizations(organizations uuid[]) RETURNS uuid[]
+    IMMUTABLE STRICT PARALLEL SAFE LANGUAGE sql
+    AS 'SELECT array_agg(DISTINCT o.id) FROM unnest(organizations) AS o (id)';
+
 DO $$
 DECLARE
     wanted CONSTANT int := :shards;
@@ -73,6 +79,7 @@ BEGIN
             PERFORM create_distributed_table(found.name, 'organization_id', colocate_with := 'organizations');
         END IF;
     END LOOP;
+    PERFORM create_distributed_function('distinct_organizations(uuid[])');
     FOR found IN
         SELECT c.oid FROM pg_class c
         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'

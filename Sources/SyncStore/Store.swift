@@ -208,7 +208,7 @@ package final class Store: Sendable {
             failure: failure
         )
         mappings = MappingReader(pool: pool, failure: failure)
-        stuckGroups = StuckGroups(pool: pool, catalog: catalog, failure: failure)
+        stuckGroups = StuckGroups(pool: pool, cluster: cluster, catalog: catalog, failure: failure)
         stuckList = StuckList(pool: pool, catalog: catalog, failure: failure)
         stories = StoryReader(pool: pool, catalog: catalog, now: now, failure: failure)
         laneListing = LaneListing(pool: pool, failure: failure)

@@ -24,6 +24,7 @@ import Testing
         "webhooks_behind": "finds endpoints of any organization that have not heard of all",
         "webhooks_census": "counts endpoints, for metrics",
         "organizations_named": "an operator finds an organization by its name",
+        "organizations_search": "an operator looks for organizations by a part of the name, by pages",
         "organizations_list": "an operator lists organizations, by pages",
         "sources_due": "finds sources of any organization that are due",
         "sources_census": "counts sources, for metrics",
@@ -33,6 +34,17 @@ import Testing
         "restore_lanes": "after a restore, all organizations",
         "restore_local_id_pages": "after a restore, all organizations",
         "restore_erasures": "after a restore, all organizations",
+        "audit_page_of_all": "an operator reads what was done to any organization, by pages",
+        "audit_old": "looks what is old, of all organizations and of none, by pages",
+        "now_troubled": "counts what stands still for an operator who looks on, up to a bound",
+        "now_lanes": "counts lanes for an operator who looks on, up to a bound",
+        "now_oldest": "finds the lane that has waited longest, for an operator who looks on",
+        "stuck_owners": "finds the organizations in which something stands still, by pages",
+        "stuck_page_of_all": "an operator lists what stands still anywhere, by pages",
+        "stuck_edge_of_all": "an operator lists what stands still anywhere, by pages",
+        "operations_due": "finds operations of any organization that are due",
+        "operation_list_of_all": "an operator lists operations, by pages",
+        "operation_prune": "deletes operations of any organization that ended long ago",
     ]
 
     @Test func `every statement says of each table which organizations it is about`() throws {
@@ -60,6 +72,8 @@ import Testing
             let isKnown =
                 text.contains(/\nSELECT (\w+)\.(organization_id|id),/)
                 && text.firstMatch(of: /\nSELECT (\w+)\./).map { !inputs.contains($0.output.1) } == true
+            // an act may be done to no organization: its one row goes by way of where it was asked for
+            guard statement.name != "audit_begin" else { continue }
             #expect(isKnown || text.contains(/\sVALUES \(\$1[,:]/), "\(statement.name): \(text)")
         }
     }
@@ -87,6 +101,7 @@ import Testing
         // of the extension; a text that calls another is met here
         try await connection.execute(
             script: """
+                CREATE FUNCTION distinct_organizations(uuid[]) RETURNS uuid[] LANGUAGE sql AS 'SELECT $1';
                 CREATE FUNCTION get_shard_id_for_distribution_column(text, uuid) RETURNS bigint
                     LANGUAGE sql AS 'SELECT 1';
                 CREATE FUNCTION run_command_on_shards(text, text, OUT success bool, OUT result text)
@@ -107,7 +122,8 @@ import Testing
             FROM unnest($1::int4[], $2::uuid[]) AS k (push, organization_id)
             CROSS JOIN LATERAL (SELECT * FROM devices x WHERE x.organization_id = k.organization_id OFFSET 0) d
             """
-        let anchored = "x.organization_id = k.organization_id AND x.organization_id = ANY ($2::uuid[])"
+        let anchored =
+            "x.organization_id = k.organization_id AND x.organization_id = ANY (distinct_organizations($2::uuid[]))"
         #expect(ClusterText(many).text.contains(anchored))
         let one =
             "DELETE FROM lanes AS l USING (SELECT * FROM lanes x WHERE x.organization_id = $1) k "
@@ -124,7 +140,7 @@ import Testing
                 SELECT oz.id, k.user_id, $3
                 FROM organizations oz JOIN unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id) \
                 ON oz.id = k.organization_id
-                WHERE oz.id = ANY ($1::uuid[])
+                WHERE oz.id = ANY (distinct_organizations($1::uuid[]))
                 ON CONFLICT DO NOTHING
                 """
         )
@@ -142,7 +158,7 @@ import Testing
 
     /// The tables that are distributed: those of organizations, but for what is found by something else.
     private static func tables() throws -> Set<String> {
-        let text = Schema.migrations.map(\.sql).joined(separator: "\n")
+        let text = Schema.migrations.map(\.sql).joined(separator: "\n").replacing(/\ *--[^\n]*\n/, with: "")
         let found = text.matches(of: /CREATE TABLE (\w+) \(\n([^;]*);/).filter { match in
             match.output.1 == "organizations" || match.output.2.contains("organization_id")
         }

@@ -70,10 +70,6 @@ struct MigrateCommand: AsyncParsableCommand {
                 throw Terminal.failure(PoolerAdvice.sentence, Terminal.badConfiguration)
             }
             let isToBeSpread = try await requireCluster(settings)
-            if isToBeSpread, roles {
-                let reason = "their policies read a table that the cluster's servers cannot"
-                throw Terminal.failure("the roles cannot be set up on a cluster: \(reason); see docs/citus.md")
-            }
             let (names, newer) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
                 let status = try await migrator.status(on: connection)
                 // without pending migrations no rights are needed: a gateway's role may run it, too

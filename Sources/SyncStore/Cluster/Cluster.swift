@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 package import Postgres
 import Synchronization
 
@@ -39,7 +39,7 @@ package final class Cluster: Sendable {
 
     /// Rows of several organizations, as statements outside groups take them: all by one statement or, on a cluster, where
     /// each organization may be on another server, those of an organization.
-    func parts<Row>(_ rows: [Row], by organization: (Row) -> UUID) -> [[Row]] {
+    package func parts<Row>(_ rows: [Row], by organization: (Row) -> UUID) -> [[Row]] {
         guard isThere else { return rows.isEmpty ? [] : [rows] }
         var places: [UUID: Int] = [:]
         var parts: [[Row]] = []

@@ -5,8 +5,9 @@
 /// anew for each look-up. So one text is written, and the cluster's is made from it by these rules:
 ///
 /// 1. Where rows come in by `unnest` and a table is joined with them, `x.organization_id = k.organization_id`, it is
-///    anchored, too: `AND x.organization_id = ANY ($1::uuid[])`. Where the organization is one parameter, so is a table
-///    that is joined with one that is: `AND x.organization_id = $1`.
+///    anchored, too: `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`, each named once, since a look-up
+///    in an index goes through all of them for each row. Where the organization is one parameter, so is a table that is
+///    joined with one that is: `AND x.organization_id = $1`.
 /// 2. Rows that are inserted come from `organizations`, joined with the input: only so are they known to belong where
 ///    they go. All organizations exist, for a group holds them or their lanes (``GroupStatements/makeLanes``).
 /// 3. No plan is kept for any organization: it could not know the server.
@@ -15,13 +16,16 @@
 /// statement against what the cluster demands, without one.
 struct ClusterText {
     private let sql: String
-    /// What an organization's column is compared with: `= $1`, or `= ANY ($1::uuid[])`; nil where a statement is of none.
+    /// What an organization's column is compared with: `= $1`, or `= ANY (…)`; nil where a statement is of none.
     private let anchor: String?
 
     init(_ sql: String) {
         self.sql = sql
-        anchor = Self.arrays(sql).map { "= ANY (\($0))" } ?? Self.parameter(sql).map { "= \($0)" }
+        anchor = Self.arrays(sql).map { "= ANY (\(Self.distinct)(\($0)))" } ?? Self.parameter(sql).map { "= \($0)" }
     }
+
+    /// The function of the cluster's that is worked out with the plan, of `sql/citus.sql`.
+    static let distinct = "distinct_organizations"
 
     /// The text for the cluster.
     var text: String {

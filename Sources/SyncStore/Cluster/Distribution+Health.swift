@@ -59,17 +59,30 @@ extension Distribution {
         """
     )
 
+    /// A server as seen from the one that is asked.
+    struct Server: Sendable {
+        /// Its host and port.
+        let name: String
+        let isThere: Bool
+        /// Its `max_prepared_transactions`; nil where it does not answer.
+        let preparedTransactions: Int?
+    }
+
+    static func servers(on connection: Connection) async throws -> [Server] {
+        try await connection.run(Query(answers)).read { row in
+            Server(
+                name: try row.string("server"),
+                isThere: try row.bool("is_there"),
+                preparedTransactions: try row.optionalInt64("prepared_transactions").map { Int($0) }
+            )
+        }
+    }
+
     package static func health(on connection: Connection) async throws -> Health {
         var health = Health()
-        for var row in try await connection.run(Query(answers)) {
-            let server = try row.string("server")
-            let isThere = try row.bool("is_there")
-            let transactions = try row.optionalInt64("prepared_transactions")
-            if !isThere { health.silent.append(server) }
-            guard let transactions else { continue }
-            let least = health.preparedTransactions == 0 ? Int(transactions) : health.preparedTransactions
-            health.preparedTransactions = min(least, Int(transactions))
-        }
+        let servers = try await servers(on: connection)
+        health.silent = servers.filter { !$0.isThere }.map(\.name)
+        health.preparedTransactions = servers.compactMap(\.preparedTransactions).min() ?? 0
         // asks all servers for their sessions: one that is away would fail it
         guard health.silent.isEmpty, var row = try await connection.run(Query(Self.health)).first else { return health }
         health.servers = Int(try row.int64("servers"))
