@@ -128,6 +128,10 @@ import Tokens
             configuration.joinSettling = 0
             if let keys { configuration.jwks = Array(keys.raw) }
         }
+        try await waitUntil("the gateway is among the replicas") {
+            let now = try await send(.GET, gateway.operations + "/admin/now", token: LiveGateway.operatorToken)
+            return now.json?.value(at: "/replicas/0") != nil
+        }
         let (organization, user) = (try contract.exampleOrganization(), try contract.exampleUser())
         let token = try await gateway.token(organization: organization, user: user)
         let skipped = Self.notServedYet.flatMap { ["--skip", $0] }

@@ -81,6 +81,22 @@ import Testing
         }
     }
 
+    @Test func `an export has what webhooks told of who became part of its user`() async throws {
+        let scene = try await Scene { $0.joinPatience = .zero }
+        _ = try await scene.operate(.POST, scene.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
+        let (ada, bob) = (scene.ada, scene.bob)
+        let server = try #require(try await ada.push([ada.create()]).results.first?["server_id"]?.string)
+        #expect(try await bob.push([bob.change(server: server)]).statuses == ["succeeded"])
+        #expect(try await ada.push([ada.change(server: server, base: 1)]).statuses == ["conflict"])
+        let (path, body) = (scene.admin + "/users/\(ada.user.lowercased)/join", #"{"into":"\#(bob.user.lowercased)"}"#)
+        #expect(try await scene.operate(.POST, path, body).status == 202)
+        scene.gateway.clock.advance(seconds: 9)
+        #expect(try await scene.operate(.POST, path, body).json?["state"]?.string == "done")
+        let messages = try lines(try await export(scene, bob)).filter { $0["kind"]?.string == "message" }
+        #expect(messages.compactMap { $0["event"]?.string }.sorted() == ["lane.halted", "mutation.conflict"])
+        #expect(messages.allSatisfy { $0.value(at: "/data/user_id")?.string == ada.user.lowercased })
+    }
+
     @Test func `pages follow each other without a gap`() async throws {
         let scene = try await Scene()
         var keys: Set<String> = []

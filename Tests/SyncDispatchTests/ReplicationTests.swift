@@ -52,6 +52,11 @@ import Testing
         }
         let text = try #require(try await follower.entities["1"])
         #expect(text.contains(big) && text.contains(#""data":{"a": 1}"#))
+        // and goes along when the row gets another id
+        try await database.run("UPDATE contact SET id = 2, name = 'm'")
+        try await waitUntil("phones see it") { try await follower.entities["1"] == "gone" }
+        let moved = try #require(try await follower.entities["2"])
+        #expect(moved == text.replacing(#""id":1"#, with: #""id":2"#).replacing(#""name":null"#, with: #""name":"m""#))
         await running.stop()
     }
 

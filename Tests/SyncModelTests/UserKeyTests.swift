@@ -115,7 +115,7 @@ import Testing
             let found: Int? = try lacking.collect { throw SealError.unknownUserKeys([user]) }
             #expect(found == nil)
         }
-        #expect(try lacking.collect { 7 } == 7)
+        #expect(lacking.collect { 7 } == 7)
         #expect(throws: SealError.unknownUserKeys([name, other])) { try lacking.check() }
         // where nobody can fetch any, it is closed
         let alone = Seal(of: organization, data, masters)

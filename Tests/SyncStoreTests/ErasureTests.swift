@@ -298,6 +298,23 @@ import Testing
         #expect(try await gateway.rows("SELECT document FROM entities WHERE document IS NOT NULL") == [])
     }
 
+    @Test func `who is named by an event that waits alone can be erased`() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        let lane = LaneKey(organization: phone.organization.id, user: phone.user)
+        #expect(try await !gateway.store.exports.isKnown(lane))
+        try await phone.execute(
+            """
+            INSERT INTO parked_events (organization_id, source, event_id, entity_type, id, id_is_integer, operation,
+                document, owner_id, received_at, look_at)
+            VALUES ('\(lane.organization)', 'crm', 'a', 'task', 'x', false, 'upsert', '{"a":1}', '\(lane.user)', now(), now())
+            """
+        )
+        #expect(try await gateway.store.exports.isKnown(lane))
+        try await phone.erase()
+        #expect(try await gateway.mentions(of: phone.user.lowercased, in: lane.organization) == [:])
+    }
+
     @Test func `what is being sent has its outcome first`() async throws {
         let one = try await Phone.forwarding()
         try await one.push([one.forward("create", local: UUID())])

@@ -69,7 +69,7 @@ import Testing
             (OperationStatements.listOfAll, "\(first), 'infinity', \(last), \(last), NULL, 21", 300),
             (OperationStatements.due, "'2026-11-20T07:00:00Z', 16", 200),
             (OperationStatements.claim, "\(operation), '2026-11-20T07:00:00Z', \(first), now(), now()", 100),
-            (OperationStatements.count, "\(operation), 1, 1, now()", 100),
+            (OperationStatements.count, "\(operation), 1, now()", 100),
             (OperationStatements.advance, "\(operation), 1, 0, 0, '{}', NULL, NULL, NULL, now(), now()", 100),
             (OperationStatements.end, "\(operation), 1, 'done', NULL, now()", 100),
             (OperationStatements.release, "\(operation), 1, now()", 100),

@@ -165,6 +165,38 @@ import Testing
         for phone in phones { #expect(try await titles(phone) == [Self.marker]) }
     }
 
+    @Test func `a refused event makes nobody a key`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway)
+        let (ada, nobody) = (UUID(), UUID())
+        let events = [(ada, "upsert"), (nobody, "patch")].map { user, operation in
+            EventSource.event(
+                operation,
+                operation,
+                of: "diary",
+                #""\#(operation)""#,
+                version: 1,
+                extra: ["owner": #""\#(user.lowercased)""#]
+            )
+        }
+        #expect(try await EventSource(gateway, organization).results(events) == ["applied", "refused"])
+        #expect(try await tables(nobody.lowercased, gateway) == [:])
+        #expect(try await gateway.count("user_keys", of: organization.id) == 1)
+    }
+
+    @Test func `who is known by a key alone can be erased`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway)
+        let phone = Phone(gateway, organization)
+        let seal = try await gateway.store.catalog.seal(of: organization.id)
+        let lane = LaneKey(organization: organization.id, user: phone.user)
+        try await gateway.store.catalog.userKeys.prepare([lane]) { _ in seal }
+        #expect(try await gateway.count("user_keys", of: organization.id) == 1)
+        #expect(try await gateway.store.exports.isKnown(lane))
+        try await phone.erase()
+        #expect(try await tables(phone.user.lowercased, gateway) == [:])
+    }
+
     // MARK: - The setting
 
     @Test func `the setting needs a master key and gateways that know of it`() async throws {

@@ -18,12 +18,7 @@ struct OrganizationEndpoints: Sendable {
             guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is not one of ours") }
             return id
         }
-        let search = try query.plainText("search").map { text throws(Problem) in
-            guard text.utf8.count <= Administration.longestSearch else {
-                throw Query.invalid("search", "has more than \(Administration.longestSearch) bytes")
-            }
-            return text
-        }
+        let search = try query.plainText("search", atMost: Administration.longestSearch)
         let page =
             if let search {
                 try await store.administration.organizations(like: search, limit: limit, after: cursor)

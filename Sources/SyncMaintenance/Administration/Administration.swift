@@ -32,8 +32,8 @@ package struct Administration: Sendable {
         return (shown, found.count > limit ? shown.last?.id : nil)
     }
 
-    /// The longest text that is searched for, in bytes.
-    package static let longestSearch = 200
+    /// The longest text that is searched for, in characters.
+    package static let longestSearch = 50
     /// Organizations that a page of a search looks at.
     static let searchWindow: Int64 = 2_000
 

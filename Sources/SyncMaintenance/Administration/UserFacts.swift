@@ -3,13 +3,14 @@ enum UserFacts {
     /// Seconds for which a gateway counts as running that says nothing.
     static let gatewayMemory: Int64 = 60
 
-    /// Whether an organization ($1) knows a user: who has pushed, registered a device, come under a subject, or was added by
-    /// an operator.
+    /// Whether an organization ($1) knows a user: who has pushed, registered a device, come under a subject, was added by an
+    /// operator, or has a key of its own.
     static func isKnown(_ user: String) -> String {
         """
         (EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = \(user))
                 OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = \(user))
-                OR EXISTS (SELECT 1 FROM user_subjects s WHERE s.organization_id = $1 AND s.user_id = \(user)))
+                OR EXISTS (SELECT 1 FROM user_subjects s WHERE s.organization_id = $1 AND s.user_id = \(user))
+                OR EXISTS (SELECT 1 FROM user_keys k WHERE k.organization_id = $1 AND k.user_id = \(user)))
         """
     }
 

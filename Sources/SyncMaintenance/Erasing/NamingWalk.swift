@@ -32,16 +32,35 @@ struct NamingWalk: Sendable {
         _ found: ([Key]) async throws -> Void
     ) async throws {
         var place = least
-        while true {
-            let look = Parameters(of: organization, users, place.first, place.second, Self.page)
-            let rows = try await pool.run([Query(SettleStatements.planShape), Query(self.look, look)])[1].read { row in
-                let key = Key(first: try row.string("first"), second: try row.string("second"))
-                return (key: key, isNamed: try row.bool("is_named"))
-            }
-            guard let last = rows.last else { return }
-            try await found(rows.filter(\.isNamed).map(\.key))
-            place = last.key
+        while let page = try await page(pool, of: organization, naming: users, behind: place) {
+            try await found(page.named)
+            place = page.last
         }
+    }
+
+    /// Whether there is one at all.
+    func findsAny(_ pool: Pool, of organization: UUID, naming users: [UUID]) async throws -> Bool {
+        var place = least
+        while let page = try await page(pool, of: organization, naming: users, behind: place) {
+            if !page.named.isEmpty { return true }
+            place = page.last
+        }
+        return false
+    }
+
+    /// Nil behind the last row.
+    private func page(
+        _ pool: Pool,
+        of organization: UUID,
+        naming users: [UUID],
+        behind place: Key
+    ) async throws -> (named: [Key], last: Key)? {
+        let look = Parameters(of: organization, users, place.first, place.second, Self.page)
+        let rows = try await pool.run([Query(SettleStatements.planShape), Query(self.look, look)])[1].read { row in
+            let key = Key(first: try row.string("first"), second: try row.string("second"))
+            return (key: key, isNamed: try row.bool("is_named"))
+        }
+        return rows.last.map { (rows.filter(\.isNamed).map(\.key), $0.key) }
     }
 
     /// Events that wait and say that a document is a user's.

@@ -69,9 +69,8 @@ package struct UserErasing: Sendable {
         do {
             let lane = LaneKey(organization: organization, user: user)
             if let erasure = try await close(lane) { return try await goOn(erasure) }
-            // events from elsewhere may have said whose a document is before that user ever came
-            let walk = EntityWalk(pool: pool, organization: organization, user: user)
-            guard try await walk.findsAny(EntityWalk.named), let erasure = try await close(lane, isNamed: true) else {
+            guard try await UserTraces.areThere(of: lane, pool), let erasure = try await close(lane, isNamed: true)
+            else {
                 return nil
             }
             return try await goOn(erasure)
@@ -161,7 +160,7 @@ package struct UserErasing: Sendable {
 
     // MARK: - 1: the user is not served
 
-    /// - Parameter isNamed: whether documents name the user, of whom nothing else is known perhaps.
+    /// - Parameter isNamed: whether there are traces of the user, of whom nothing else is known perhaps.
     private func close(_ user: LaneKey, isNamed: Bool = false) async throws -> UserErasureRow? {
         let moment = now()
         let hash = UserHash(of: user)

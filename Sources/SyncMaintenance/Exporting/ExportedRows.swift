@@ -139,15 +139,16 @@ struct ExportedRows: Sendable {
         """
     )
 
-    /// Whether there is anything of the user's, and whose it is if not the user's own any more.
+    /// Whether there is anything of the user's, whose it is if not the user's own any more, and who became part of the user.
     static let standing = Statement(
         "export_standing",
         """
         SELECT (SELECT j.into_id FROM user_joins j
                 WHERE j.organization_id = $1 AND j.user_id = $2 AND j.closed_until IS NULL) AS into_id,
-            EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2)
-                OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2)
-                OR EXISTS (SELECT 1 FROM user_subjects s WHERE s.organization_id = $1 AND s.user_id = $2) AS is_known
+            \(UserFacts.isKnown("$2")) AS is_known,
+            ARRAY(
+                SELECT j.user_id FROM user_joins j
+                WHERE j.organization_id = $1 AND j.into_id = $2 AND j.closed_until IS NULL) AS joined
         """
     )
 

@@ -26,29 +26,41 @@ package struct UserExport: Sendable {
     ///
     /// - Throws: `not_found` where the user became part of another, with that one's name.
     package func isKnown(_ user: LaneKey) async throws(Problem) -> Bool {
-        let target: UUID?
-        let isKnown: Bool
+        let standing: Standing
         do {
-            let rows = try await pool.run([
-                Query(SettleStatements.planShape), Query(ExportedRows.standing, Parameters(of: user)),
-            ])[1]
-            guard var row = rows.first else { return false }
-            target = try row.optionalUUID("into_id")
-            isKnown = try row.bool("is_known")
+            standing = try await self.standing(of: user)
+            if standing.target == nil, !standing.isKnown {
+                return try await UserTraces.areThere(of: user, pool)
+            }
         } catch {
             throw failure.problem(error, doing: "look up a user")
         }
-        if let target {
+        if let target = standing.target {
             throw Problem(.notFound, "The user is part of \(target.lowercased): everything is that user's.")
         }
-        if isKnown { return true }
-        do {
-            // events from elsewhere may have said whose a document is before that user ever came
-            return try await EntityWalk(pool: pool, organization: user.organization, user: user.user)
-                .findsAny(EntityWalk.named)
-        } catch {
-            throw failure.problem(error, doing: "look for a user's documents")
-        }
+        return true
+    }
+
+    /// What joins have made of a user.
+    private struct Standing {
+        /// Whom the user became part of.
+        let target: UUID?
+        let isKnown: Bool
+        /// Who became part of the user.
+        let joined: [UUID]
+    }
+
+    private func standing(of user: LaneKey) async throws -> Standing {
+        let rows = try await pool.run([
+            Query(SettleStatements.planShape), Query(ExportedRows.standing, Parameters(of: user)),
+        ])[1]
+        return try rows.read { row in
+            Standing(
+                target: try row.optionalUUID("into_id"),
+                isKnown: try row.bool("is_known"),
+                joined: try row.uuids("joined")
+            )
+        }[0]
     }
 
     /// Calls `write` with some lines at a time, each with its end.
@@ -132,10 +144,12 @@ package struct UserExport: Sendable {
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         var pending = lines
-        try await NamingWalk.deliveries.run(pool, of: user.organization, naming: [user.user]) { found in
+        // what was told before a join names who the user was then
+        let names = try await [user.user] + standing(of: user).joined
+        try await NamingWalk.deliveries.run(pool, of: user.organization, naming: names) { found in
             for start in stride(from: 0, to: found.count, by: Self.messages) {
                 let part = found[start..<min(start + Self.messages, found.count)]
-                let keys = Parameters(of: user.organization, part.map(\.first), part.map(\.second), [user.user])
+                let keys = Parameters(of: user.organization, part.map(\.first), part.map(\.second), names)
                 let rows = try await pool.run([
                     Query(SettleStatements.planShape), Query(ExportedRows.messages, keys),
                 ])[1]

@@ -179,10 +179,10 @@ package struct OperationRun: Sendable {
                 dependants: operation.dependants,
                 strategy: operation.strategy
             ) { count in
-                var parameters = operation.lease
-                parameters.add(Int64(count))
-                parameters.add(timestamp: moment.microseconds)
-                return Query(OperationStatements.count, parameters)
+                Query(
+                    OperationStatements.count,
+                    Parameters(of: operation.organization, operation.id, Int64(count), moment)
+                )
             }
         } catch {
             if error.code == .storeUnavailable || error.code == .overloaded { throw error }

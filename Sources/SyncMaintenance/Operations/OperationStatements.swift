@@ -86,12 +86,13 @@ enum OperationStatements {
         """
     )
 
-    /// Counts what a transaction has settled ($4), in that very transaction.
+    /// Counts what a transaction has settled ($3), in that very transaction: whoever has the operation by then, for what
+    /// was settled is not found again.
     static let count = Statement(
         "operation_count_done",
         """
-        UPDATE operations AS o SET done = o.done + $4, matched = o.matched + $4, changed_at = $5
-        WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3
+        UPDATE operations AS o SET done = o.done + $3, matched = o.matched + $3, changed_at = $4
+        WHERE o.organization_id = $1 AND o.id = $2
         """
     )
 

@@ -23,6 +23,8 @@ public struct IngestEvent: Sendable, Hashable {
     public let causingKey: UUID?
     /// Of a patch: its members replace the entity's as a whole, and null is a value, where RFC 7396 would go into them.
     public var isShallow = false
+    /// Of a patch: the entity that this one was until now, in whose document it goes where the feed does not know this one.
+    public var origin: ServerID?
     /// Whether it says that nobody but the owner sees the entity: then it is of no type that shows it to others.
     public let isPrivate: Bool
 
@@ -49,6 +51,9 @@ public struct IngestEvent: Sendable, Hashable {
     }
 
     public var key: EntityKey { EntityKey(type: entityType, id: entityID.text) }
+
+    /// The entity that this one was until now.
+    public var originKey: EntityKey? { origin.map { EntityKey(type: entityType, id: $0.text) } }
 }
 
 /// An event with the time it came: later than that it waits for a while at most.

@@ -72,7 +72,7 @@ struct IngestJudgement {
             return echo(of: sent, stored, &state)
         }
         if event.mark.isKnown(by: state.marks[key]) { return answer(.stale, stored) }
-        let next = try self.next(after: stored)
+        let next = try self.next(after: stored, state)
         if let content = ContentHash(of: next), let sent = told.first(where: { $0.content == content }) {
             state.use(sent)
             if !mayAdd { return echo(of: sent, stored, &state) }
@@ -109,7 +109,7 @@ struct IngestJudgement {
     // MARK: - Applying
 
     /// The entity as the event leaves it.
-    private func next(after stored: EntityState?) throws(Problem) -> EntityState {
+    private func next(after stored: EntityState?, _ state: IngestState) throws(Problem) -> EntityState {
         try checkOwner(stored)
         switch event.operation {
         case .upsert:
@@ -118,22 +118,28 @@ struct IngestJudgement {
             if let stored, stored.isDeleted { return stored }
             return written(nil, over: stored)
         case .patch:
-            guard let stored, !stored.isDeleted else {
+            guard let base = stored.flatMap({ $0.isDeleted ? nil : $0 }) ?? origin(state) else {
                 let what = stored == nil ? "is not known here" : "was deleted"
                 let detail = "the entity \(what), so there is nothing to patch: send the whole document as an upsert"
                 throw refused("/operation", Rule.entityReference, detail)
             }
-            guard !stored.isUnreadable else {
+            guard !base.isUnreadable else {
                 let detail = "what is stored of the entity cannot be opened: send the whole document as an upsert"
                 throw refused("/operation", Rule.entityReference, detail)
             }
             let merge = event.isShallow ? BuiltInStore.overlay : BuiltInStore.merge
-            guard let patch = event.document, let merged = merge(patch, stored.document) else {
+            guard let patch = event.document, let merged = merge(patch, base.document) else {
                 let detail = "the document would grow past \(BuiltInStore.maximumDocumentBytes) bytes"
                 throw refused("/document", Rule.payload, detail)
             }
             return written(merged, over: stored)
         }
+    }
+
+    /// What the feed has of the entity that this one was until now; nil where that one is another user's, too.
+    private func origin(_ state: IngestState) -> EntityState? {
+        guard let origin = event.originKey.flatMap({ state.entities[$0] }), !origin.isDeleted else { return nil }
+        return type.visibility == .user && origin.owner != owner ? nil : origin
     }
 
     private func checkOwner(_ stored: EntityState?) throws(Problem) {

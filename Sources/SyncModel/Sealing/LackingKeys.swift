@@ -9,13 +9,17 @@ public struct LackingKeys {
     ///
     /// - Returns: nil where keys are lacking.
     /// - Throws: what `body` throws for other reasons.
-    public mutating func collect<Value>(_ body: () throws -> Value) throws -> Value? {
-        do {
+    public mutating func collect<Value, Failure: Error>(
+        _ body: () throws(Failure) -> Value
+    ) throws(Failure) -> Value? {
+        do throws(Failure) {
             return try body()
-        } catch SealError.unknownUserKeys(let users) {
-            unknown.formUnion(users)
-        } catch SealError.noUserKeys(let users) {
-            missing.formUnion(users)
+        } catch {
+            switch error as? SealError {
+            case .unknownUserKeys(let users): unknown.formUnion(users)
+            case .noUserKeys(let users): missing.formUnion(users)
+            default: throw error
+            }
         }
         return nil
     }

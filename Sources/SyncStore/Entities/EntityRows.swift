@@ -90,15 +90,11 @@ package enum EntityRows {
     static func raiseFeeds(_ changes: [Writes]) -> Query { raises.query(EntityStatements.raiseFeeds, changes) }
 
     private static func seal(_ rows: inout [EntityRow], _ seals: SealTable) throws(SealError) {
-        var missing: Set<LaneKey> = []
+        var lacking = LackingKeys()
         for index in rows.indices {
-            do throws(SealError) {
-                try rows[index].seal(seals)
-            } catch .noUserKeys(let users) {
-                missing.formUnion(users)
-            }
+            _ = try lacking.collect { () throws(SealError) in try rows[index].seal(seals) }
         }
-        if !missing.isEmpty { throw .noUserKeys(missing) }
+        try lacking.check()
     }
 
     /// The queries that write entities, at positions below the raised feeds' ends.

@@ -107,8 +107,15 @@ struct IngestGroupWriter {
 
     private mutating func addParked(_ queries: inout [Query]) throws(SealError) {
         let lookAt = now.adding(seconds: Self.lookSeconds)
+        var lacking = LackingKeys()
         var rows: [ParkedEventRow] = []
-        for (name, event) in toPark { rows.append(try ParkedEventRow(name, event, seals, lookAt: lookAt)) }
+        for (name, event) in toPark {
+            let row = try lacking.collect { () throws(SealError) in
+                try ParkedEventRow(name, event, seals, lookAt: lookAt)
+            }
+            if let row { rows.append(row) }
+        }
+        try lacking.check()
         if !rows.isEmpty { queries.append(ParkedEventRow.columns.query(IngestStatements.park, rows)) }
         if !finished.isEmpty { queries.append(EventName.columns.query(IngestStatements.unpark, finished)) }
         if !woken.isEmpty {

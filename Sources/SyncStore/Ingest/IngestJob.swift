@@ -56,7 +56,7 @@ struct IngestJob: GroupJob {
     /// The entities that it names.
     var entities: [EntityKey] {
         switch task {
-        case .take: events.map(\.key)
+        case .take: events.map(\.key) + events.compactMap(\.originKey)
         case .release(let entities, _): entities
         }
     }

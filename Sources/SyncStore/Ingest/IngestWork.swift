@@ -23,7 +23,8 @@ struct IngestWork: GroupWork {
             entries[id] = try await catalog.entry(id)
             seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
         }
-        try await catalog.userKeys.prepare(owners(group, entries)) { seals[$0] }
+        // those that are missing are made for what is written, and for nobody whom a refused event names
+        try await catalog.userKeys.fetch(owners(group, entries)) { seals[$0] }
         var steps = IngestGroup(group, entries: entries, seals: SealTable(seals), now: moment)
         try steps.read(await connection.run(steps.readQueries))
         steps.decide()

@@ -21,9 +21,19 @@ package struct UserKeys: Sendable {
     /// Fetches the keys that users' rows are to be sealed with, where they are not at hand; makes those that are missing. In
     /// a transaction of its own: whoever writes afterwards names keys that are stored.
     package func prepare(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
-        var lacking: Set<LaneKey> = []
-        for user in users where seal(user.organization)?.lacking([user]).isEmpty == false { lacking.insert(user) }
+        let lacking = lacking(users, seal)
         if !lacking.isEmpty { try await make(lacking) }
+    }
+
+    /// Fetches the keys that users' rows may have to be sealed with, where they are not at hand, and makes none: whoever
+    /// lacks one all the same asks ``supply(_:)`` for it.
+    package func fetch(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
+        let lacking = lacking(users, seal)
+        if !lacking.isEmpty { _ = try await read(lacking.sorted(), isRefused: false) }
+    }
+
+    private func lacking(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) -> Set<LaneKey> {
+        Set(users.filter { seal($0.organization)?.lacking([$0]).isEmpty == false })
     }
 
     /// Fetches, and makes where that is needed, what an error says is lacking.

@@ -128,9 +128,9 @@ struct ConsolePage: Sendable {
         throw Failure("Tab never comes to \(expression)")
     }
 
-    /// The page's picture.
+    /// The page's picture, WebP.
     func picture() async throws -> Data {
-        let answer = try await browser.call("Page.captureScreenshot", #"{"format":"png","optimizeForSpeed":false}"#)
+        let answer = try await browser.call("Page.captureScreenshot", #"{"format":"webp","quality":60}"#)
         return Data(base64Encoded: answer["data"]?.string ?? "") ?? Data()
     }
 

@@ -12,7 +12,10 @@ enum LiveOperator {
     static let token = "operators-token-that-may-everything"
     static let settling = "operators-token-that-may-settle"
     static let reading = "operators-token-that-may-read"
-    static let all = OperatorTokens(parsing: "anna@admin:\(token) per@settle:\(settling) kari@read:\(reading)")
+    /// With the one that tests of a scene use.
+    static let all = OperatorTokens(
+        parsing: "anna@admin:\(token) per@settle:\(settling) kari@read:\(reading) \(LiveGateway.operatorToken)"
+    )
 }
 
 /// A gateway with what an operator meets: two organizations, one with an API behind it; failures, conflicts, and what
@@ -20,7 +23,10 @@ enum LiveOperator {
 struct ConsoleScene: Sendable {
     let scene: Scene
     let upstream: DemoServer
-    /// Mutations by what became of them: Ada's `failed` and `conflict`; Bob's `sent`, `upstream`, `again`, `hostile`.
+    /// Of Ada's organization, whose lane nothing holds up.
+    let colleague: SyncWorker
+    /// Mutations by what became of them: Ada's `failed` and `conflict`; Bob's `sent`, `upstream`, `again`; the
+    /// colleague's `hostile`.
     let mutations: [String: String]
 
     /// What a payload holds that is not to be more than text.
@@ -31,7 +37,7 @@ struct ConsoleScene: Sendable {
     /// - Parameter isHostile: whether somebody wrote texts to do harm.
     static func make(isHostile: Bool = false) async throws -> ConsoleScene {
         let upstream = try await DemoServer.start()
-        let scene = try await Scene(#"{"on_conflict":"halt"}"#, forwards: true) {
+        let scene = try await Scene(#"{"on_conflict":"halt"}"#, forwards: true, operates: true) {
             $0.operatorTokens = LiveOperator.all ?? $0.operatorTokens
         }
         try await operate(scene, scene.admin, #"{"name":"Nordlys Salg"}"#)
@@ -41,15 +47,16 @@ struct ConsoleScene: Sendable {
         for type in ["contact", "expense", "note"] {
             try await operate(scene, scene.admin + "/entity-types/\(type)", #"{"upstream":\#(type == "contact")}"#)
         }
+        let colleague = try await SyncWorker(scene.gateway, organization: scene.ada.organization)
         var mutations = try await replay(scene)
-        mutations.merge(try await store(scene)) { $1 }
+        mutations.merge(try await store(scene, colleague)) { $1 }
         if isHostile {
-            let note = scene.bob.change("update", "note", server: "1").with(["payload": hostile])
-            let reply = try await scene.bob.push([note])
+            let note = colleague.change("update", "note", server: "1").with(["payload": hostile])
+            let reply = try await colleague.push([note])
             #expect(reply.statuses == ["failed"], "\(reply.text)")
             mutations["hostile"] = note.id
         }
-        return ConsoleScene(scene: scene, upstream: upstream, mutations: mutations)
+        return ConsoleScene(scene: scene, upstream: upstream, colleague: colleague, mutations: mutations)
     }
 
     private static func operate(_ scene: Scene, _ path: String, _ body: String) async throws {
@@ -80,7 +87,7 @@ struct ConsoleScene: Sendable {
     }
 
     /// What phones wrote into the built-in store: some fail, one is in conflict.
-    private static func store(_ scene: Scene) async throws -> [String: String] {
+    private static func store(_ scene: Scene, _ colleague: SyncWorker) async throws -> [String: String] {
         let (ada, eve) = (scene.ada, scene.eve)
         let failed = (1...3).map { number in
             ada.change("update", "expense", server: "\(4_710 + number)").with(["payload": #"{"amount":249.90}"#])
@@ -90,7 +97,8 @@ struct ConsoleScene: Sendable {
         #expect(first.statuses == Array(repeating: "failed", count: 5), "\(first.text)")
         let bill = try await ada.push([ada.create("expense", #"{"text":"Lunch","amount":249.90,"currency":"NOK"}"#)])
         let server = try #require(bill.results.first?["server_id"]?.string, "\(bill.text)")
-        _ = try await scene.bob.push([scene.bob.change("update", "expense", server: server, base: 1)])
+        let edit = try await colleague.push([colleague.change("update", "expense", server: server, base: 1)])
+        #expect(edit.statuses == ["succeeded"], "\(edit.text)")
         let conflict = ada.change("update", "expense", server: server, base: 1)
             .with(["payload": #"{"text":"Lunch with Kari","amount":12499.90}"#])
         let second = try await ada.push([conflict, ada.create("expense", #"{"text":"Taxi","amount":310}"#)])
@@ -113,7 +121,12 @@ struct ConsoleScene: Sendable {
     var user: String { "\(organization)/users/\(scene.ada.user.lowercased)" }
 
     func mutation(_ kind: String) -> String {
-        let user = ["failed", "conflict"].contains(kind) ? scene.ada.user : scene.bob.user
+        let user =
+            switch kind {
+            case "failed", "conflict": scene.ada.user
+            case "hostile": colleague.user
+            default: scene.bob.user
+            }
         return "\(organization)/users/\(user.lowercased)/mutations/\(mutations[kind] ?? "")"
     }
 

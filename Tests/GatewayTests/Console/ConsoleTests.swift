@@ -45,7 +45,9 @@ struct ConsoleTests {
                     "\(ConsoleChecks.script).split('\\n').filter(each => !\(pattern).test(each)).join('\\n')"
                 )
                 #expect(amiss.isEmpty, "\(name), \(size.rawValue), \(theme.rawValue):\n\(amiss)")
-                let file = "\(name)-\(size.rawValue)-\(theme.rawValue).png"
+                // a picture is of the page, and not of where the keyboard is
+                try await page.evaluate("document.activeElement.blur()")
+                let file = "\(name)-\(size.rawValue)-\(theme.rawValue).webp"
                 try await page.picture().write(to: pictures.appending(path: file))
             }
         }
@@ -72,6 +74,7 @@ struct ConsoleTests {
         try await page.evaluate("document.querySelector('.json .more').click()")
         try await page.reaches("document.querySelector('.json').textContent.length > 200_000")
         try await page.open("/console/organizations")
+        try await page.press("Tab")
         #expect(try await page.text("main").contains("<b>Bergen</b> U+202E"))
         let amiss = try await page.evaluate(ConsoleChecks.script)
         #expect(amiss.isEmpty, "\(amiss)")
@@ -213,7 +216,8 @@ struct ConsoleTests {
         try await page.press("r")
         try await page.press("p")
         try await page.open("/console/failures")
-        #expect(try await page.evaluate(buttons).isEmpty)
+        let offered = try await page.evaluate(buttons)
+        #expect(!["Retry", "Resolve", "Discard"].contains(where: offered.contains), "\(offered)")
         try await page.open(console.organization)
         #expect(try await !page.evaluate("document.body.textContent").contains("Purge"))
         try await page.open(console.organization + "/settings")

@@ -9,6 +9,7 @@ struct AuditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit",
         abstract: "List what operators did, and why: the newest first.",
+        usage: "sluice audit [<options>]",
         discussion: """
             EXAMPLES
               sluice audit

@@ -79,6 +79,7 @@ struct RemoveExternalIDCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
         abstract: "Take a name from an organization.",
+        usage: "sluice organizations external-ids remove <id> <name> [<options>]",
         discussion: """
             EXAMPLE
               sluice organizations external-ids remove 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN

@@ -9,6 +9,7 @@ struct RunSourceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
         abstract: "Have what a source has fetched at once, or all of it again.",
+        usage: "sluice sources run <organization> <name> [<options>]",
         discussion: """
             EXAMPLES
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm

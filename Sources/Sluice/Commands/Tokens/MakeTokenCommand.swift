@@ -8,6 +8,7 @@ struct MakeTokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "make",
         abstract: "Print a token, signed with the JWT secret, or a new one for operators.",
+        usage: "sluice token make [<options>]",
         discussion: """
             EXAMPLES
               sluice token make --organization 0192f0c1-2345-7abc-8def-0123456789ab \\

@@ -10,6 +10,7 @@ struct AddUserCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
         abstract: "Let a user in by what the identity provider calls them, and print their id.",
+        usage: "sluice users add <subject> --organization <organization> [<options>]",
         discussion: """
             EXAMPLE
               sluice users add 'auth0|6553da60a54af58e29493993' \\

@@ -10,6 +10,7 @@ struct ListUsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "List an organization's users by id, with what identity providers call them.",
+        usage: "sluice users list --organization <uuid> [<options>]",
         discussion: """
             EXAMPLES
               sluice users list --organization 0192f0c1-0000-7abc-8def-0123456789ab

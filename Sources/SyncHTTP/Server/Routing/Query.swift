@@ -48,9 +48,12 @@ struct Query: Sendable {
             .map { String($0) }
     }
 
-    /// A text without control characters, as names are.
-    func plainText(_ name: String) throws(Problem) -> String? {
+    /// A text without control characters, as names are, of so many characters at most (as OpenAPI's `maxLength` counts).
+    func plainText(_ name: String, atMost limit: Int) throws(Problem) -> String? {
         guard let text = try text(name) else { return nil }
+        guard text.unicodeScalars.count <= limit else {
+            throw Self.invalid(name, "has more than \(limit) characters")
+        }
         guard !ExternalName.hasControls(text) else { throw Self.invalid(name, "has control characters") }
         return text
     }

@@ -79,6 +79,13 @@ import Testing
         #expect(events.map(\.operation) == [.delete, .upsert])
         #expect(events.map(\.entityID) == [ServerID(7), ServerID(8)])
         #expect(Set(events.map(\.id)).count == 2)
+        // what is not told is in the old one, which therefore goes last
+        let part = try Self.events(
+            reader.change(of: 5, old: Self.row("8", nil, nil), new: Self.row("9", "…", nil), at: 2)
+        )
+        #expect(part.map(\.operation) == [.patch, .delete])
+        #expect(part.map(\.entityID) == [ServerID(9), ServerID(8)])
+        #expect(part.map(\.origin) == [ServerID(8), nil] && part[0].isShallow)
     }
 
     @Test func `a large value that is not told makes a patch of whole members, unless the old row has it`() throws {

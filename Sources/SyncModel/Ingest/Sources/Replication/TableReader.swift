@@ -89,12 +89,14 @@ struct TableReader: Sendable {
             guard let old, tellsOldRows || index == id else { continue }
             row[index] = old[index]
         }
-        var events: [IngestRequest.Entry] = []
+        var gone: IngestRequest.Entry?
         if let old, case .text = old[id], old[id] != row[id] {
-            events.append(deletion(of: old, at: place, name: place.names[0], limits))
+            gone = deletion(of: old, at: place, name: place.names[0], limits)
         }
-        let name = place.names[events.count]
-        guard !isDeleted(row) else { return events + [deletion(of: row, at: place, name: name, limits)] }
+        let name = place.names[gone == nil ? 0 : 1]
+        guard !isDeleted(row) else {
+            return (gone.map { [$0] } ?? []) + [deletion(of: row, at: place, name: name, limits)]
+        }
         let key = key(of: row, before: old, &freshKeys)
         let isWhole = !members.contains { row[$0.column] == .unchanged }
         let text = event(row, at: place, name: name, isWhole ? .upsert : .patch) { writer in
@@ -103,7 +105,10 @@ struct TableReader: Sendable {
             if let owner, case .text(let text) = row[owner] { writer.member("owner", Self.string(text)) }
             if let key { writer.member("causing_key", key) }
         }
-        return events + [Self.entry(text, name, limits, isShallow: !isWhole)]
+        guard !isWhole else { return (gone.map { [$0] } ?? []) + [Self.entry(text, name, limits)] }
+        // what the log does not tell is in the entity that this one was, while that is there
+        let part = Self.entry(text, name, limits, ofRowThatWas: gone.flatMap { try? $0.event.get().entityID })
+        return [part] + (gone.map { [$0] } ?? [])
     }
 
     /// The event of a row that was deleted.
@@ -190,12 +195,7 @@ struct TableReader: Sendable {
     // MARK: - Reading back
 
     /// Has an event read as one that a program sent, so that what holds for those holds for it.
-    private static func entry(
-        _ text: [UInt8],
-        _ name: String,
-        _ limits: IntakeLimits,
-        isShallow: Bool = false
-    ) -> IngestRequest.Entry {
+    private static func entry(_ text: [UInt8], _ name: String, _ limits: IntakeLimits) -> IngestRequest.Entry {
         let tree: JSONTree
         do throws(JSONParseError) {
             tree = try JSONTree(parsing: text, limits: .widest)
@@ -204,9 +204,19 @@ struct TableReader: Sendable {
             let problem = Problem(.validationFailed, pointer: "/document", rule: Rule.payload, detail)
             return IngestRequest.Entry(eventID: name, event: .failure(problem))
         }
-        let entry = IngestDecoder.decode(tree.root, index: 0, limits: limits, hasDefects: tree.root.hasDefects)
-        guard isShallow, case .success(var event) = entry.event else { return entry }
-        event.isShallow = true
+        return IngestDecoder.decode(tree.root, index: 0, limits: limits, hasDefects: tree.root.hasDefects)
+    }
+
+    /// A patch of which each member counts as a whole.
+    private static func entry(
+        _ text: [UInt8],
+        _ name: String,
+        _ limits: IntakeLimits,
+        ofRowThatWas origin: ServerID?
+    ) -> IngestRequest.Entry {
+        let entry = entry(text, name, limits)
+        guard case .success(var event) = entry.event else { return entry }
+        (event.isShallow, event.origin) = (true, origin)
         return IngestRequest.Entry(eventID: entry.eventID, event: .success(event))
     }
 
