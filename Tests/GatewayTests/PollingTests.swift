@@ -68,11 +68,25 @@ import Testing
         }
     }
 
+    /// Waits until a source was read to its last page: each page counts as a success.
+    ///
+    /// - Parameter moment: of that success; nil: any.
+    private func waitUntilPolled(
+        _ scene: Scene,
+        _ worker: SyncWorker,
+        name: String = "crm",
+        at moment: String? = nil
+    ) async throws {
+        try await waitFor(scene, worker, "\(name) was polled", name: name) { row in
+            guard let success = row["last_success_at"]?.string, success == moment ?? success else { return false }
+            return row["activity"]?.string == "waiting" && row["state"]?["pass"] == nil
+        }
+    }
+
     /// Has a source polled, and waits until it was.
     private func run(_ scene: Scene, _ worker: SyncWorker) async throws {
         scene.gateway.clock.advance(seconds: 30)
-        let moment = scene.gateway.clock.now.rfc3339
-        try await waitFor(scene, worker, "it was polled") { $0["last_success_at"]?.string == moment }
+        try await waitUntilPolled(scene, worker, at: scene.gateway.clock.now.rfc3339)
     }
 
     private func colleague(_ method: HTTPMethod, _ url: String, _ body: String? = nil) async throws {
@@ -93,7 +107,7 @@ import Testing
         )
         try await setUpstream(scene, scene.ada, api.baseURL)
         try await poll(scene, scene.ada)
-        try await waitFor(scene, scene.ada, "it was polled") { $0["last_success_at"]?.isNull == false }
+        try await waitUntilPolled(scene, scene.ada)
         scene.gateway.clock.advance(seconds: 6)
         let local = UUID()
         let create = scene.ada.create("contact", local: local, #"{"name":"Kari"}"#).with(["endpoint": #""/contacts""#])
@@ -137,7 +151,7 @@ import Testing
             scene.ada,
             #"{"path": "/contacts?view=changes", "mapping": {"rules": [\#(Self.rule)]}}"#
         )
-        try await waitFor(scene, scene.ada, "it was polled") { $0["last_success_at"]?.isNull == false }
+        try await waitUntilPolled(scene, scene.ada)
         let state = try await row(scene, scene.ada)["state"]?.text
         try await run(scene, scene.ada)
         #expect(lines.withLock { $0.last } == "upstream: GET /contacts?view=changes → 304 (nothing is new)")
@@ -174,7 +188,7 @@ import Testing
                "operation": {"at": "/deleted", "values": {"true": "delete"}, "otherwise": "upsert"}}]}}
             """
         try await poll(scene, scene.ada, settings)
-        try await waitFor(scene, scene.ada, "it was polled") { $0["last_success_at"]?.isNull == false }
+        try await waitUntilPolled(scene, scene.ada)
         #expect(try await scene.ada.get("/v1/changes").changes.map { $0["document"]?["title"]?.string } == ["a"])
         _ = try await edit(.PATCH, "/records/\(id)", #"{"data":{"title":"b"}}"#)
         try await run(scene, scene.ada)
@@ -199,7 +213,7 @@ import Testing
             let body = #"{"base_url":"\#(api.baseURL)","credential":{"bearer":"\#(name)"}}"#
             #expect(try await scene.operate(.PUT, admin(worker) + "/upstream", body).status == 201)
             try await poll(scene, worker, #"{"path": "/list", "mapping": {"rules": [\#(Self.rule)]}}"#)
-            try await waitFor(scene, worker, "it was polled") { $0["last_success_at"]?.isNull == false }
+            try await waitUntilPolled(scene, worker)
             #expect(try await worker.get("/v1/changes").changes.map { $0["document"]?["of"]?.string } == [name])
         }
         #expect(
@@ -262,9 +276,7 @@ import Testing
         #expect(later == scene.gateway.clock.now.adding(seconds: 600).rfc3339)
         #expect(elsewhere.requests.isEmpty)
         try await poll(scene, scene.ada, #"{"path": "/good", \#(mapping)}"#, name: "good")
-        try await waitFor(scene, scene.ada, "the good one is polled", name: "good") {
-            $0["last_success_at"]?.isNull == false
-        }
+        try await waitUntilPolled(scene, scene.ada, name: "good")
         #expect(try await row(scene, scene.ada, name: "pages")["failure_count"]?.int64 == 0)
         #expect(try await scene.operate(.GET, "/readyz").status == 200)
     }
