@@ -74,8 +74,6 @@ function page(state) {
 				['Next run', retention.running_since ? ['running since ', moment(retention.running_since)] : ago(retention.next_run_at)],
 				['Last run', ago(retention.last_run_at)],
 				['Removed then', h('span.wrap', removed(retention.last_run))],
-				['Keeps payloads', retention.payload_seconds && span(retention.payload_seconds)],
-				['Keeps records', retention.record_seconds && span(retention.record_seconds)],
 				['At rest', me.sealed ? 'encrypted' : 'not encrypted by Sluice'],
 			]) : h('p.muted', 'Nothing is known of it.'))),
 	]
