@@ -108,7 +108,9 @@ let package = Package(
                 server("Metrics", "swift-metrics"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
-            resources: [.embedInCode("Migrations"), .embedInCode("Schema/roles.sql")],
+            resources: [
+                .embedInCode("Migrations"), .embedInCode("Schema/roles.sql"), .embedInCode("Cluster/citus.sql"),
+            ],
             swiftSettings: settings
         ),
         .target(

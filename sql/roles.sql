@@ -7,6 +7,10 @@
 --                   the session's role to. `session_user` and not `current_user`, so that SET ROLE changes nothing; and
 --                   no setting, since anybody may SET those.
 --
+-- On a Citus cluster, a server that holds a shard cannot ask another table than that for each row. There the binding is a
+-- membership, which every server knows: in `sluice_reader_` and the organization's id, a role without rights of its own.
+-- Who is a member of two reads nothing.
+--
 -- Row-level security is enabled for every table and partition and forced for none: the owner is not held up by it, and
 -- to the gateway's `true` the planner finds nothing to add. A table that nobody thought of is closed to analysts.
 
@@ -34,8 +38,23 @@ DECLARE
     -- what analysts may read; not upstreams and their credentials, not quotas, never a table of keys
     readable CONSTANT text[] := ARRAY['organizations', 'entity_types', 'feeds', 'users', 'devices', 'lanes', 'mutations',
         'rejections', 'id_mappings', 'local_ids', 'entities'];
+    is_spread CONSTANT boolean := EXISTS (
+        SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+        WHERE t.tgrelid = to_regclass('organizations') AND p.proname = 'citus_truncate_trigger');
+    -- a subquery without references to the row: evaluated once, and then a look-up by index
+    binding text := '(SELECT r.organization_id FROM readers r WHERE r.role_name = session_user)';
     found record;
 BEGIN
+    IF is_spread THEN
+        -- with a path of its own: whoever asks may have tables of the same names
+        EXECUTE 'CREATE OR REPLACE FUNCTION reader_organization() RETURNS uuid STABLE PARALLEL SAFE LANGUAGE sql
+            SET search_path = pg_catalog, pg_temp AS $f$
+            SELECT substr(max(g.rolname::text), 15)::uuid
+            FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles u ON u.oid = m.member
+            WHERE u.rolname = session_user AND g.rolname ~ ''^sluice_reader_[0-9a-f-]{36}$''
+            HAVING count(*) = 1 $f$';
+        binding := 'reader_organization()';
+    END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO sluice_gateway, sluice_reader', current_schema());
     FOR found IN
         SELECT c.relname AS name, c.relispartition AS is_partition, c.relrowsecurity AS is_secured,
@@ -73,11 +92,9 @@ BEGIN
         CONTINUE WHEN found.name <> ALL (readable);
         EXECUTE format('GRANT SELECT ON %I TO sluice_reader', found.name);
         IF 'reader' <> ALL (found.policies) THEN
-            -- a subquery without references to the row: evaluated once, and then a look-up by index
             EXECUTE format(
-                'CREATE POLICY reader ON %I FOR SELECT TO sluice_reader USING (%I = '
-                    '(SELECT r.organization_id FROM readers r WHERE r.role_name = session_user))',
-                found.name, CASE found.name WHEN 'organizations' THEN 'id' ELSE 'organization_id' END);
+                'CREATE POLICY reader ON %I FOR SELECT TO sluice_reader USING (%I = %s)',
+                found.name, CASE found.name WHEN 'organizations' THEN 'id' ELSE 'organization_id' END, binding);
         END IF;
     END LOOP;
 END $$;

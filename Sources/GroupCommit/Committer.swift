@@ -178,9 +178,12 @@ package final class Committer<Work: GroupWork>: Sendable {
     private func fail(_ group: [Work.Job], _ error: any Error) {
         let problem = work.problem(error)
         for job in group { job.refuse(problem) }
-        // jobs behind would get the same answer while the database is away: tell them now
-        guard (error as? PostgresError)?.isUnavailable == true else { return }
-        for job in queue.drain(at: desk) { job.refuse(problem) }
+        // jobs behind would get the same answer while the database is away: tell them now. Where it is there, and says
+        // that a server behind it is away, those of other shards may fare better.
+        guard let error = error as? PostgresError, error.isUnavailable, let first = group.first else { return }
+        for job in queue.drain(at: desk, besides: error.sqlState == nil ? nil : first.lane.organization) {
+            job.refuse(problem)
+        }
     }
 
     private func tryOnce(_ group: [Work.Job], _ certainty: Certainty, share: Int) async throws {

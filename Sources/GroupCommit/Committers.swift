@@ -44,21 +44,21 @@ package final class Committers<Work: GroupWork>: Service {
 
     /// Has a job committed together with others, and waits for its answer.
     ///
-    /// - Parameter partition: of its organization; a partition's jobs all go to one committer.
+    /// - Parameter place: of its organization; a partition's or shard's jobs all go to one committer.
     package func submit<Value: Sendable>(
-        ofPartition partition: Int,
+        at place: Placement,
         _ job: (OnceReply<Value>) -> Work.Job
     ) async throws(Problem) -> Value {
         let result = await withCheckedContinuation { continuation in
             let reply = OnceReply<Value>(continuation)
-            submit(job(reply), ofPartition: partition, reply)
+            submit(job(reply), at: place, reply)
         }
         return try result.get()
     }
 
     /// Has a job committed together with others, without waiting for the answer to its reply.
-    package func submit<Value: Sendable>(_ job: Work.Job, ofPartition partition: Int, _ reply: OnceReply<Value>) {
-        guard !queue.add(job, partition: partition) else { return }
+    package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: OnceReply<Value>) {
+        guard !queue.add(job, at: place) else { return }
         reply.send(.failure(Problem.overloaded("too much is waiting to be written")))
     }
 

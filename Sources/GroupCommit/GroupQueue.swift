@@ -1,3 +1,4 @@
+import Foundation
 package import SyncModel
 import Synchronization
 
@@ -45,14 +46,21 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
 
     /// Adds a job; false when the queue is full or closed.
     ///
-    /// - Parameter partition: the organization's. One desk does a partition's light jobs, since the first row that a
+    /// - Parameter place: the organization's. One desk does a partition's light jobs, since the first row that a
     ///   statement writes to a partition costs more than the next ten; which one depends on how many desks take part.
-    package func add(_ job: Job, partition: Int) -> Bool {
+    ///   Shards are spread over all desks at any load, for no two share a group.
+    package func add(_ job: Job, at place: Placement) -> Bool {
         let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
             guard !state.isClosed else { return (false, nil) }
             let ticket = state.lastTicket + 1
-            let item = GroupLine.Item(ticket: ticket, lane: job.lane, weight: job.weight, bytes: job.bytes)
-            let desk = partition % state.deskCount.count
+            let item = GroupLine.Item(
+                ticket: ticket,
+                lane: job.lane,
+                weight: job.weight,
+                bytes: job.bytes,
+                shard: place.shard
+            )
+            let desk = place.number % (place.shard == nil ? state.deskCount.count : desks)
             guard let woken = state.line.add(item, desk: desk) else { return (false, nil) }
             state.deskCount.add(item.weight)
             state.lastTicket = ticket
@@ -111,8 +119,10 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     }
 
     /// Removes all jobs that wait for a desk.
-    func drain(at desk: Int) -> [Job] {
-        state.withLock { state in state.giveUp(state.line.drain(at: desk)) }
+    ///
+    /// - Parameter organization: only those that lie where its rows are; nil for all.
+    func drain(at desk: Int, besides organization: UUID? = nil) -> [Job] {
+        state.withLock { state in state.giveUp(state.line.drain(at: desk, besides: organization)) }
     }
 
     /// Accepts no more jobs; those that wait are still handed out.

@@ -14,6 +14,8 @@ public struct ConnectionConfiguration: Sendable {
     /// Whether settings are applied to the session. Without it only run statements without a name, which leave nothing
     /// behind in a session that may be another client's next.
     public var ownsSession = true
+    /// How statements are put to servers of another kind; nil where there is only one kind.
+    public var dialect: Dialect?
     /// Called on the connection's thread for each notice or warning. It must not block.
     public var onNotice: (@Sendable (String) -> Void)?
     /// Called on the connection's thread for each NOTIFY on a channel that the connection listens to. It must not

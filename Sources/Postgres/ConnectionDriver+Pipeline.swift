@@ -57,7 +57,8 @@ extension ConnectionDriver {
             bytes += query.parameters.buffer.count
             let isUnknown = prepared[statement.name] == nil && preparing.insert(statement.name).inserted
             if isUnknown || statement.name.isEmpty {
-                guard handle.sendPrepare(statement, types: query.parameters.types) else {
+                guard handle.sendPrepare(statement.name, text?(statement) ?? statement.sql, query.parameters.types)
+                else {
                     return (steps, unsendable(statement, index))
                 }
                 steps.append(.prepare(index))

@@ -14,6 +14,8 @@ final class ConnectionDriver {
     var pointers = ValuePointers()
     /// Set by jobs after which the connection is better replaced.
     var isWorn = false
+    /// Turns statements into the server's words, where it is of another kind.
+    private(set) var text: (@Sendable (Statement) -> String)?
     private let configuration: ConnectionConfiguration
 
     private init(_ configuration: ConnectionConfiguration, _ mailbox: Mailbox) throws(PostgresError) {
@@ -68,17 +70,25 @@ final class ConnectionDriver {
     private func applySettings() throws(PostgresError) {
         let timeout = max(.zero, configuration.statementTimeout) / .milliseconds(1)
         let settings = [("statement_timeout", "\(Int(timeout))")] + configuration.settings
-        let query = Query(
-            Statement("postgres_settings", "SELECT set_config($1, $2, false)")
-        )
-        let queries = settings.map { name, value in
-            var parameters = Parameters()
-            parameters.add(name)
-            parameters.add(value)
-            return Query(query.statement, parameters)
-        }
+        guard let dialect = configuration.dialect else { return _ = try apply(settings) }
+        let answer = try apply(settings, asking: [Query(dialect.question)])
+        let isSpoken = try answer[0].bool(0, 0)
+        dialect.onAnswer(isSpoken)
+        guard isSpoken else { return }
+        _ = try apply(dialect.settings)
+        text = dialect.text
+    }
+
+    /// Sets parameters of the session, and answers what is asked in the same round trip.
+    private func apply(
+        _ settings: [(String, String)],
+        asking questions: [Query] = []
+    ) throws(PostgresError) -> [Rows] {
+        let statement = Statement("postgres_settings", "SELECT set_config($1, $2, false)")
+        let queries = settings.map { Query(statement, Parameters($0.0, $0.1)) } + questions
         let deadline = ContinuousClock.now + configuration.connectTimeout
-        _ = try pipeline(queries, Limits(deadline: deadline, ticket: Ticket())).outcome.get()
+        let results = try pipeline(queries, Limits(deadline: deadline, ticket: Ticket())).outcome.get()
+        return Array(results.suffix(questions.count))
     }
 
     /// Works until the connection is closed or lost, and says which.

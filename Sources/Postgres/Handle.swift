@@ -118,8 +118,8 @@ final class Handle {
     func sync() -> Bool { PQpipelineSync(connection) == 1 }
     func send(script: String) -> Bool { PQsendQuery(connection, script) == 1 }
 
-    func sendPrepare(_ statement: Statement, types: [UInt32]) -> Bool {
-        PQsendPrepare(connection, statement.name, statement.sql, Int32(clamping: types.count), types) == 1
+    func sendPrepare(_ name: String, _ sql: String, _ types: [UInt32]) -> Bool {
+        PQsendPrepare(connection, name, sql, Int32(clamping: types.count), types) == 1
     }
 
     /// Asks for binary results. libpq copies the values.

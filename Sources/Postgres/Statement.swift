@@ -5,10 +5,14 @@ public struct Statement: Sendable, Hashable {
     public let name: String
     /// One SQL statement with `$1`, `$2`, … for its parameters.
     public let sql: String
+    /// What a ``Dialect`` begins with instead, where its rules cannot make its text of ``sql``: for the same parameters,
+    /// and with the same result.
+    public let variant: String?
 
     /// A statement under a name that no other statement in the process has.
-    public init(_ name: String, _ sql: String) {
+    public init(_ name: String, _ sql: String, variant: String? = nil) {
         self.name = name
         self.sql = sql
+        self.variant = variant
     }
 }

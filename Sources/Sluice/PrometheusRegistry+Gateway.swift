@@ -280,6 +280,15 @@ extension PrometheusRegistry {
         ) { store.notifier.isHearing ? 1 : 0 }
     }
 
+    /// The servers of a cluster, where the database is one.
+    func addClusterMetrics(of census: ClusterCensus) {
+        addGauge(
+            "sluice_cluster_server_up",
+            "1 while a server of the Citus cluster answers the one that this replica is connected to; else 0.",
+            by: "server"
+        ) { census.findings.mapValues { $0 ? 1 : 0 } }
+    }
+
     /// How well caching verified tokens works, and how fresh the verifying keys are.
     func addTokenMetrics(of verifier: TokenVerifier, _ keeper: KeyKeeper) {
         addGauge("sluice_tokens_cached", "Verified tokens that are remembered.") { Double(verifier.cachedTokens) }

@@ -46,6 +46,7 @@ enum Wiring {
             committers: settings.committers,
             leaseSeconds: settings.leaseSeconds
         )
+        configuration.hintsURL = settings.hintsDatabaseURL
         configuration.masterKeys = settings.masterKeys
         configuration.patience = settings.databasePatience
         configuration.devicesPerUser = settings.maxDevicesPerUser
@@ -101,6 +102,8 @@ enum Wiring {
         let dispatcher = dispatcher(settings, store: store, upstream: upstream, courier: courier, logger: logger)
         let census = LaneCensus(store: store.lanes, organizations: settings.metricsOrganizations, now: SystemClock.now)
         registry.addDispatchMetrics(of: dispatcher, census, organizations: settings.metricsOrganizations)
+        let servers = ClusterCensus(store: store)
+        registry.addClusterMetrics(of: servers)
         let poller = poller(settings, store: store, upstream: upstream, limits: http.limits, logger: logger)
         registry.addPollerMetrics(of: poller)
         let retention = RetentionService(
@@ -142,7 +145,7 @@ enum Wiring {
             companions + (database.map { [$0] } ?? []) + [
                 keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, erasures,
                 operating,
-                courier, replication, poller, dispatcher, census, webhooks, sources, operations, server, state,
+                courier, replication, poller, dispatcher, census, webhooks, sources, servers, operations, server, state,
             ]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },

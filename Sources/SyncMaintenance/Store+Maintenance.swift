@@ -6,6 +6,7 @@ extension Store {
     package var administration: Administration {
         Administration(
             pool: pool,
+            cluster: cluster,
             catalog: catalog,
             identities: identities,
             knownTokens: serviceTokens,
@@ -19,7 +20,9 @@ extension Store {
     package var audit: AuditLog { AuditLog(pool: pool, now: now, failure: failure) }
 
     /// What goes on, for operators; one for all of them.
-    package var nowReader: NowReader { NowReader(pool: pool, retention: retention, now: now, failure: failure) }
+    package var nowReader: NowReader {
+        NowReader(pool: pool, cluster: cluster, retention: retention, now: now, failure: failure)
+    }
 
     /// Where organizations want to be told of what happens, and what became of it.
     package var webhookAdministration: WebhookAdministration {

@@ -57,6 +57,10 @@ package final class Store: Sendable {
     package let webhooks: WebhookStore
     /// Connections for everything but group commit.
     package let pool: Pool
+    /// Connections to the server by which gateways tell each other of changes; nil where that is the same.
+    private let hintsPool: Pool?
+    /// The cluster that the database is, if it is one.
+    package let cluster: Cluster
     package let now: TimeSource
     package let failure: StoreFailure
     package let logger: Logger
@@ -71,20 +75,37 @@ package final class Store: Sendable {
     /// Opens nothing yet: connections are made at first use and again after they broke.
     package init(_ configuration: StoreConfiguration, now: @escaping TimeSource, logger: Logger) {
         let failure = StoreFailure(logger: logger)
+        let cluster = Cluster()
+        let pooled = Self.connection(
+            configuration,
+            settings: Self.pooledSettings(with: configuration.patience),
+            cluster
+        )
         let pool = Pool(
-            configuration: Self.connection(configuration, settings: Self.pooledSettings(with: configuration.patience)),
+            configuration: pooled,
             maximum: configuration.poolSize,
             acquireTimeout: configuration.patience.connection
         )
-        let catalog = Catalog(pool: pool, masterKeys: configuration.masterKeys, now: now, failure: failure)
+        let catalog = Catalog(
+            pool: pool,
+            cluster: cluster,
+            masterKeys: configuration.masterKeys,
+            now: now,
+            failure: failure
+        )
         let stuckMutations = StuckMutations(pool: pool, failure: failure)
-        let hints = ReplicaHints(pool: pool) { onHint in
-            var listening = Self.connection(configuration, settings: Self.pooledSettings(with: configuration.patience))
+        var hinting = pooled
+        hinting.uri = configuration.hintsURL ?? configuration.databaseURL
+        hintsPool = configuration.hintsURL.map { _ in
+            Pool(configuration: hinting, maximum: 2, acquireTimeout: configuration.patience.connection)
+        }
+        let hints = ReplicaHints(pool: hintsPool ?? pool) { [hinting] onHint in
+            var listening = hinting
             listening.onNotification = { onHint($0.payload) }
             return listening
         }
         let notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
-        let hot = Self.connection(configuration, settings: Self.hotSettings(with: configuration.patience))
+        let hot = Self.connection(configuration, settings: Self.hotSettings(with: configuration.patience), cluster)
         let parkedBell = ParkedBell()
         let events = Committers(
             1,
@@ -129,15 +150,16 @@ package final class Store: Sendable {
             patience: configuration.patience.laneStep
         )
         self.pool = pool
+        self.cluster = cluster
         self.now = now
         self.failure = failure
         masterKeys = configuration.masterKeys
-        keyCheck = MasterKeyCheck(pool: pool, masterKeys: configuration.masterKeys)
+        keyCheck = MasterKeyCheck(pool: pool, cluster: cluster, masterKeys: configuration.masterKeys)
         self.catalog = catalog
         let identities = Identities(pool: pool, now: now, failure: failure)
         catalog.whenReborn { identities.invalidate() }
         self.identities = identities
-        lastingCallers = LastingCallers(pool: pool, failure: failure)
+        lastingCallers = LastingCallers(pool: pool, cluster: cluster, failure: failure)
         self.logger = logger
         self.notifier = notifier
         self.pushes = PushCommit(
@@ -155,10 +177,16 @@ package final class Store: Sendable {
             now: now,
             failure: failure
         )
-        serviceTokens = ServiceTokens(pool: pool, now: now, failure: failure)
+        serviceTokens = ServiceTokens(pool: pool, cluster: cluster, now: now, failure: failure)
         sources = SourceStore(pool: pool, catalog: catalog, now: now, failure: failure)
-        receivers = SourceReceivers(pool: pool, catalog: catalog, now: now, failure: failure)
-        quotas = RequestQuotas(pool: pool, now: now, failure: failure)
+        receivers = SourceReceivers(
+            pool: pool,
+            cluster: cluster,
+            catalog: catalog,
+            now: now,
+            failure: failure
+        )
+        quotas = RequestQuotas(pool: pool, cluster: cluster, now: now, failure: failure)
         previews = PushPreviewer(
             pool: pool,
             catalog: catalog,
@@ -170,6 +198,7 @@ package final class Store: Sendable {
             committers: lanes,
             catalog: catalog,
             pool: pool,
+            cluster: cluster,
             failure: failure
         )
         mutations = MutationReader(
@@ -181,7 +210,7 @@ package final class Store: Sendable {
             failure: failure
         )
         mappings = MappingReader(pool: pool, failure: failure)
-        stuckGroups = StuckGroups(pool: pool, catalog: catalog, failure: failure)
+        stuckGroups = StuckGroups(pool: pool, cluster: cluster, catalog: catalog, failure: failure)
         stuckList = StuckList(pool: pool, catalog: catalog, failure: failure)
         stories = StoryReader(pool: pool, catalog: catalog, now: now, failure: failure)
         laneListing = LaneListing(pool: pool, failure: failure)
@@ -251,18 +280,22 @@ package final class Store: Sendable {
     /// Closes the pool; committers close theirs when they end.
     package func close() async {
         await pool.close()
+        await hintsPool?.close()
     }
 
     private static func connection(
         _ configuration: StoreConfiguration,
-        settings: [(String, String)]
+        settings: [(String, String)],
+        _ cluster: Cluster
     ) -> ConnectionConfiguration {
-        ConnectionConfiguration(
+        var connection = ConnectionConfiguration(
             uri: configuration.databaseURL,
             settings: settings,
             connectTimeout: configuration.patience.lock,
             statementTimeout: configuration.patience.statement
         )
+        connection.dialect = cluster.dialect
+        return connection
     }
 
     /// For every connection: no statement waits long for a lock, and no transaction stays open.

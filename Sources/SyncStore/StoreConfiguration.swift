@@ -5,6 +5,9 @@ import Synchronization
 package struct StoreConfiguration: Sendable {
     /// A libpq URI.
     package var databaseURL: String
+    /// A libpq URI of the one server by which gateways tell each other of changes, where they are connected to several
+    /// servers of a cluster; nil for `databaseURL`.
+    package var hintsURL: String?
     /// Connections for everything but group commit.
     package var poolSize: Int
     /// Committers of pushes, and as many of lane steps; each has a connection of its own, and so have one more for

@@ -64,9 +64,9 @@ import Testing
         }
     }
 
-    /// Of keys by URL, which only a gateway that has any shows.
+    /// Of keys by URL and of a cluster's servers, which only a gateway that has any shows.
     private static let madeElsewhere: Set = [
-        "sluice_jwks_age_seconds", "sluice_jwks_missing", "sluice_jwks_refreshes_total",
+        "sluice_jwks_age_seconds", "sluice_jwks_missing", "sluice_jwks_refreshes_total", "sluice_cluster_server_up",
     ]
 
     @Test func `without the setting no organization is named`() async throws {

@@ -114,6 +114,24 @@ import Testing
         #expect(refusal.last?["error"]?.string == "migration \(reason)")
     }
 
+    /// Nothing of it is changed before it is known to be a cluster.
+    @Test func `plain PostgreSQL is not spread over a cluster`() async throws {
+        for isMigrated in [false, true] {
+            let scene = try await Scene(isMigrated: isMigrated)
+            let result = try await scene.sluice("migrate", "--citus", "--shards", "4")
+            #expect(result.status == 1)
+            let refusal = "sluice: this database is no Citus coordinator: "
+            #expect(result.complaint.hasPrefix(refusal), "\(result.complaint)")
+            #expect(result.output == "")
+            let tables = try await scene.number("SELECT count(*) FROM pg_tables WHERE tablename = 'organizations'")
+            #expect(tables == (isMigrated ? 1 : 0))
+        }
+        for arguments in [["--shards", "4"], ["--citus", "--shards", "0"], ["--citus", "--shards", "257"]] {
+            let result = try await Program.run(["migrate"] + arguments)
+            #expect(result.status != 0 && result.complaint.contains("--shards"), "\(result.complaint)")
+        }
+    }
+
     /// Tables of another program, a role without rights: the database's own words are the most helpful ones.
     @Test func `a database of another program is refused and stays as it is`() async throws {
         let scene = try await Scene(isMigrated: false)

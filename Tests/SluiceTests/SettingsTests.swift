@@ -41,8 +41,8 @@ import Tokens
         let keys = try TextFile("main:" + String(repeating: "00112233445566778899aabbccddeeff", count: 2))
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keys.path)
         let values = [
-            "database_url": "host=db dbname=sluice", "database_pool_size": "20", "committers": "4",
-            "statement_seconds": "10",
+            "database_url": "host=db dbname=sluice", "hints_database_url": "host=coordinator dbname=sluice",
+            "database_pool_size": "20", "committers": "4", "statement_seconds": "10",
             "public_address": "[::]:80", "operations_address": "0.0.0.0:81",
             "cors_origins": "https://app.example.org https://*.example.org:8443",
             "jwt_secret": "0123456789abcdef0123456789abcdef",
@@ -73,6 +73,7 @@ import Tokens
         let file = "{" + members.joined(separator: ",") + "}"
         for settings in [try load(variables), try load([:], file: file)] {
             #expect(settings.databaseURL == values["database_url"])
+            #expect(settings.hintsDatabaseURL == values["hints_database_url"])
             #expect(settings.webhookAddresses.allowed.count == 2 && settings.maxWebhooks == 9)
             #expect(settings.maxPolls == 8)
             #expect(settings.webhookSigningKey?.text == values["webhook_signing_key"])

@@ -4,6 +4,7 @@ import Postgres
 import SyncHTTP
 package import SyncModel
 package import SyncStore
+import Synchronization
 package import TestSupport
 
 @testable import SyncMaintenance
@@ -53,10 +54,13 @@ package final class Gateway: Sendable {
         service.cancel()
     }
 
-    /// A database of its own with the schema of now, in few partitions.
+    /// A database of its own with the schema of now, in few partitions or shards.
     package static func migratedDatabase() async throws -> TestDatabase {
         try await TestDatabase.make(template: "sluice") { connection in
             _ = try await Schema.migrator(partitions: 4).migrate(on: connection)
+            guard TestCluster.citusURI != nil else { return }
+            try await Distribution.spread(shards: 4, on: connection)
+            TestDatabase.dialect.withLock { $0 = Cluster().dialect }
         }
     }
 

@@ -107,6 +107,7 @@ import Testing
             for (statement, values) in [
                 (NowStatements.troubled, "10001"), (NowStatements.lanes, "10001, now()"),
                 (NowStatements.oldest, "10000"),
+                (NowStatements.firstWaiting, "'\(phone.organization.id)', '\(phone.user)'"),
                 (NowStatements.ofOrganizations, "ARRAY['\(phone.organization.id)']::uuid[], 1001"),
             ] {
                 let plan = try await connection.explain(statement, values, [Query(SettleStatements.planShape)])

@@ -14,11 +14,11 @@ import Testing
         var known: Set<UUID> = []
         for _ in 0..<20 { known.insert(try await gateway.organization().id) }
         let strangers = (0..<300).map { _ in UUID() }
-        let found = try await withThrowingTaskGroup(of: (UUID, UUID?, Int).self) { group in
+        let found = try await withThrowingTaskGroup(of: (UUID, UUID?, Placement).self) { group in
             for id in Array(known) + strangers {
                 group.addTask {
                     let entry = try await gateway.store.catalog.entry(id)
-                    return (id, entry.organization?.id, entry.partition)
+                    return (id, entry.organization?.id, entry.place)
                 }
             }
             return try await group.reduce(into: [:]) { $0[$1.0] = ($1.1, $1.2) }
@@ -38,7 +38,7 @@ import Testing
         gateway.clock.advance(seconds: 5)
         let second = try await gateway.store.catalog.entry(id)
         #expect(second.organization?.status == .suspended)
-        #expect(second.partition == first.partition)
+        #expect(second.place == first.place)
     }
 
     @Test func `a crowd reads an organization with many types together`() async throws {

@@ -37,7 +37,7 @@ import Testing
             (ErasureStatements.lock, "\(organization), \(hash)"),
             (ErasureStatements.finish, "\(organization), \(hash), now()"),
             (ErasureStatements.joins, "\(organization), ARRAY['\(one.user)']::uuid[]"),
-            (ErasureStatements.claim, "now(), now()"),
+            (ErasureStatements.due, "now(), 8"), (ErasureStatements.claim, "\(organization), \(hash), now(), now()"),
             (ErasedUsers.statement, "ARRAY[\(organization)]::uuid[], now() - interval '10 minutes'"),
             (ErasedUsers.lookUp, "\(organization), \(hash)"),
             (ExportedRows.standing, lane), (ExportedRows.entities, "\(organization), \(keys), '\(one.user)'"),

@@ -50,7 +50,8 @@ import Testing
         AnsweredRequestRow.statements, Administration.upstreamStatements, Administration.restoreStatements,
         Administration.extentStatements.map(\.1), Administration.purgeStatements, Administration.lastStatements,
         [
-            Administration.closeStatement, CommitterConnection.limitStatement, FeedNews.statement, FeedReader.statement,
+            Administration.closeStatement, Cluster.question, Distribution.isInstalledStatement,
+            CommitterConnection.limitStatement, FeedNews.statement, FeedReader.statement,
             KnownIDs.statement, MappingReader.listStatement, MutationReader.recordsStatement, NeededIDs.statement,
             Roles.isGrantedStatement, StuckList.byIDStatement, UserExplainer.isKnownStatement,
         ],
@@ -81,8 +82,11 @@ import Testing
             let named = try Regex(#"\b(?:\#((makers + types).joined(separator: "|")))\(\s*"(\w+)""#)
             names.formUnion(text.matches(of: named).compactMap { $0.output[1].substring.map(String.init) })
         }
-        // LISTEN, BEGIN and LOCK cannot be prepared by PREPARE
-        let unprepared: Set = ["hints_listen", "backlog_begin", "external_ids_lock"]
+        // LISTEN, BEGIN and LOCK cannot be prepared by PREPARE, nor what asks for tables of a cluster
+        let unprepared: Set = [
+            "hints_listen", "backlog_begin", "external_ids_lock", "cluster_servers", "cluster_health",
+            "cluster_answers",
+        ]
         #expect(names.subtracting(Self.statements.map(\.name)) == unprepared)
     }
 

@@ -67,7 +67,7 @@ private struct Naps: GroupWork {
         let result = await withCheckedContinuation { continuation in
             let reply = OnceReply<Bool>(continuation)
             let job = Naps.Job(lane: lane, isTooMuch: isTooMuch, isLocked: isLocked, reply: reply)
-            if !committer.queue.add(job, partition: 0) { reply.send(.failure(Problem.storeUnavailable)) }
+            if !committer.queue.add(job, at: .partition(0)) { reply.send(.failure(Problem.storeUnavailable)) }
         }
         if case .failure(let problem) = result { return problem.code }
         return nil

@@ -12,7 +12,11 @@ package actor TestCluster {
         package let description: String
     }
 
-    private static let sharedCluster = Task { try await start(external: externalURI) }
+    private static let sharedCluster = Task { try await start(external: citusURI ?? externalURI) }
+
+    /// A libpq URI for a superuser of the coordinator of a Citus cluster, for a database in which its servers are known;
+    /// then tests run there, each in a database of its own that is spread over these servers. nil: on one server.
+    package static var citusURI: String? { ProcessInfo.processInfo.environment["SLUICE_TEST_CITUS_URI"] }
 
     /// A libpq URI or keyword string for a superuser of a server to use instead of starting one; its database is the
     /// one from which others are created.
@@ -33,10 +37,19 @@ package actor TestCluster {
 
     private let base: String
     private let server: ServerProcess?
+    /// The other servers of a cluster; the first one is this one, its coordinator. Empty where there are none.
+    nonisolated let nodes: [Node]
 
-    private init(base: String, server: ServerProcess?) {
+    /// A server of a cluster, as the others reach it.
+    struct Node: Sendable {
+        let host: String
+        let port: Int32
+    }
+
+    private init(base: String, server: ServerProcess?, nodes: [Node] = []) {
         self.base = base
         self.server = server
+        self.nodes = nodes
     }
 
     /// The URI of a database of this server.
@@ -47,9 +60,23 @@ package actor TestCluster {
         return components.string ?? base
     }
 
+    /// The URI of a database of one of the servers of a cluster.
+    nonisolated func uri(database: String, on node: Node) -> String {
+        guard var components = URLComponents(string: base) else { return base }
+        (components.host, components.port, components.path) = (node.host, Int(node.port), "/\(database)")
+        return components.string ?? base
+    }
+
     /// For a session as the superuser whose statements may take as long as they do.
-    nonisolated var configuration: ConnectionConfiguration {
-        ConnectionConfiguration(uri: uri(), connectTimeout: Waiting.limit, statementTimeout: .zero)
+    nonisolated var configuration: ConnectionConfiguration { configuration(uri()) }
+
+    /// The same on every server there is.
+    nonisolated var configurations: [ConnectionConfiguration] {
+        nodes.isEmpty ? [configuration] : nodes.map { configuration(uri(database: "postgres", on: $0)) }
+    }
+
+    private nonisolated func configuration(_ uri: String) -> ConnectionConfiguration {
+        ConnectionConfiguration(uri: uri, connectTimeout: Waiting.limit, statementTimeout: .zero)
     }
 
     /// Starts the server again after `stop`.
@@ -81,9 +108,25 @@ package actor TestCluster {
         isDurable: Bool = false,
         address: String = ""
     ) async throws -> TestCluster {
-        if let external { return TestCluster(base: external, server: nil) }
+        if let external {
+            return TestCluster(base: external, server: nil, nodes: citusURI == nil ? [] : try await nodes(of: external))
+        }
         let server = try await ServerProcess(isDurable: isDurable, address: address)
         try await server.start()
         return TestCluster(base: "host=\(server.directory)&user=postgres", server: server)
+    }
+
+    private static func nodes(of coordinator: String) async throws -> [Node] {
+        let connection = try await Connection.open(ConnectionConfiguration(uri: coordinator))
+        defer { connection.close() }
+        let statement = Statement(
+            "test_nodes",
+            "SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' ORDER BY groupid"
+        )
+        var nodes: [Node] = []
+        for var row in try await connection.run(Query(statement)) {
+            nodes.append(Node(host: try row.string("nodename"), port: try row.int32("nodeport")))
+        }
+        return nodes
     }
 }

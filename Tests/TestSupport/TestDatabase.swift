@@ -1,9 +1,12 @@
 import Foundation
 package import Postgres
-import Synchronization
+package import Synchronization
 
 /// A fresh database of its own for a test, dropped by `close` or with the last reference.
 package final class TestDatabase: Sendable {
+    /// How connections of tests put statements to a cluster; set by whoever knows.
+    package static let dialect = Mutex(Dialect?.none)
+
     /// For a superuser.
     package let uri: String
     private let name: String
@@ -43,14 +46,14 @@ package final class TestDatabase: Sendable {
 
     /// A connection whose statements may take as long as they do.
     package func connect(settings: [(String, String)] = []) async throws -> Connection {
-        try await Connection.open(
-            ConnectionConfiguration(
-                uri: uri,
-                settings: settings,
-                connectTimeout: Waiting.limit,
-                statementTimeout: .zero
-            )
+        var configuration = ConnectionConfiguration(
+            uri: uri,
+            settings: settings,
+            connectTimeout: Waiting.limit,
+            statementTimeout: .zero
         )
+        configuration.dialect = Self.dialect.withLock { $0 }
+        return try await Connection.open(configuration)
     }
 
     /// Drops the database, throwing its clients out.
@@ -67,24 +70,51 @@ package final class TestDatabase: Sendable {
 
     static func create(_ cluster: TestCluster, from template: String) async throws -> TestDatabase {
         let name = uniqueName()
-        let connection = try await Connection.open(cluster.configuration)
-        try await waitUntil("nobody uses \(template)", every: .milliseconds(25)) {
-            do {
-                try await connection.execute(script: "CREATE DATABASE \(name) TEMPLATE \(template)")
-                return true
-            } catch let error as PostgresError where error.sqlState == "55006" {
-                // Someone is still connected to the template, or copies it without sharing.
-                return false
+        for configuration in cluster.configurations {
+            let connection = try await Connection.open(configuration)
+            try await waitUntil("nobody uses \(template)", every: .milliseconds(25)) {
+                do {
+                    if !cluster.nodes.isEmpty { try await connection.execute(script: Self.throwOut(of: template)) }
+                    try await connection.execute(script: "CREATE DATABASE \(name) TEMPLATE \(template)")
+                    return true
+                } catch let error as PostgresError where error.sqlState == "55006" {
+                    // Someone is still connected to the template, or copies it without sharing.
+                    return false
+                }
             }
+            await connection.closeAndWait()
         }
-        await connection.closeAndWait()
         return TestDatabase(name: name, cluster: cluster)
     }
 
-    private static func drop(_ name: String, _ cluster: TestCluster) async throws {
-        let connection = try await Connection.open(cluster.configuration)
-        try await connection.execute(script: "DROP DATABASE IF EXISTS \(name) WITH (FORCE)")
+    /// On a cluster each database has a process that looks after it.
+    private static func throwOut(of database: String) -> String {
+        "DO $$BEGIN PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '\(database)'; END$$"
+    }
+
+    /// Makes an empty database one of a cluster, over all of its servers.
+    private func join() async throws {
+        guard let coordinator = cluster.nodes.first else { return }
+        for node in cluster.nodes {
+            let uri = cluster.uri(database: name, on: node)
+            let connection = try await Connection.open(ConnectionConfiguration(uri: uri, connectTimeout: Waiting.limit))
+            try await connection.execute(script: "CREATE EXTENSION citus", timeout: Waiting.limit)
+            await connection.closeAndWait()
+        }
+        let connection = try await connect()
+        let others = cluster.nodes.dropFirst().map { "SELECT citus_add_node('\($0.host)', \($0.port));" }
+        let host = "SELECT citus_set_coordinator_host('\(coordinator.host)', \(coordinator.port));"
+        try await connection.execute(script: host, timeout: Waiting.limit)
+        for other in others { try await connection.execute(script: other, timeout: Waiting.limit) }
         await connection.closeAndWait()
+    }
+
+    private static func drop(_ name: String, _ cluster: TestCluster) async throws {
+        for configuration in cluster.configurations {
+            let connection = try await Connection.open(configuration)
+            try await connection.execute(script: "DROP DATABASE IF EXISTS \(name) WITH (FORCE)")
+            await connection.closeAndWait()
+        }
     }
 
     fileprivate var databaseName: String { name }
@@ -103,6 +133,7 @@ package final class TestDatabase: Sendable {
             if let task = made[key] { return try await task.value.databaseName }
             let task = Task {
                 let database = try await TestDatabase.create(cluster, from: "template1")
+                try await database.join()
                 let connection = try await database.connect()
                 try await migrate(connection)
                 await connection.closeAndWait()

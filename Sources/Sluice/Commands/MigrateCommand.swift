@@ -11,6 +11,7 @@ struct MigrateCommand: AsyncParsableCommand {
               SLUICE_DATABASE_URL=postgresql://owner@db/sluice sluice migrate
               sluice migrate --dry-run
               sluice migrate --roles
+              sluice migrate --citus --shards 4
 
             Each migration is a transaction: one that fails leaves nothing behind.
             It can run while gateways do: it waits a second at most for a lock that
@@ -22,6 +23,11 @@ struct MigrateCommand: AsyncParsableCommand {
             sluice_reader, for tenants' analysts, with row-level security on every table.
             It needs the right to create roles, unless they are there; later runs keep
             up to date what they may do.
+
+            --citus spreads the tables of an empty database over the servers of a Citus
+            cluster, by organization: connect to its coordinator. Later runs spread the
+            tables that have come since, without the flag. A database that has rows is not
+            spread; docs/citus.md says how its organizations move.
             """
     )
 
@@ -34,10 +40,26 @@ struct MigrateCommand: AsyncParsableCommand {
     @Flag(help: "Also make the roles sluice_gateway and sluice_reader, and grant them what they need.")
     var roles = false
 
+    @Flag(help: "Spread the tables over the servers of a Citus cluster.")
+    var citus = false
+
+    @Option(
+        help: ArgumentHelp(
+            "With --citus: shards of each table, 2 to 4 a server. Counts when they are spread, not later. (default: 2 a server)",
+            valueName: "shards"
+        )
+    )
+    var shards: Int?
+
     @OptionGroup var options: ConfigurationOptions
 
     func validate() throws {
         guard (1...1_024).contains(partitions) else { throw ValidationError("--partitions must be from 1 to 1024.") }
+        guard let shards else { return }
+        guard citus else { throw ValidationError("--shards needs --citus.") }
+        guard (1...Distribution.mostShards).contains(shards) else {
+            throw ValidationError("--shards must be from 1 to \(Distribution.mostShards).")
+        }
     }
 
     func run() async throws {
@@ -47,6 +69,7 @@ struct MigrateCommand: AsyncParsableCommand {
             if try await Pooling.look(at: settings.databaseURL) == .shared {
                 throw Terminal.failure(PoolerAdvice.sentence, Terminal.badConfiguration)
             }
+            let isToBeSpread = try await requireCluster(settings)
             let (names, newer) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
                 let status = try await migrator.status(on: connection)
                 // without pending migrations no rights are needed: a gateway's role may run it, too
@@ -56,7 +79,10 @@ struct MigrateCommand: AsyncParsableCommand {
             for name in names { Terminal.say(dryRun ? "would apply \(name)" : "applied \(name)") }
             if names.isEmpty { Terminal.say("The schema is up to date.") }
             if !newer.isEmpty { Terminal.say("A newer version has applied \(newer.joined(separator: ", ")).") }
+            if isToBeSpread { try await spread(settings) }
             try await grant(settings)
+        } catch let refusal as Distribution.Refusal {
+            throw Terminal.failure(Self.words(refusal))
         } catch let error as PostgresError where error.isUnavailable || error.kind == .timedOut {
             throw Terminal.failure(
                 "the database cannot be reached: \(error.message)\(settings.databaseHint)",
@@ -66,6 +92,40 @@ struct MigrateCommand: AsyncParsableCommand {
             throw Terminal.failure("the database refuses: \(error.words)\(settings.databaseHint)")
         } catch let error as MigratorError {
             throw Terminal.failure(error.words)
+        }
+    }
+
+    /// Whether tables are spread over a cluster, for they are already, or are to be from now on. Asked before anything is
+    /// changed.
+    private func requireCluster(_ settings: Settings) async throws -> Bool {
+        let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
+            try await Distribution.facts(on: $0)
+        }
+        guard citus, !facts.isSpread else { return facts.isSpread }
+        guard facts.version != nil else { throw Distribution.Refusal.noCluster }
+        guard facts.servers > 0 else { throw Distribution.Refusal.noServer }
+        return true
+    }
+
+    private func spread(_ settings: Settings) async throws {
+        let (before, after) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
+            let before = try await Distribution.facts(on: connection)
+            let shards = shards ?? Distribution.defaultShards(servers: before.servers)
+            if !dryRun { try await Distribution.spread(shards: shards, on: connection) }
+            return (before, try await Distribution.facts(on: connection))
+        }
+        guard !before.isSpread else { return }
+        if dryRun { return Terminal.say("would spread the tables over \(before.servers) servers") }
+        Terminal.say("The tables are spread over \(after.servers) servers, in \(after.shards) shards each.")
+    }
+
+    private static func words(_ refusal: Distribution.Refusal) -> String {
+        switch refusal {
+        case .noCluster:
+            "this database is no Citus coordinator: run CREATE EXTENSION citus on every server, and register the servers"
+        case .noServer: "no server of the cluster takes shards: register one with citus_add_node"
+        case .inUse(let table):
+            "table \(table) has rows: a database in use is not spread; docs/citus.md says how to move to a cluster"
         }
     }
 

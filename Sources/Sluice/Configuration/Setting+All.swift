@@ -5,6 +5,10 @@ import Tokens
 extension Setting {
     static let databaseURL = Setting("database_url", .databaseURL, "postgresql:///sluice", isSecret: true)
         .meaning("The PostgreSQL database; any libpq URI.")
+    static let hintsDatabaseURL = Setting("hints_database_url", .databaseURL, hint: "the database's", isSecret: true)
+        .meaning(
+            "The one server of a Citus cluster by which gateways that connect to several tell each other of changes."
+        )
     static let databasePoolSize = Setting("database_pool_size", .number(1...500), "8")
         .meaning("Connections to the database, those of the committers not counted.")
     static let committers = Setting("committers", .number(1...32), "2")
@@ -138,7 +142,7 @@ extension Setting {
 
     /// Every setting, in the order of the help text.
     static let all = [
-        databaseURL, databasePoolSize, committers, statementSeconds,
+        databaseURL, hintsDatabaseURL, databasePoolSize, committers, statementSeconds,
         publicAddress, operationsAddress, corsOrigins,
         jwtSecret, jwtKeysFile, jwtJWKSURL, jwtIssuersFile,
         jwtIssuer, jwtAudience, jwtAudienceClaim, jwtExclusiveKeys, jwtUserClaim, jwtUserIDs,

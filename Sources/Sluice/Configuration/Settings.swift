@@ -107,6 +107,7 @@ struct Settings: Sendable {
 // The settings' values.
 extension Settings {
     var databaseURL: String { text(.databaseURL) }
+    var hintsDatabaseURL: String? { self[.hintsDatabaseURL] }
     var databasePoolSize: Int { number(.databasePoolSize) }
     var committers: Int { number(.committers) }
     var databasePatience: DatabasePatience { DatabasePatience(statement: .seconds(decimal(.statementSeconds))) }

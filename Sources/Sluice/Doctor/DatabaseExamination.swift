@@ -17,7 +17,8 @@ struct DatabaseExamination {
                 + [autovacuum(facts), connections(facts), clock(facts)]
             let schema = await schema()
             guard schema.status == .ok else { return diagnoses + [schema] }
-            return diagnoses + [schema, await role()] + (await upstreams())
+            let cluster = await ClusterExamination(settings: settings).diagnoses()
+            return diagnoses + [schema, await role()] + cluster + (await upstreams())
         } catch let error as PostgresError where error.isUnavailable || error.kind == .timedOut {
             let advice = "Start it, or correct \(Setting.databaseURL.variable); serve starts without it and recovers."
             return [.failed("database", "cannot be reached: \(error.message)\(settings.databaseHint)", advice)]

@@ -37,7 +37,9 @@ extension Administration {
         }
         let parameters = Parameters(of: organization, role, now())
         // where another role had to grant it, the grant exists already
-        let grant = facts.isReader ? nil : "GRANT \(Roles.reader) TO \(facts.quoted)"
+        var grants = facts.isReader ? [] : ["GRANT \(Roles.reader) TO \(facts.quoted)"]
+        if cluster.isThere { grants.append(Roles.binding(facts.quoted, to: organization)) }
+        let grant = grants.isEmpty ? nil : grants.joined(separator: "; ")
         return try await bind(Query(Self.addReaderStatement, parameters), granting: grant)
     }
 
@@ -45,6 +47,11 @@ extension Administration {
     package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
         let parameters = Parameters(of: organization, role)
+        if cluster.isThere, let facts, facts.organization == organization {
+            // there the membership is the binding: it has to go
+            let revocation = "REVOKE \"\(Roles.reader(of: organization))\" FROM \(facts.quoted)"
+            return try await bind(Query(Self.removeReaderStatement, parameters), granting: revocation)
+        }
         let isRemoved = try await run(Self.removeReaderStatement, parameters, "unbind a reader").affected > 0
         if isRemoved, let facts, facts.isReader {
             // a member without a binding sees no rows: where this connection may not revoke, that is enough
@@ -112,7 +119,12 @@ extension Administration {
         INSERT INTO readers AS r (organization_id, role_name, created_at)
         SELECT o.id, $2::text, $3 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR SHARE
         ON CONFLICT (role_name) DO NOTHING
-        """
+        """,
+        // no row of one server is held for a row on all of them: a purge that begins at this moment deletes it at its end
+        variant: """
+            INSERT INTO readers AS r (organization_id, role_name, created_at) VALUES ($1, $2::text::name, $3)
+            ON CONFLICT (role_name) DO NOTHING
+            """
     )
 
     static let removeReaderStatement = Statement(

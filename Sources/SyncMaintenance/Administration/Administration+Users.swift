@@ -122,11 +122,11 @@ extension Administration {
         "users_put_subject",
         """
         INSERT INTO users AS u (organization_id, user_id, created_at)
-        SELECT $1::uuid, coalesce(
+        SELECT s.organization_id, coalesce(
                 (SELECT j.into_id FROM user_joins j
                     WHERE j.organization_id = $1 AND j.user_id = s.user_id AND j.closed_until IS NULL),
                 s.user_id
-            ), $4
+            ), $4::timestamptz
         FROM user_subjects s WHERE s.organization_id = $1 AND s.issuer = $2 AND s.subject = $3
         ON CONFLICT (organization_id, user_id) DO NOTHING
         """

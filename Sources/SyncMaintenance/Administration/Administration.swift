@@ -7,6 +7,7 @@ import SyncStore
 /// The operators' actions: organizations and users here; entity types, upstreams and purges in the files beside it.
 package struct Administration: Sendable {
     let pool: Pool
+    let cluster: Cluster
     let catalog: Catalog
     let identities: Identities
     let knownTokens: ServiceTokens

@@ -290,17 +290,21 @@ enum ErasureStatements {
         """
     )
 
-    /// Erasures that nobody goes on with, of any organization: the first that is due, which is then this gateway's until
-    /// $2.
+    /// Erasures that nobody goes on with, of any organization, the first that is due first: a plain read.
+    static let due = Statement(
+        "erase_due",
+        """
+        SELECT x.organization_id, x.user_hash, x.due_at FROM user_erasures x
+        WHERE x.due_at <= $1 ORDER BY x.due_at LIMIT $2
+        """
+    )
+
+    /// One of them, which is this gateway's until $4 unless another has taken it meanwhile.
     static let claim = Statement(
         "erase_claim",
         """
-        UPDATE user_erasures AS e SET due_at = $2
-        FROM (
-            SELECT x.organization_id, x.user_hash FROM user_erasures x
-            WHERE x.due_at <= $1 ORDER BY x.due_at LIMIT 1 FOR UPDATE SKIP LOCKED
-        ) k
-        WHERE e.organization_id = k.organization_id AND e.user_hash = k.user_hash
+        UPDATE user_erasures AS e SET due_at = $4
+        WHERE e.organization_id = $1 AND e.user_hash = $2 AND e.due_at = $3
         RETURNING \(UserErasureRow.list)
         """
     )
@@ -317,6 +321,6 @@ enum ErasureStatements {
     static let all =
         [
             facts, find, salt, close, places, lockEntities, writeEntities, move, fail, lock, finish, followers, joins,
-            claim, backlog, endpoint,
+            due, claim, backlog, endpoint,
         ] + rows + last + ErasureWalk.all.flatMap { [$0.walk.look, $0.delete] }
 }

@@ -18,6 +18,8 @@ package struct UserErasing: Sendable {
     package static let settlingSeconds = UserJoining.settlingSeconds
     /// Seconds after which a gateway goes on with what nobody goes on with.
     static let claimSeconds: Double = 60
+    /// Erasures that are tried to be claimed in one look: others claim, too.
+    static let candidates: Int64 = 16
     /// Rows of a table that one transaction deletes.
     static let batch: Int64 = 1_000
     /// Entities that one transaction writes: it holds the feed.
@@ -99,11 +101,20 @@ package struct UserErasing: Sendable {
     package func goOnWithAny() async throws(Problem) -> Bool {
         do {
             let moment = now()
-            let parameters = Parameters(moment, moment.adding(seconds: Self.claimSeconds))
-            let claimed = try await pool.run([Query(ErasureStatements.claim, parameters)])[0]
-            guard let erasure = try claimed.read(UserErasureRow.init).first else { return false }
-            _ = try await goOn(erasure)
-            return true
+            let look = Query(ErasureStatements.due, Parameters(moment, Self.candidates))
+            for var found in try await pool.run([look])[0] {
+                let parameters = Parameters(
+                    of: try found.uuid("organization_id"),
+                    BytesParameter.bytea(try found.bytes("user_hash")),
+                    try found.moment("due_at"),
+                    moment.adding(seconds: Self.claimSeconds)
+                )
+                let claimed = try await pool.run([Query(ErasureStatements.claim, parameters)])[0]
+                guard let erasure = try claimed.read(UserErasureRow.init).first else { continue }
+                _ = try await goOn(erasure)
+                return true
+            }
+            return false
         } catch {
             throw failure.problem(error, doing: "go on with an erasure")
         }

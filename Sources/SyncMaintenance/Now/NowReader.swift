@@ -14,14 +14,16 @@ package actor NowReader {
     private static let freshness: Duration = .seconds(2)
 
     private let pool: Pool
+    private let cluster: Cluster
     private let retention: RetentionStore
     private let now: TimeSource
     private let failure: StoreFailure
     private var last: (state: NowState, at: ContinuousClock.Instant)?
     private var reading: Task<Result<NowState, Problem>, Never>?
 
-    init(pool: Pool, retention: RetentionStore, now: @escaping TimeSource, failure: StoreFailure) {
+    init(pool: Pool, cluster: Cluster, retention: RetentionStore, now: @escaping TimeSource, failure: StoreFailure) {
         self.pool = pool
+        self.cluster = cluster
         self.retention = retention
         self.now = now
         self.failure = failure
@@ -67,23 +69,14 @@ package actor NowReader {
             let (failed, conflict) = (try troubled.int64("failed"), try troubled.int64("conflict"))
             // types of organizations; beyond the cap there may be more of both
             let looked = try troubled.int64("looked")
+            let oldest = try await waiting(results[3])
             return NowState(
                 at: moment,
                 failed: CappedCount(failed, among: looked, cap: Self.cap),
                 conflict: CappedCount(conflict, among: looked, cap: Self.cap),
                 haltedLanes: CappedCount(looked: try lanes.int64("halted"), cap: Self.cap),
                 waitingLanes: CappedCount(looked: try lanes.int64("waiting"), cap: Self.cap),
-                oldest: try results[3].read { row in
-                    let (organization, user) = (try row.uuid("organization_id"), try row.uuid("user_id"))
-                    let since = try row.moment("queued_since")
-                    return NowState.Waiting(
-                        organization: organization,
-                        user: user,
-                        mutation: try row.optionalUUID("mutation_id"),
-                        acceptedAt: since
-                    )
-                }
-                .first,
+                oldest: oldest,
                 replicas: try results[4].read {
                     NowState.Replica(id: try $0.uuid("id"), lastSeenAt: try $0.moment("seen_at"))
                 },
@@ -94,17 +87,37 @@ package actor NowReader {
         }
     }
 
+    /// The lane that was found, with the first of its mutations that waits.
+    private func waiting(_ found: Rows) async throws -> NowState.Waiting? {
+        guard var row = found.first else { return nil }
+        let lane = LaneKey(organization: try row.uuid("organization_id"), user: try row.uuid("user_id"))
+        let mutations = try await pool.transaction { connection in
+            try await connection.run([
+                Query(SettleStatements.planShape), Query(NowStatements.firstWaiting, Parameters(of: lane)),
+            ])
+        }
+        return NowState.Waiting(
+            organization: lane.organization,
+            user: lane.user,
+            mutation: try mutations[1].read { try $0.uuid("id") }.first,
+            acceptedAt: try row.moment("queued_since")
+        )
+    }
+
     /// What is stuck in organizations, by their ids; up to ``capOfOrganization`` of each.
     package nonisolated func stuck(in organizations: [UUID]) async throws(Problem) -> [UUID: OrganizationCounts] {
         do {
-            let counts = Parameters(organizations, Self.capOfOrganization + 1)
-            let results = try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape), Query(NowStatements.ofOrganizations, counts),
-                ])
-            }
-            let rows = try results[1].read { row in
-                (try row.uuid("organization_id"), try OrganizationCounts(&row, cap: Self.capOfOrganization))
+            var rows: [(UUID, OrganizationCounts)] = []
+            for part in cluster.parts(organizations, by: \.self) {
+                let counts = Parameters(part, Self.capOfOrganization + 1)
+                let results = try await pool.transaction { connection in
+                    try await connection.run([
+                        Query(SettleStatements.planShape), Query(NowStatements.ofOrganizations, counts),
+                    ])
+                }
+                rows += try results[1].read { row in
+                    (try row.uuid("organization_id"), try OrganizationCounts(&row, cap: Self.capOfOrganization))
+                }
             }
             return Dictionary(rows) { first, _ in first }
         } catch {

@@ -75,7 +75,13 @@ enum NowStatements {
             LIMIT $1
         )
         \(counts(upTo: "$1"))
-        """
+        """,
+        // a cluster walks through no organizations: among the first that stand still
+        variant: """
+            SELECT count(*) FILTER (WHERE x.status = 'failed') AS failed,
+                count(*) FILTER (WHERE x.status = 'conflict') AS conflict, count(*) AS looked
+            FROM (SELECT m.status FROM mutations m WHERE \(StuckRows.are("m")) LIMIT $1) x
+            """
     )
 
     /// Lanes that are halted, and that wait for a moment behind $2; both up to $1.
@@ -88,34 +94,36 @@ enum NowStatements {
         """
     )
 
-    /// The lane whose mutations have waited longest among the $1 that are next, with the first of its mutations that
-    /// waits.
+    /// The lane whose mutations have waited longest among the $1 that are next.
     static let oldest = Statement(
         "now_oldest",
         """
-        SELECT o.organization_id, o.user_id, o.queued_since, m.id AS mutation_id
+        SELECT x.organization_id, x.user_id, x.queued_since
         FROM (
-            SELECT x.organization_id, x.user_id, x.queued_since
-            FROM (
-                SELECT l.organization_id, l.user_id, l.queued_since FROM lanes l
-                WHERE l.ready_at IS NOT NULL
-                ORDER BY l.ready_at
-                LIMIT $1
-            ) x
-            WHERE x.queued_since IS NOT NULL
-            ORDER BY x.queued_since
-            LIMIT 1
-        ) o
-        LEFT JOIN LATERAL (
-            SELECT y.id FROM (
-                SELECT z.id, z.status FROM mutations z
-                WHERE z.organization_id = o.organization_id AND z.user_id = o.user_id AND z.synced_at IS NULL
-                ORDER BY z.position
-                LIMIT 1000
-            ) y
-            WHERE y.status IN ('pending', 'in_flight')
-            LIMIT 1
-        ) m ON true
+            SELECT l.organization_id, l.user_id, l.queued_since FROM lanes l
+            WHERE l.ready_at IS NOT NULL
+            ORDER BY l.ready_at
+            LIMIT $1
+        ) x
+        WHERE x.queued_since IS NOT NULL
+        ORDER BY x.queued_since
+        LIMIT 1
+        """
+    )
+
+    /// The first mutation of a lane ($1, $2) that waits.
+    static let firstWaiting = Statement(
+        "now_first_waiting",
+        """
+        SELECT y.id
+        FROM (
+            SELECT z.id, z.status FROM mutations z
+            WHERE z.organization_id = $1 AND z.user_id = $2 AND z.synced_at IS NULL
+            ORDER BY z.position
+            LIMIT 1000
+        ) y
+        WHERE y.status IN ('pending', 'in_flight')
+        LIMIT 1
         """
     )
 
@@ -134,19 +142,19 @@ enum NowStatements {
     static let ofOrganizations = Statement(
         "now_of_organizations",
         """
-        SELECT k.id AS organization_id, m.failed, m.conflict, m.looked, h.halted
-        FROM unnest($1::uuid[]) AS k (id)
+        SELECT k.organization_id, m.failed, m.conflict, m.looked, h.halted
+        FROM unnest($1::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
-            WITH RECURSIVE \(types(of: "k.id")),
-                t AS MATERIALIZED (SELECT k.id AS organization_id, w.entity_type FROM w LIMIT $2)
+            WITH RECURSIVE \(types(of: "k.organization_id")),
+                t AS MATERIALIZED (SELECT k.organization_id AS organization_id, w.entity_type FROM w LIMIT $2)
             \(counts(upTo: "$2"))
         ) m
         CROSS JOIN LATERAL (
             SELECT count(*) AS halted
-            FROM (SELECT 1 FROM lanes l WHERE l.organization_id = k.id AND l.halted_by IS NOT NULL LIMIT $2) z
+            FROM (SELECT 1 FROM lanes l WHERE l.organization_id = k.organization_id AND l.halted_by IS NOT NULL LIMIT $2) z
         ) h
         """
     )
 
-    static let all = [troubled, lanes, oldest, replicas, ofOrganizations]
+    static let all = [troubled, lanes, oldest, firstWaiting, replicas, ofOrganizations]
 }

@@ -14,6 +14,8 @@ package struct OperationRun: Sendable {
     package static let leaseSeconds: Double = 30
     /// Seconds until an operation is gone on with whose step the database refused.
     static let pause: Double = 15
+    /// Operations that are tried to be claimed in one look: others claim, too.
+    static let candidates: Int64 = 16
     /// Mutations in a row that go wrong here before an operation is given up.
     static let patience: Int64 = 100
 
@@ -51,17 +53,26 @@ package struct OperationRun: Sendable {
     /// Claims the operation that is due longest; nil where none is.
     package func claim() async throws(Problem) -> OperationRow? {
         let moment = now()
-        let parameters = Parameters(moment, gateway, moment.adding(seconds: Self.leaseSeconds))
+        let look = Query(OperationStatements.due, Parameters(moment, Self.candidates))
         return try await failure.reporting("claim an operation") {
-            let claimed = try await pool.run([Query(OperationStatements.claim, parameters)])[0]
-                .read(OperationRow.init).first
-            if let claimed {
+            for var found in try await pool.run([look])[0] {
+                let parameters = Parameters(
+                    of: try found.uuid("organization_id"),
+                    try found.uuid("id"),
+                    try found.moment("due_at"),
+                    gateway,
+                    moment.adding(seconds: Self.leaseSeconds),
+                    moment
+                )
+                let taken = try await pool.run([Query(OperationStatements.claim, parameters)])[0]
+                guard let claimed = try taken.read(OperationRow.init).first else { continue }
                 logger.notice(
                     claimed.matched > 0 ? "operation goes on" : "operation begins",
                     metadata: metadata(claimed)
                 )
+                return claimed
             }
-            return claimed
+            return nil
         }
     }
 

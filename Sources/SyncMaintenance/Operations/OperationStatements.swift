@@ -69,17 +69,22 @@ enum OperationStatements {
         "o.created_at DESC, o.organization_id DESC, o.id DESC"
     )
 
-    /// Of any organization: the longest due, which is then a gateway's ($2) until $3.
+    /// Of any organization, the longest due first: a plain read.
+    static let due = Statement(
+        "operations_due",
+        """
+        SELECT x.organization_id, x.id, x.due_at FROM operations x
+        WHERE x.due_at <= $1 ORDER BY x.due_at LIMIT $2
+        """
+    )
+
+    /// One of them that was due at $3, which is a gateway's ($4) until $5 unless another has taken it meanwhile; $6: now.
     static let claim = Statement(
         "operation_claim",
         """
         UPDATE operations AS o
-        SET lease_owner = $2, lease_token = o.lease_token + 1, due_at = $3, started_at = coalesce(o.started_at, $1)
-        FROM (
-            SELECT x.organization_id, x.id FROM operations x
-            WHERE x.due_at <= $1 ORDER BY x.due_at LIMIT 1 FOR UPDATE SKIP LOCKED
-        ) k
-        WHERE o.organization_id = k.organization_id AND o.id = k.id
+        SET lease_owner = $4, lease_token = o.lease_token + 1, due_at = $5, started_at = coalesce(o.started_at, $6)
+        WHERE o.organization_id = $1 AND o.id = $2 AND o.due_at = $3
         RETURNING \(OperationRow.list)
         """
     )
@@ -159,7 +164,7 @@ enum OperationStatements {
     )
 
     static let all = [
-        make, lockOrganization, isErased, running, find, listOfOrganization, listOfAll, claim, held, count, advance,
-        end, release, cancel, prune,
+        make, lockOrganization, isErased, running, find, listOfOrganization, listOfAll, due, claim, held, count,
+        advance, end, release, cancel, prune,
     ]
 }

@@ -97,8 +97,40 @@ enum RetentionStatements {
             ORDER BY x.user_id, x.client_id LIMIT 1
         ) mapping ON true
         ORDER BY o.id
-        """
+        """,
+        variant: clusteredDebts
     )
+
+    /// The same as sub-selects, which a cluster sends to all servers at once.
+    private static let clusteredDebts = """
+        SELECT o.id, \(shrunkUntil) AS shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
+            \(oldestRow("synced_at", of: "mutations", where: """
+                x.synced_at >= coalesce(\(shrunkUntil), '-infinity') AND (\(shrunkUntil) IS NULL
+                        OR (x.synced_at, x.user_id, x.id) > (\(shrunkUntil), p.shrunk_user, p.shrunk_id))
+                """)) AS payload,
+            \(oldestRow("synced_at", of: "mutations", where: "x.synced_at IS NOT NULL")) AS record,
+            \(oldestRow("accepted_at", of: "mutations", where: "x.error IS NOT NULL AND x.synced_at IS NULL")) AS trouble,
+            \(oldestRow("rejected_at", of: "rejections", where: "x.rejected_at IS NOT NULL")) AS rejection,
+            \(oldestRow("updated_at", of: "entities", where: "x.is_deleted")) AS tombstone,
+            \(oldestRow("occurred_at", of: "webhook_deliveries", where: "x.status = 'delivered'")) AS delivered,
+            \(oldestRow("occurred_at", of: "webhook_deliveries", where: "x.status <> 'delivered'")) AS undelivered,
+            (SELECT coalesce(CASE WHEN p.mappings_seen_at <= $3 THEN p.mappings_seen_at END, x.resolved_at, x.created_at)
+                FROM id_mappings x WHERE x.organization_id = o.id ORDER BY x.user_id, x.client_id LIMIT 1) AS mapping
+        FROM organizations o
+        LEFT JOIN retention_places p ON p.organization_id = o.id
+        WHERE $1::uuid IS NULL OR o.id > $1
+        ORDER BY o.id
+        LIMIT $2
+        """
+
+    private static let shrunkUntil = "CASE WHEN p.shrunk_until <= $3 THEN p.shrunk_until END"
+
+    private static func oldestRow(_ age: String, of table: String, where condition: String) -> String {
+        """
+        (SELECT x.\(age) FROM \(table) x WHERE x.organization_id = o.id AND \(condition)
+                ORDER BY x.\(age) LIMIT 1)
+        """
+    }
 
     private static let behindShrunk = """
         x.synced_at >= coalesce(p.shrunk_until, '-infinity')

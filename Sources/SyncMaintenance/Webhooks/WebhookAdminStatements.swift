@@ -28,7 +28,8 @@ enum WebhookAdminStatements {
         INSERT INTO webhook_endpoints AS e (
             organization_id, id, url, description, events, status, secret, feed_epoch, feed_position, created_at,
             updated_at)
-        SELECT $1, $2, $3, $4, $5, $6, $7, CASE WHEN $9 THEN f.epoch END, CASE WHEN $9 THEN f.last_position END, $8, $8
+        SELECT f.organization_id, $2::uuid, $3::text, $4::text, $5::text[], $6::text, $7::text,
+            CASE WHEN $9 THEN f.epoch END, CASE WHEN $9 THEN f.last_position END, $8::timestamptz, $8::timestamptz
         FROM feeds f WHERE f.organization_id = $1
         RETURNING \(WebhookEndpointRow.list)
         """

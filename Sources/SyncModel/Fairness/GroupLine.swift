@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 
 /// Bounds of a group that is committed together.
 public struct GroupLimits: Sendable {
@@ -30,6 +30,8 @@ public struct GroupLimits: Sendable {
 /// lane takes part in a group once, and an organization is at one desk at a time, so that two groups of one process
 /// never wait for each other.
 ///
+/// Where organizations lie in shards, a group holds those of one.
+///
 /// Each organization has its desk. Heavy jobs go to a desk of their own, the last one: a group takes as long as its
 /// heaviest member, and no user should wait for megabytes that another one sends.
 public struct GroupLine: Sendable {
@@ -38,12 +40,15 @@ public struct GroupLine: Sendable {
         public let lane: LaneKey
         public let weight: Int
         public let bytes: Int
+        /// A group holds jobs of one shard; nil where there are no shards.
+        public let shard: Int?
 
-        public init(ticket: Int, lane: LaneKey, weight: Int, bytes: Int) {
+        public init(ticket: Int, lane: LaneKey, weight: Int, bytes: Int, shard: Int? = nil) {
             self.ticket = ticket
             self.lane = lane
             self.weight = weight
             self.bytes = bytes
+            self.shard = shard
         }
     }
 
@@ -55,6 +60,8 @@ public struct GroupLine: Sendable {
         var workedAt: Int?
         /// The desk in whose line it stands, or stood last.
         var standsAt: Int
+        /// Its jobs' shard, as of the last one.
+        var shard: Int?
     }
 
     /// Users of an organization whose jobs are looked at in one turn.
@@ -91,6 +98,7 @@ public struct GroupLine: Sendable {
         let id = item.lane.organization
         let wasIdle = organizations[id] == nil
         organizations[id, default: Organization(desk: desk, standsAt: desk)].line.append(item, of: item.lane.user)
+        organizations[id]?.shard = item.shard
         return wasIdle ? queue(id) : -1
     }
 
@@ -98,22 +106,26 @@ public struct GroupLine: Sendable {
     public mutating func take(at desk: Int) -> [Item] {
         var group = Group(limits: limits, takesHeavy: isHeavy(desk))
         var taken: [UUID] = []
-        var skipped: [UUID] = []
+        // in the order in which they stand
+        var passed: [UUID] = []
+        // those of other shards, which this group is not for
+        var strangers = 0
         // every organization once, in turn
-        while !group.isFull, skipped.count < Self.looks, let id = desks[desk].popFirst() {
+        while !group.isFull, passed.count < Self.looks, let id = desks[desk].popFirst() {
             if let item = next(of: id, &group) {
                 group.add(item)
                 organizations[id]?.workedAt = desk
                 taken.append(id)
             } else {
-                skipped.append(id)
+                if isStranger(id, in: group) { strangers += 1 }
+                passed.append(id)
             }
         }
         let isEverybodyOffered = desks[desk].isEmpty
-        desks[desk].prepend(skipped)
+        desks[desk].prepend(passed)
         // then again, as long as there is room
         var again = Line<UUID>()
-        if isEverybodyOffered, skipped.isEmpty { for id in taken { again.append(id) } }
+        if isEverybodyOffered, passed.count == strangers { for id in taken { again.append(id) } }
         while !group.isFull, let id = again.popFirst() {
             guard let item = next(of: id, &group) else { continue }
             group.add(item)
@@ -149,10 +161,13 @@ public struct GroupLine: Sendable {
     }
 
     /// Takes out all jobs that wait for a desk.
-    public mutating func drain(at desk: Int) -> [Item] {
+    ///
+    /// - Parameter organization: only those of its shard; nil for all. Where there are no shards, all are of one.
+    public mutating func drain(at desk: Int, besides organization: UUID? = nil) -> [Item] {
+        let shard = organization.map { organizations[$0]?.shard }
         var removed: [Item] = []
-        for (id, organization) in organizations where (organization.workedAt ?? organization.standsAt) == desk {
-            removed += remove(of: id) { _ in true }
+        for (id, other) in organizations where (other.workedAt ?? other.standsAt) == desk {
+            removed += remove(of: id) { shard == nil || shard == .some($0.shard) }
         }
         return removed
     }
@@ -171,6 +186,12 @@ public struct GroupLine: Sendable {
         organizations[id]?.standsAt = place
         desks[place].append(id)
         return place
+    }
+
+    /// Whether an organization's next job belongs to another shard than a group's.
+    private func isStranger(_ id: UUID, in group: Group) -> Bool {
+        guard let next = organizations[id]?.line.next else { return false }
+        return !group.isOfShard(next)
     }
 
     /// Takes the next job of an organization that fits into the group.
@@ -224,8 +245,11 @@ private struct Group {
 
     func has(_ lane: LaneKey) -> Bool { lanes.contains(lane) }
 
+    /// The first job decides.
+    func isOfShard(_ item: GroupLine.Item) -> Bool { items.isEmpty || items[0].shard == item.shard }
+
     func fits(_ item: GroupLine.Item) -> Bool {
-        guard !lanes.contains(item.lane) else { return false }
+        guard !lanes.contains(item.lane), isOfShard(item) else { return false }
         return items.isEmpty || weight + item.weight <= limits.weight && bytes + item.bytes <= limits.bytes
     }
 

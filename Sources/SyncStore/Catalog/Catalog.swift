@@ -22,8 +22,8 @@ package final class Catalog: Sendable {
         /// time.
         package var organization: Organization?
         var types: [String: EntityType]
-        /// The number of the partition that holds its rows: pushes of one partition are best committed together.
-        var partition: Int
+        /// Where its rows are.
+        var place: Placement
         /// Seals and opens the organization's stored values.
         var seal: Seal
         /// Users that are others by now.
@@ -72,9 +72,15 @@ package final class Catalog: Sendable {
     private let failure: StoreFailure
     private let state = Mutex(State())
 
-    init(pool: Pool, masterKeys: MasterKeys?, now: @escaping TimeSource, failure: StoreFailure) {
+    init(
+        pool: Pool,
+        cluster: Cluster,
+        masterKeys: MasterKeys?,
+        now: @escaping TimeSource,
+        failure: StoreFailure
+    ) {
         self.pool = pool
-        reader = CatalogReader(pool: pool, now: now)
+        reader = CatalogReader(pool: pool, cluster: cluster, now: now)
         self.masterKeys = masterKeys
         userKeys = UserKeys(pool: pool, masterKeys: masterKeys, now: now)
         self.now = now
@@ -240,7 +246,7 @@ package final class Catalog: Sendable {
             read = Entry(
                 organization: organization,
                 types: types,
-                partition: rows.partition ?? Self.spread(id),
+                place: rows.place ?? .partition(Self.spread(id)),
                 seal: seal,
                 joins: try UserJoins(rows.joins),
                 hasSources: rows.hasSources,

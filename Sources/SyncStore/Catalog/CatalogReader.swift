@@ -9,8 +9,8 @@ final class CatalogReader: Sendable {
     /// The rows of one organization. The caller reads them, so that an unreadable row fails its own organization only.
     struct Found: Sendable {
         var organization: RowReader?
-        /// The number of the partition that holds its rows; nil where tables are not partitioned.
-        var partition: Int?
+        /// Where its rows are; nil where tables are neither partitioned nor distributed.
+        var place: Placement?
         /// Whether events from elsewhere are taken.
         var hasSources = false
         /// When the organization was made; nil where there is none.
@@ -29,8 +29,9 @@ final class CatalogReader: Sendable {
         var isReading = false
         /// Waiters for the next read of an organization that is being read by itself.
         var aside: [UUID: [Waiter]] = [:]
-        /// Found once: an organization never moves, and the search costs more than the rest of the read.
-        var partitions: [UUID: Int] = [:]
+        /// Partitions are found once: an organization never changes its own, and the search costs more than the rest of the
+        /// read. Its shard may change, when an operator isolates it, and is cheap to tell.
+        var places: [UUID: Placement] = [:]
         /// Organizations that are read by themselves: the others would wait for their many types.
         var large: Set<UUID> = []
     }
@@ -41,11 +42,13 @@ final class CatalogReader: Sendable {
     private static let fewTypes = 200
 
     private let pool: Pool
+    private let cluster: Cluster
     private let now: TimeSource
     private let state = Mutex(State())
 
-    init(pool: Pool, now: @escaping TimeSource) {
+    init(pool: Pool, cluster: Cluster, now: @escaping TimeSource) {
         self.pool = pool
+        self.cluster = cluster
         self.now = now
     }
 
@@ -53,7 +56,8 @@ final class CatalogReader: Sendable {
     func read(_ id: UUID) async throws -> Found {
         try await withCheckedContinuation { waiter in
             let (mustBegin, isLarge) = state.withLock { state in
-                if state.large.contains(id) {
+                // on a cluster each may be on another server
+                if cluster.isThere || state.large.contains(id) {
                     defer { state.aside[id, default: []].append(waiter) }
                     return (state.aside[id] == nil, true)
                 }
@@ -77,7 +81,7 @@ final class CatalogReader: Sendable {
             do {
                 let found = try await read(Array(batch.keys))
                 for (id, waiters) in batch { answer(waiters, .success(found[id] ?? Found())) }
-            } catch let error as PostgresError where error.isTooLong && batch.count > 1 {
+            } catch let error as PostgresError where batch.count > 1 && (error.isTooLong || cluster.isThere) {
                 await readSingly(batch)
             } catch {
                 for waiters in batch.values { answer(waiters, .failure(error)) }
@@ -115,7 +119,7 @@ final class CatalogReader: Sendable {
     }
 
     private func read(_ ids: [UUID]) async throws -> [UUID: Found] {
-        let known = state.withLock { state in ids.map { state.partitions[$0] } }
+        let known = state.withLock { state in ids.map { cluster.isThere ? nil : state.places[$0] } }
         let parameters = Parameters(ids)
         let organizations = Parameters(ids, known.map { $0 == nil })
         let results = try await pool.run([
@@ -128,12 +132,13 @@ final class CatalogReader: Sendable {
         var found: [UUID: Found] = [:]
         for var row in results[2] {
             let id = try row.uuid("organization_id")
-            let partition = try row.optionalInt32("partition").map(Int.init)
+            let number = try row.optionalInt32("place").map(Int.init)
+            let place = number.map { cluster.isThere ? Placement.shard($0) : .partition($0) }
             let hasSources = try row.bool("has_sources")
             let bornAt = try row.moment("created_at")
-            found[id] = Found(organization: row, partition: partition, hasSources: hasSources, bornAt: bornAt)
+            found[id] = Found(organization: row, place: place, hasSources: hasSources, bornAt: bornAt)
         }
-        for (id, partition) in zip(ids, known) where partition != nil { found[id]?.partition = partition }
+        for (id, place) in zip(ids, known) where place != nil { found[id]?.place = place }
         for var row in results[3] { found[try row.uuid("organization_id"), default: Found()].types.append(row) }
         for var row in results[4] { found[try row.uuid("organization_id"), default: Found()].upstream = row }
         for var row in results[5] { found[try row.uuid("organization_id"), default: Found()].keys.append(row) }
@@ -145,9 +150,9 @@ final class CatalogReader: Sendable {
 
     private func note(_ found: [UUID: Found]) {
         state.withLock { state in
-            if state.partitions.count >= Catalog.capacity { (state.partitions, state.large) = ([:], []) }
+            if state.places.count >= Catalog.capacity { (state.places, state.large) = ([:], []) }
             for (id, one) in found {
-                state.partitions[id] = one.partition
+                state.places[id] = one.place
                 if one.types.count > Self.fewTypes { state.large.insert(id) }
             }
         }
@@ -155,25 +160,35 @@ final class CatalogReader: Sendable {
 
     private static let organizations = Statement(
         "catalog_organizations",
+        organizations(
+            place: """
+                (
+                            SELECT n FROM (
+                                SELECT count(*)::int FROM pg_inherits WHERE inhparent = 'lanes'::regclass) p (count),
+                                LATERAL generate_series(0, p.count - 1) n
+                            WHERE satisfies_hash_partition('lanes'::regclass, p.count, n, o.id))
+                """
+        ),
+        variant: organizations(place: "get_shard_id_for_distribution_column('organizations', o.id)::int")
+    )
+
+    private static func organizations(place: String) -> String {
         """
-        SELECT o.id AS organization_id, CASE WHEN k.is_new THEN (
-                SELECT n FROM (SELECT count(*)::int FROM pg_inherits WHERE inhparent = 'lanes'::regclass) p (count),
-                    LATERAL generate_series(0, p.count - 1) n
-                WHERE satisfies_hash_partition('lanes'::regclass, p.count, n, o.id)) END AS partition,
+        SELECT o.id AS organization_id, CASE WHEN k.is_new THEN \(place) END AS place,
             EXISTS (SELECT FROM service_tokens t WHERE t.organization_id = o.id AND t.revoked_at IS NULL)
                 OR EXISTS (SELECT FROM sources s WHERE s.organization_id = o.id AND s.status = 'enabled') AS has_sources,
             o.created_at, o.name, o.status, o.settings
-        FROM unnest($1::uuid[], $2::bool[]) AS k (id, is_new)
-        CROSS JOIN LATERAL (SELECT * FROM organizations x WHERE x.id = k.id OFFSET 0) o
+        FROM unnest($1::uuid[], $2::bool[]) AS k (organization_id, is_new)
+        CROSS JOIN LATERAL (SELECT * FROM organizations x WHERE x.id = k.organization_id OFFSET 0) o
         """
-    )
+    }
 
     private static let types = Statement(
         "catalog_entity_types",
         """
         SELECT t.organization_id, \(EntityTypeRow.list)
-        FROM unnest($1::uuid[]) AS k (id)
-        CROSS JOIN LATERAL (SELECT * FROM entity_types x WHERE x.organization_id = k.id OFFSET 0) t
+        FROM unnest($1::uuid[]) AS k (organization_id)
+        CROSS JOIN LATERAL (SELECT * FROM entity_types x WHERE x.organization_id = k.organization_id OFFSET 0) t
         """
     )
 
@@ -181,8 +196,8 @@ final class CatalogReader: Sendable {
         "catalog_upstreams",
         """
         SELECT u.organization_id, \(UpstreamSettingsRow.list)
-        FROM unnest($1::uuid[]) AS k (id)
-        CROSS JOIN LATERAL (SELECT * FROM upstreams x WHERE x.organization_id = k.id OFFSET 0) u
+        FROM unnest($1::uuid[]) AS k (organization_id)
+        CROSS JOIN LATERAL (SELECT * FROM upstreams x WHERE x.organization_id = k.organization_id OFFSET 0) u
         """
     )
 

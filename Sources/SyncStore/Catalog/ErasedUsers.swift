@@ -23,14 +23,16 @@ package struct ErasedUsers: Sendable {
     static let statement = Statement(
         "catalog_erasures",
         """
-        SELECT k.id AS organization_id, e.user_hash
-        FROM unnest($1::uuid[]) AS k (id)
+        SELECT k.organization_id, e.user_hash
+        FROM unnest($1::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
-            (SELECT x.user_hash FROM user_erasures x WHERE x.organization_id = k.id AND x.started_at > $2 OFFSET 0)
+            (SELECT x.user_hash FROM user_erasures x
+             WHERE x.organization_id = k.organization_id AND x.started_at > $2 OFFSET 0)
             UNION
-            (SELECT x.user_hash FROM user_erasures x WHERE x.organization_id = k.id AND x.finished_at IS NULL OFFSET 0)
+            (SELECT x.user_hash FROM user_erasures x
+             WHERE x.organization_id = k.organization_id AND x.finished_at IS NULL OFFSET 0)
             UNION
-            (SELECT x.user_hash FROM user_erasures x WHERE x.organization_id = k.id LIMIT 1)
+            (SELECT x.user_hash FROM user_erasures x WHERE x.organization_id = k.organization_id LIMIT 1)
         ) e
         """
     )

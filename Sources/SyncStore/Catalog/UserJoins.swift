@@ -53,8 +53,8 @@ package struct UserJoins: Sendable {
         "catalog_joins",
         """
         SELECT j.organization_id, j.user_id, j.into_id, j.closed_until
-        FROM unnest($1::uuid[]) AS k (id)
-        CROSS JOIN LATERAL (SELECT * FROM user_joins x WHERE x.organization_id = k.id OFFSET 0) j
+        FROM unnest($1::uuid[]) AS k (organization_id)
+        CROSS JOIN LATERAL (SELECT * FROM user_joins x WHERE x.organization_id = k.organization_id OFFSET 0) j
         """
     )
 

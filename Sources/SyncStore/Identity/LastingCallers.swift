@@ -23,6 +23,7 @@ package struct LastingCallers: Sendable {
     static let page = 1_000
 
     let pool: Pool
+    let cluster: Cluster
     let failure: StoreFailure
 
     /// Those of the callers who are not served any more, or not as this user: the organization is not active, or has
@@ -30,15 +31,19 @@ package struct LastingCallers: Sendable {
     package func lost(among callers: [LastingCaller]) async throws(Problem) -> [LastingCaller] {
         var lost: [LastingCaller] = []
         for start in stride(from: 0, to: callers.count, by: Self.page) {
-            let part = Array(callers[start..<min(start + Self.page, callers.count)])
-            do {
-                let found = try await pool.run([Query(SettleStatements.planShape), Self.lost(among: part)])[1]
-                lost += try found.read { part[Int(try $0.int64("place")) - 1] }
-            } catch {
-                throw failure.problem(error, doing: "look which listeners are still served")
-            }
+            let page = Array(callers[start..<min(start + Self.page, callers.count)])
+            for part in cluster.parts(page, by: \.lane.organization) { lost += try await self.lost(amongSome: part) }
         }
         return lost
+    }
+
+    private func lost(amongSome part: [LastingCaller]) async throws(Problem) -> [LastingCaller] {
+        do {
+            let found = try await pool.run([Query(SettleStatements.planShape), Self.lost(among: part)])[1]
+            return try found.read { part[Int(try $0.int64("place")) - 1] }
+        } catch {
+            throw failure.problem(error, doing: "look which listeners are still served")
+        }
     }
 
     static func lost(among callers: [LastingCaller]) -> Query {

@@ -46,8 +46,8 @@ package final class IngestCommit: Service {
     package func submit(_ request: IngestRequest, from bearer: ServiceTokens.Bearer) async throws(Problem)
         -> IngestAnswer
     {
-        let partition = try await catalog.entry(bearer.organization).partition
-        return try await committers.submit(ofPartition: partition) { reply in
+        let place = try await catalog.entry(bearer.organization).place
+        return try await committers.submit(at: place) { reply in
             IngestJob(organization: bearer.organization, task: .take(request, bearer), reply: reply)
         }
     }
@@ -188,9 +188,9 @@ package final class IngestCommit: Service {
 
     private func release(part entities: [EntityKey], of organization: UUID) async throws -> Bool {
         do throws(Problem) {
-            let partition = try await catalog.entry(organization).partition
+            let place = try await catalog.entry(organization).place
             let limit = Self.releaseLimit / entities.count
-            let answer = try await committers.submit(ofPartition: partition) { (reply: OnceReply<IngestAnswer>) in
+            let answer = try await committers.submit(at: place) { (reply: OnceReply<IngestAnswer>) in
                 IngestJob(organization: organization, task: .release(entities, limit: limit), reply: reply)
             }
             return answer.verdicts.contains { $0.result != .parked }
@@ -219,10 +219,10 @@ package final class IngestCommit: Service {
         "ingest_waiting",
         """
         SELECT DISTINCT p.organization_id, p.entity_type, p.id
-        FROM unnest($1::uuid[]) AS k (id)
+        FROM unnest($1::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
             SELECT x.organization_id, x.entity_type, x.id FROM parked_events x
-            WHERE x.organization_id = k.id
+            WHERE x.organization_id = k.organization_id
             LIMIT \(2 * IngestPlanner.parkedLimit)
         ) p
         """

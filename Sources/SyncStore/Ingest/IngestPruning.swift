@@ -63,7 +63,16 @@ struct IngestPruning: Sendable {
                 (SELECT true FROM sent_requests s WHERE s.organization_id = o.id LIMIT 1), false) AS has_any
         FROM (SELECT x.id FROM organizations x WHERE x.id > $1 ORDER BY x.id LIMIT $2) o
         ORDER BY o.id
-        """
+        """,
+        variant: """
+            SELECT o.id AS organization_id,
+                EXISTS (SELECT FROM ingested_events e WHERE e.organization_id = o.id)
+                    OR EXISTS (SELECT FROM sent_requests s WHERE s.organization_id = o.id) AS has_any
+            FROM organizations o
+            WHERE o.id > $1
+            ORDER BY o.id
+            LIMIT $2
+            """
     )
 
     static let eventsStatement = Statement(

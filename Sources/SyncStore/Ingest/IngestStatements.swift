@@ -12,9 +12,9 @@ enum IngestStatements {
         "ingest_hold",
         """
         SELECT o.id
-        FROM unnest($1::uuid[]) AS k (id)
+        FROM unnest($1::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
-            SELECT x.id FROM organizations x WHERE x.id = k.id AND x.status = 'active' FOR SHARE
+            SELECT x.id FROM organizations x WHERE x.id = k.organization_id AND x.status = 'active' FOR SHARE
         ) o
         """
     )
@@ -187,12 +187,12 @@ enum IngestStatements {
     static let parkedCounts = Statement(
         "ingest_parked_counts",
         """
-        SELECT k.id AS organization_id, c.count
-        FROM unnest($1::uuid[]) AS k (id)
+        SELECT k.organization_id, c.count
+        FROM unnest($1::uuid[]) AS k (organization_id)
         CROSS JOIN LATERAL (
             SELECT count(*) AS count
             FROM (
-                SELECT FROM parked_events x WHERE x.organization_id = k.id LIMIT \(IngestPlanner.parkedLimit)
+                SELECT FROM parked_events x WHERE x.organization_id = k.organization_id LIMIT \(IngestPlanner.parkedLimit)
             ) y
         ) c
         """
@@ -277,15 +277,22 @@ enum IngestStatements {
     /// patience ends. Each is put off once, so that many cost no more than once each.
     static let deferFollowers = Statement(
         "ingest_defer_followers",
+        deferring("p.received_at + \(patience)"),
+        // of a column, a cluster computes only what no setting changes
+        variant: deferring("(p.received_at AT TIME ZONE 'UTC' + \(patience)) AT TIME ZONE 'UTC'")
+    )
+
+    private static let patience = "make_interval(secs => \(IngestPlanner.patienceSeconds))"
+
+    private static func deferring(_ end: String) -> String {
         """
         UPDATE parked_events AS p
-        SET look_at = p.received_at + make_interval(secs => \(IngestPlanner.patienceSeconds))
+        SET look_at = \(end)
         FROM \(QueuePlaceRow.columns.unnested(as: "k"))
         WHERE p.organization_id = k.organization_id AND p.entity_type = k.entity_type AND p.id = k.id
-            AND p.place >= k.place
-            AND p.look_at < p.received_at + make_interval(secs => \(IngestPlanner.patienceSeconds))
+            AND p.place >= k.place AND p.look_at < \(end)
         """
-    )
+    }
 
     /// The first that is left behind those that were judged is due.
     static let wakeNext = Statement(

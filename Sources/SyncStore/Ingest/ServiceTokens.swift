@@ -47,17 +47,19 @@ package final class ServiceTokens: Sendable {
     private let lookup: GatheredLookup<Key, Found>
     private let cache = Mutex(GenerationCache<Key, Known>(capacity: capacity))
 
-    init(pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
+    init(pool: Pool, cluster: Cluster, now: @escaping TimeSource, failure: StoreFailure) {
         lookup = GatheredLookup { keys in
-            let query = Query(Self.findStatement, Parameters(keys.map(\.organization), keys.map(\.id)))
             var found: [Key: Found] = [:]
-            for var row in try await pool.run([Query(SettleStatements.planShape), query])[1] {
-                let key = Key(organization: try row.uuid("organization_id"), id: try row.uuid("id"))
-                found[key] = Found(
-                    hash: try row.bytes("secret_hash"),
-                    source: try row.string("source"),
-                    lastUsedAt: try row.optionalMoment("last_used_at")
-                )
+            for part in cluster.parts(keys, by: \.organization) {
+                let query = Query(Self.findStatement, Parameters(part.map(\.organization), part.map(\.id)))
+                for var row in try await pool.run([Query(SettleStatements.planShape), query])[1] {
+                    let key = Key(organization: try row.uuid("organization_id"), id: try row.uuid("id"))
+                    found[key] = Found(
+                        hash: try row.bytes("secret_hash"),
+                        source: try row.string("source"),
+                        lastUsedAt: try row.optionalMoment("last_used_at")
+                    )
+                }
             }
             return found
         }

@@ -164,7 +164,7 @@ enum LaneStatements {
         "lane_unblock",
         """
         WITH w AS MATERIALIZED (
-            SELECT k.*, b.id, b.more, f.unmet, f.place
+            SELECT k.*, b.id, b.more, f.unmet, f.place, f.unmet[1] AS first_unmet
             FROM \(BlockerRow.columns.unnested(as: "k"))
             CROSS JOIN LATERAL (
                 SELECT c.id, c.depends_on, c.candidates = \(unblockLimit) OR c.total > k.budget AS more
@@ -210,7 +210,7 @@ enum LaneStatements {
                 WHEN cardinality(m.depends_on) <= \(shortList) THEN w.unmet
                 WHEN w.place > cardinality(m.depends_on) / 2 THEN m.depends_on[w.place:]
                 ELSE m.depends_on END,
-            blocked_on = w.unmet[1], change_position = w.change_position,
+            blocked_on = w.first_unmet, change_position = w.change_position,
             changed_at = \(BlockerRow.columns.parameter(1))
         FROM w
         WHERE m.organization_id = w.organization_id AND m.user_id = w.user_id AND m.id = w.id

@@ -10,12 +10,20 @@ package final class LaneStore: Service {
     private let committers: Committers<LaneWork>
     private let catalog: Catalog
     let pool: Pool
+    private let cluster: Cluster
     let failure: StoreFailure
 
-    init(committers: Committers<LaneWork>, catalog: Catalog, pool: Pool, failure: StoreFailure) {
+    init(
+        committers: Committers<LaneWork>,
+        catalog: Catalog,
+        pool: Pool,
+        cluster: Cluster,
+        failure: StoreFailure
+    ) {
         self.committers = committers
         self.catalog = catalog
         self.pool = pool
+        self.cluster = cluster
         self.failure = failure
     }
 
@@ -32,7 +40,7 @@ package final class LaneStore: Service {
         heldUntil: Timestamp? = nil,
         releases: Bool = false
     ) async throws(Problem) -> LaneTurn {
-        try await committers.submit(ofPartition: catalog.entry(lane.organization).partition) { reply in
+        try await committers.submit(at: catalog.entry(lane.organization).place) { reply in
             let request = LaneRequest(
                 lane: lane,
                 step: step,
@@ -58,7 +66,12 @@ package final class LaneStore: Service {
     ///   - limit: lanes at most.
     package func due(at now: Timestamp, excluding: [UUID], limit: Int) async throws(Problem) -> [LaneKey] {
         let parameters = Parameters(now, excluding, Int64(limit))
-        return try await lanes(Self.dueStatement, parameters)
+        do {
+            return try await lanes(Self.dueStatement, parameters)
+        } catch  where cluster.isThere && error.code == .storeUnavailable {
+            // a server of the cluster is away: those of the others are found shard by shard
+            return try await lanes(Self.dueByShardStatement, parameters)
+        }
     }
 
     /// Lanes of one organization that may be claimed, the longest due first.
@@ -73,7 +86,9 @@ package final class LaneStore: Service {
     package func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) async throws(Problem) {
         guard !moments.isEmpty else { return }
         do {
-            _ = try await pool.run([Self.postpone(moments.sorted { $0.lane < $1.lane }, now: now)])
+            for part in cluster.parts(moments.sorted { $0.lane < $1.lane }, by: \.lane.organization) {
+                _ = try await pool.run([Self.postpone(part, now: now)])
+            }
         } catch {
             throw failure.problem(error, doing: "put lanes off")
         }
@@ -198,6 +213,29 @@ package final class LaneStore: Service {
         """
     )
 
+    /// The same without the shards that cannot be read: dearer, and only asked where the other fails. Each shard's answer
+    /// is a text of lines, and that of a server that is away is no success.
+    static let dueByShardStatement = Statement(
+        "lanes_due_by_shard",
+        dueStatement.sql,
+        variant: """
+            SELECT split_part(line.text, ' ', 1)::uuid AS organization_id, split_part(line.text, ' ', 2)::uuid AS user_id
+            FROM run_command_on_shards('lanes', format($command$
+                SELECT string_agg(x.line, E'\\n') FROM (
+                    SELECT l.organization_id || ' ' || l.user_id || ' ' || extract(epoch FROM l.ready_at) AS line
+                    FROM %%s l
+                    WHERE l.ready_at <= %L AND l.organization_id <> ALL (%L::uuid[])
+                    ORDER BY l.ready_at
+                    LIMIT %s
+                ) x
+                $command$, $1::timestamptz, $2::uuid[], $3::int8)) s
+            CROSS JOIN LATERAL string_to_table(s.result, E'\\n') AS line (text)
+            WHERE s.success AND s.result <> ''
+            ORDER BY split_part(line.text, ' ', 3)::numeric
+            LIMIT $3
+            """
+    )
+
     static let dueOfOrganizationStatement = Statement(
         "lanes_due_of_organization",
         """
@@ -221,6 +259,7 @@ package final class LaneStore: Service {
     )
 
     static let statements = [
-        censusStatement, organizationsStatement, dueStatement, dueOfOrganizationStatement, postponeStatement,
+        censusStatement, organizationsStatement, dueStatement, dueByShardStatement, dueOfOrganizationStatement,
+        postponeStatement,
     ]
 }

@@ -95,7 +95,12 @@ extension ChangeNotifier {
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
             OFFSET 0
         ) l
-        """
+        """,
+        // of whichever servers have them; others of the same organizations and users are passed over
+        variant: """
+            SELECT x.organization_id, x.user_id, x.change_position FROM lanes x
+            WHERE x.organization_id = ANY ($1::uuid[]) AND x.user_id = ANY ($2::uuid[])
+            """
     )
 
     static let feedsStatement = Statement(
@@ -106,7 +111,8 @@ extension ChangeNotifier {
         CROSS JOIN LATERAL (
             SELECT x.last_position FROM feeds x WHERE x.organization_id = k.organization_id OFFSET 0
         ) f
-        """
+        """,
+        variant: "SELECT x.organization_id, x.last_position FROM feeds x WHERE x.organization_id = ANY ($1::uuid[])"
     )
 
     static let statements = [lanesStatement, feedsStatement]

@@ -166,7 +166,7 @@ final class ReplicaHints: Sendable {
     )
     static let forgetStatement = Statement(
         "gateways_forget",
-        "DELETE FROM gateways g WHERE g.seen_at < clock_timestamp() - interval '1 hour'"
+        "DELETE FROM gateways g WHERE g.seen_at < now() - interval '1 hour'"
     )
 
     static let statements = [notifyStatement, registerStatement, othersStatement, forgetStatement]

@@ -35,8 +35,8 @@ package final class PushCommit: Service {
         isStrict: Bool,
         traceparent: String? = nil
     ) async throws(Problem) -> PushAnswer {
-        let partition = try await catalog.entry(organization.id).partition
-        let answer = try await committers.submit(ofPartition: partition) { reply in
+        let place = try await catalog.entry(organization.id).place
+        let answer = try await committers.submit(at: place) { reply in
             PushJob(
                 push: push,
                 organization: organization,
@@ -62,7 +62,7 @@ package final class PushCommit: Service {
         traceparent: String?,
         _ receiver: @escaping @Sendable (Result<PushAnswer, Problem>) -> Void
     ) -> Bool {
-        guard let partition = catalog.entryAtHand(organization.id)?.partition else { return false }
+        guard let place = catalog.entryAtHand(organization.id)?.place else { return false }
         let reply = OnceReply(to: receiver)
         let job = PushJob(
             push: push,
@@ -72,7 +72,7 @@ package final class PushCommit: Service {
             traceparent: traceparent,
             reply: reply
         )
-        committers.submit(job, ofPartition: partition, reply)
+        committers.submit(job, at: place, reply)
         return true
     }
 

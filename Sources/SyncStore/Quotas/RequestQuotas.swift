@@ -30,13 +30,15 @@ package final class RequestQuotas: Service {
     }
 
     private let draw: RequestDraw
+    private let cluster: Cluster
     private let now: TimeSource
     private let failure: StoreFailure
     private let state = Mutex(State())
     private let signal = Doorbell()
 
-    init(pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
+    init(pool: Pool, cluster: Cluster, now: @escaping TimeSource, failure: StoreFailure) {
         draw = RequestDraw(pool: pool)
+        self.cluster = cluster
         self.now = now
         self.failure = failure
     }
@@ -136,16 +138,25 @@ package final class RequestQuotas: Service {
                 }
             }
             guard !wishes.isEmpty, !Task.isCancelled else { return }
-            do {
-                let grants = try await draw.draw(wishes, at: moment)
-                for wish in wishes { take(wish, grants[wish.organization], moment) }
-            } catch {
-                let problem = failure.problem(error, doing: "draw requests from a quota")
-                if problem.code == .overloaded, wishes.count > 1 {
-                    await drawSingly(wishes, moment)
-                } else {
-                    for wish in wishes { end(wish.organization, problem) }
+            // on a cluster, side by side: the pool bounds them
+            await withDiscardingTaskGroup { group in
+                for part in cluster.parts(wishes, by: \.organization) {
+                    group.addTask { await self.draw(part, moment) }
                 }
+            }
+        }
+    }
+
+    private func draw(_ wishes: [RequestDraw.Wish], _ moment: Timestamp) async {
+        do {
+            let grants = try await draw.draw(wishes, at: moment)
+            for wish in wishes { take(wish, grants[wish.organization], moment) }
+        } catch {
+            let problem = failure.problem(error, doing: "draw requests from a quota")
+            if problem.code == .overloaded, wishes.count > 1 {
+                await drawSingly(wishes, moment)
+            } else {
+                for wish in wishes { end(wish.organization, problem) }
             }
         }
     }

@@ -1,3 +1,4 @@
+package import Foundation
 package import Postgres
 
 /// The roles with fewer rights than the tables' owner, which `sql/roles.sql` creates and grants.
@@ -6,6 +7,23 @@ package enum Roles {
     package static let gateway = "sluice_gateway"
     /// For the login roles of tenants' analysts.
     package static let reader = "sluice_reader"
+
+    /// On a cluster, the role whose members read an organization: it may nothing, and nobody logs in by it.
+    package static func reader(of organization: UUID) -> String {
+        "sluice_reader_\(organization.uuidString.lowercased())"
+    }
+
+    /// Makes that role where it is missing, and a quoted login role a member.
+    package static func binding(_ quoted: String, to organization: UUID) -> String {
+        """
+        DO $$BEGIN
+            IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = '\(reader(of: organization))') THEN
+                CREATE ROLE "\(reader(of: organization))" NOLOGIN;
+            END IF;
+        END$$;
+        GRANT "\(reader(of: organization))" TO \(quoted)
+        """
+    }
 
     /// The statements for a superuser, where the tables' owner may not create roles.
     package static let creation = "CREATE ROLE \(gateway) NOLOGIN; CREATE ROLE \(reader) NOLOGIN"
@@ -52,6 +70,8 @@ package enum Roles {
             try await connection.execute(
                 script: """
                     BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '1s';
+                    -- on a cluster: one shard after the other, as a transaction that also makes roles has to
+                    SET LOCAL citus.multi_shard_modify_mode = 'sequential';
                     SELECT FROM schema_migrations_lock FOR UPDATE;
                     \(script)
                     COMMIT;

@@ -15,8 +15,8 @@ package enum OrganizationKeys {
         "organization_keys_read",
         """
         SELECT k.organization_id, \(columns)
-        FROM unnest($1::uuid[]) AS o (id)
-        CROSS JOIN LATERAL (SELECT * FROM organization_keys x WHERE x.organization_id = o.id OFFSET 0) k
+        FROM unnest($1::uuid[]) AS o (organization_id)
+        CROSS JOIN LATERAL (SELECT * FROM organization_keys x WHERE x.organization_id = o.organization_id OFFSET 0) k
         ORDER BY k.number
         """
     )

@@ -47,13 +47,15 @@ package final class SourceReceivers: Sendable {
     private let lookup: GatheredLookup<SourceKey, RowReader>
     private let state = Mutex(State())
 
-    init(pool: Pool, catalog: Catalog, now: @escaping TimeSource, failure: StoreFailure) {
+    init(pool: Pool, cluster: Cluster, catalog: Catalog, now: @escaping TimeSource, failure: StoreFailure) {
         lookup = GatheredLookup { keys in
-            let query = Query(Self.findStatement, Parameters(keys.map(\.organization), keys.map(\.name)))
             var found: [SourceKey: RowReader] = [:]
-            for var row in try await pool.run([Query(SettleStatements.planShape), query])[1] {
-                let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
-                found[key] = row
+            for part in cluster.parts(keys, by: \.organization) {
+                let query = Query(Self.findStatement, Parameters(part.map(\.organization), part.map(\.name)))
+                for var row in try await pool.run([Query(SettleStatements.planShape), query])[1] {
+                    let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
+                    found[key] = row
+                }
             }
             return found
         }

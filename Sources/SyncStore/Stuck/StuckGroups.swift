@@ -19,6 +19,7 @@ package struct StuckGroups: Sendable {
     static let walk: Int64 = 200
 
     let pool: Pool
+    let cluster: Cluster
     let catalog: Catalog
     let failure: StoreFailure
 
@@ -39,10 +40,13 @@ package struct StuckGroups: Sendable {
                 (id: try row.uuid("id"), name: try row.string("name"))
             }
             let walked = owners.prefix(Int(Self.organizations))
-            let query = query(walked.map(\.id), filter, after: start, limit: limit)
             let names = Dictionary(uniqueKeysWithValues: owners.map { ($0.id, $0.name) })
-            let found = try await pool.run([.beginReading, Query(SettleStatements.planShape), query, .rollback])[2]
-                .read { try Row(&$0, names) }
+            var found: [Row] = []
+            for part in cluster.parts(walked.map(\.id), by: \.self) where found.count <= limit {
+                let query = query(part, filter, after: start, limit: limit - found.count)
+                found += try await pool.run([.beginReading, Query(SettleStatements.planShape), query, .rollback])[2]
+                    .read { try Row(&$0, names) }
+            }
             let page = Array(found.prefix(limit))
             var groups = page.map(\.group)
             try await open(&groups, page.map(\.error))

@@ -70,9 +70,14 @@ enum StuckWay {
     private static let newestOfOne = "x.stuck_at DESC, x.user_id DESC, x.id DESC"
     private static let behindOfOne = "(x.stuck_at, x.user_id, x.id) < ($1, $3, $4) AND $2::uuid IS NOT NULL"
 
-    private static func edge(_ name: String, _ rows: String, _ order: String, scan: Int, with groups: String = "")
-        -> Statement
-    {
+    private static func edge(
+        _ name: String,
+        _ rows: String,
+        _ order: String,
+        scan: Int,
+        with groups: String = "",
+        variant: Statement? = nil
+    ) -> Statement {
         Statement(
             name,
             """
@@ -81,7 +86,8 @@ enum StuckWay {
             WHERE \(rows)
             ORDER BY \(order)
             OFFSET $\(scan) - 1 LIMIT 1
-            """
+            """,
+            variant: variant?.sql
         )
     }
 
@@ -116,7 +122,8 @@ enum StuckWay {
         _ each: (String) -> String,
         _ rows: String,
         _ order: String,
-        scan: Int
+        scan: Int,
+        variant: Statement? = nil
     ) -> Statement {
         let place = "x.stuck_at, x.organization_id, x.user_id, x.id"
         func next(ofGroup group: String, limit: String) -> String {
@@ -169,11 +176,12 @@ enum StuckWay {
                 OFFSET 0
             ) m
             ORDER BY \(order.replacing("x.", with: "p."))
-            """
+            """,
+            variant: variant?.sql
         )
     }
 
-    /// The groups of all organizations.
+    /// The groups of all organizations. A cluster walks through no organizations: there, all in time are looked through.
     private static let allGroups = """
         WITH RECURSIVE g AS MATERIALIZED (
             SELECT o.id AS organization_id, t.*
@@ -220,7 +228,8 @@ enum StuckWay {
         "\(behind) AND \(StuckRows.lacksGroups)",
         newest,
         scan: 5,
-        with: allGroups
+        with: allGroups,
+        variant: edgeOfAll
     )
     static let pageOfSomeGroupsOfAll = pageOfSomeGroups(
         "stuck_page_of_some_groups_of_all",
@@ -233,7 +242,8 @@ enum StuckWay {
         },
         behind,
         newest,
-        scan: 5
+        scan: 5,
+        variant: pageOfAll
     )
 
     static let pageOfUser = Statement(

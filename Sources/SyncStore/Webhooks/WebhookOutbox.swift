@@ -43,24 +43,41 @@ package enum WebhookOutbox {
 
     /// The same where an upstream is found to be away, or back, that was not known to be: one replica of those that
     /// find it out tells it.
-    package static func upstream(_ record: WebhookRecord, at moment: Timestamp) -> Query {
-        columns.query(
-            record.event == .upstreamDown ? upstreamDownStatement : upstreamUpStatement,
-            [record],
-            at: moment
-        )
+    package static func upstream(_ record: WebhookRecord, at moment: Timestamp) -> [Query] {
+        let isDown = record.event == .upstreamDown
+        return [
+            columns.query(isDown ? upstreamDownStatement : upstreamUpStatement, [record], at: moment),
+            columns.query(isDown ? markDownStatement : markUpStatement, [record], at: moment),
+        ]
     }
 
-    static let upstreamDownStatement = Statement("webhooks_upstream_down", upstreamChange("IS NULL", to: moment))
-    static let upstreamUpStatement = Statement("webhooks_upstream_up", upstreamChange("IS NOT NULL", to: "NULL"))
+    static let upstreamDownStatement = Statement(
+        "webhooks_upstream_down",
+        upstreamChange("IS NULL", to: moment),
+        variant: upstreamNews("IS NULL")
+    )
+    static let upstreamUpStatement = Statement(
+        "webhooks_upstream_up",
+        upstreamChange("IS NOT NULL", to: "NULL"),
+        variant: upstreamNews("IS NOT NULL")
+    )
+    /// Behind those, on a cluster, which inserts nothing of what the same statement has changed.
+    static let markDownStatement = Statement("webhooks_mark_down", upstreamMark("IS NULL", to: moment))
+    static let markUpStatement = Statement("webhooks_mark_up", upstreamMark("IS NOT NULL", to: "NULL"))
+
+    private static func upstreamMark(_ state: String, to value: String) -> String {
+        """
+        UPDATE upstreams AS u SET down_since = \(value)
+            FROM \(columns.unnested(as: "n"))
+            WHERE u.organization_id = n.organization_id AND u.down_since \(state)
+            RETURNING u.organization_id
+        """
+    }
 
     private static func upstreamChange(_ state: String, to value: String) -> String {
         """
         WITH changed AS (
-            UPDATE upstreams AS u SET down_since = \(value)
-            FROM \(columns.unnested(as: "n"))
-            WHERE u.organization_id = n.organization_id AND u.down_since \(state)
-            RETURNING u.organization_id
+            \(upstreamMark(state, to: value))
         )
         INSERT INTO webhook_deliveries AS d (\(names))
         SELECT \(values)
@@ -74,5 +91,25 @@ package enum WebhookOutbox {
         """
     }
 
-    static let statements = [recordStatement, upstreamDownStatement, upstreamUpStatement]
+    /// What endpoints are told, in the transaction that holds the upstream's row and marks it then.
+    private static func upstreamNews(_ state: String) -> String {
+        """
+        INSERT INTO webhook_deliveries AS d (\(names))
+        SELECT \(values)
+        FROM \(columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT u.down_since FROM upstreams u WHERE u.organization_id = k.organization_id AND u.down_since \(state)
+            FOR UPDATE
+        ) c
+        CROSS JOIN LATERAL (
+            SELECT x.id FROM webhook_endpoints x
+            WHERE x.organization_id = k.organization_id AND x.status = 'enabled' AND k.event = ANY (x.events)
+            OFFSET 0
+        ) e
+        """
+    }
+
+    static let statements = [
+        recordStatement, upstreamDownStatement, upstreamUpStatement, markDownStatement, markUpStatement,
+    ]
 }

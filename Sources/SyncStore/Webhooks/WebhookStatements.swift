@@ -37,7 +37,20 @@ enum WebhookStatements {
             WHERE x.organization_id = f.organization_id AND x.id = f.endpoint_id
             OFFSET 0
         ) e ON true
-        """
+        """,
+        // a walk along the index would be one over all servers: each looks by endpoint
+        variant: """
+            SELECT e.organization_id, e.id AS endpoint_id,
+                e.status = 'enabled' AND coalesce(e.leased_until <= $3, true) AND coalesce(e.paused_until <= $3, true)
+                    AND EXISTS (
+                        SELECT FROM webhook_deliveries d
+                        WHERE d.organization_id = e.organization_id AND d.endpoint_id = e.id AND d.status = 'waiting'
+                            AND d.next_attempt_at <= $3) AS is_due
+            FROM webhook_endpoints e
+            WHERE (e.organization_id, e.id) > ($1, $2)
+            ORDER BY e.organization_id, e.id
+            LIMIT $4
+            """
     )
 
     /// Endpoints that are told of entities, and have not heard of all: a plain read of small tables.

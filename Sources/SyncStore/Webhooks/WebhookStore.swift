@@ -55,9 +55,8 @@ package struct WebhookStore: Sendable {
         )
         _ = try await failure.reporting("record an upstream's state") {
             try await pool.transaction { connection in
-                try await connection.run([
-                    Query(SettleStatements.planShape), WebhookOutbox.upstream(record, at: moment),
-                ])
+                let news = WebhookOutbox.upstream(record, at: moment)
+                return try await connection.run([Query(SettleStatements.planShape)] + news)
             }
         }
     }

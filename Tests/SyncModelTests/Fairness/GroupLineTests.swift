@@ -1,5 +1,6 @@
 import Foundation
 import SyncModel
+import TestSupport
 import Testing
 
 @Suite("What is committed together")
@@ -157,5 +158,66 @@ struct GroupLineTests {
             }
         }
         #expect(out.count == lastTicket)
+    }
+
+    /// However organizations of several shards come: each group holds jobs of one, in turn, and none waits for ever.
+    @Test(arguments: 1...50)
+    func `A group holds jobs of one shard`(seed: Int) {
+        var random = SeededRandom(UInt64(seed))
+        let shards = (0..<Int.random(in: 1...6, using: &random)).map { $0 * 7 }
+        let homes = (0..<20).map { _ in (id: UUID(), shard: shards.randomElement(using: &random) ?? 0) }
+        let desks = Int.random(in: 1...4, using: &random)
+        var line = GroupLine(desks: desks, hasHeavyDesk: true, capacity: 4_096)
+        let count = 300
+        for ticket in 0..<count {
+            let home = homes[Int.random(in: 0..<homes.count, using: &random)]
+            let item = GroupLine.Item(
+                ticket: ticket,
+                lane: LaneKey(organization: home.id, user: UUID()),
+                weight: Int.random(in: 1...250, using: &random),
+                bytes: 100,
+                shard: home.shard
+            )
+            _ = line.add(item, desk: home.shard % desks)
+        }
+        var done: Set<Int> = []
+        var groups = 0
+        while line.count > 0, groups < count {
+            for desk in 0...desks {
+                let group = line.take(at: desk)
+                #expect(Set(group.map(\.shard)).count <= 1)
+                done.formUnion(tickets(group))
+                _ = line.finish(at: desk)
+                groups += 1
+            }
+        }
+        #expect(done.count == count)
+    }
+
+    @Test
+    mutating func `Whoever waits for another shard does not keep a group from being filled`() {
+        let (here, there) = (UUID(), UUID())
+        for ticket in 1...8 {
+            let lane = LaneKey(organization: ticket == 2 ? there : here, user: UUID())
+            let shard = ticket == 2 ? 2 : 1
+            let item = GroupLine.Item(ticket: ticket, lane: lane, weight: 1, bytes: 1, shard: shard)
+            _ = line.add(item, desk: 0)
+        }
+        #expect(tickets(line.take(at: 0)) == [1, 3, 4, 5, 6, 7, 8])
+        _ = line.finish(at: 0)
+        #expect(tickets(line.take(at: 0)) == [2])
+    }
+
+    /// One server of a cluster is away: those of others are not told that it is theirs.
+    @Test
+    mutating func `Those of another shard are not given up with a shard`() {
+        let homes = [(UUID(), 1), (UUID(), 2), (UUID(), 1)]
+        for (ticket, home) in (homes + homes).enumerated() {
+            let lane = LaneKey(organization: home.0, user: UUID())
+            let item = GroupLine.Item(ticket: ticket, lane: lane, weight: 1, bytes: 1, shard: home.1)
+            _ = line.add(item, desk: 0)
+        }
+        #expect(tickets(line.drain(at: 0, besides: homes[0].0)).sorted() == [0, 2, 3, 5])
+        #expect(tickets(line.take(at: 0)) == [1, 4])
     }
 }

@@ -1,0 +1,95 @@
+import Postgres
+import SyncStore
+
+/// Checks a cluster of servers, where the database is one.
+struct ClusterExamination {
+    let settings: Settings
+
+    /// Nothing where the database is plain PostgreSQL.
+    func diagnoses() async -> [Diagnosis] {
+        do {
+            return try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
+                let facts = try await Distribution.facts(on: connection)
+                guard let version = facts.version else { return [] }
+                guard facts.isSpread else { return [unspread(version)] }
+                return [spread(version, facts)] + diagnoses(of: try await Distribution.health(on: connection))
+            }
+        } catch {
+            return [.failed("cluster", "cannot be asked: \(error.words)", "Look at its servers, and try again.")]
+        }
+    }
+
+    private func unspread(_ version: String) -> Diagnosis {
+        .ok("cluster", "Citus \(version) is installed; the tables lie on this server alone")
+    }
+
+    private func spread(_ version: String, _ facts: Distribution.Facts) -> Diagnosis {
+        let finding = "Citus \(version), \(facts.servers) servers, \(facts.shards) shards of each table"
+        // the first version whose texts were tried
+        if let major = version.split(separator: ".").first.flatMap({ Int($0) }), major < 13 {
+            return .warning("cluster", finding, "Use Citus 13: earlier ones were not tried.")
+        }
+        guard facts.shards > 4 * max(1, facts.servers) else { return .ok("cluster", finding) }
+        let advice =
+            "Each statement is planned for each shard: 2 to 4 a server are cheaper. Another number takes a new cluster."
+        return .warning("cluster", finding, advice)
+    }
+
+    private func diagnoses(of health: Distribution.Health) -> [Diagnosis] {
+        guard health.silent.isEmpty else {
+            let advice = "Start them: organizations that lie there are answered 503 until then; the others are served."
+            return [.failed("cluster servers", "no answer from \(health.silent.joined(separator: ", "))", advice)]
+        }
+        return [servers(health), owner(health), transactions(health), locks(health), entrance(health)]
+    }
+
+    private func servers(_ health: Distribution.Health) -> Diagnosis {
+        let finding = "\(health.servers) answer; \(health.fewestShards) to \(health.mostShards) shards on each"
+        guard health.mostShards > 2 * max(1, health.fewestShards) else { return .ok("cluster servers", finding) }
+        return .warning("cluster servers", finding, "Spread them: SELECT citus_rebalance_start().")
+    }
+
+    private func owner(_ health: Distribution.Health) -> Diagnosis {
+        let names = health.owners.joined(separator: ", ")
+        if health.owners.count < 2 { return .ok("cluster owner", names) }
+        let advice = "Give all tables one owner before any shard is moved: a move can lose rows of the others."
+        return .failed("cluster owner", "tables belong to \(names)", advice)
+    }
+
+    private func transactions(_ health: Distribution.Health) -> Diagnosis {
+        let finding = "max_prepared_transactions is \(health.preparedTransactions) or more"
+        if health.preparedTransactions > 0 { return .ok("cluster transactions", finding) }
+        let advice =
+            "Set max_prepared_transactions to max_connections on every server: a change of all organizations takes them."
+        return .failed("cluster transactions", finding, advice)
+    }
+
+    private func locks(_ health: Distribution.Health) -> Diagnosis {
+        if health.hasLockTimeout { return .ok("cluster locks", "the role's lock_timeout is set") }
+        let seconds = settings.databasePatience.lock / .seconds(1)
+        return .warning(
+            "cluster locks",
+            "the role has no lock_timeout, and the gateway's does not reach the servers behind this one",
+            "ALTER ROLE … SET lock_timeout = '\(Int(seconds * 1_000))ms' on the coordinator, which tells the others."
+        )
+    }
+
+    private func entrance(_ health: Distribution.Health) -> Diagnosis {
+        if health.entrances > 1 { return hints("gateways are connected to \(health.entrances) servers") }
+        if !health.isCoordinator { return hints("this gateway connects to another server than the coordinator") }
+        if health.servers < 3 { return .ok("cluster entrance", "the coordinator") }
+        return .warning(
+            "cluster entrance",
+            "all gateways are connected to one server, which plans everything",
+            "Let gateways connect to different servers, and set \(Setting.hintsDatabaseURL.variable) to the coordinator."
+        )
+    }
+
+    private func hints(_ finding: String) -> Diagnosis {
+        if settings.hintsDatabaseURL != nil { return .ok("cluster entrance", finding) }
+        let advice =
+            "Set \(Setting.hintsDatabaseURL.variable) to one of them, the same for all gateways: a notification stays on "
+            + "its server, and changes are noticed up to 15 seconds late."
+        return .failed("cluster entrance", finding, advice)
+    }
+}

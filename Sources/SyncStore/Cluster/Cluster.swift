@@ -1,0 +1,56 @@
+package import Foundation
+package import Postgres
+import Synchronization
+
+/// A cluster of PostgreSQL servers that shards by organization, as Citus makes it of them, as far as a store knows of it:
+/// each connection asks when it opens, for a database may be moved to a cluster, or come later than the gateway.
+package final class Cluster: Sendable {
+    private let seen = Atomic(false)
+
+    package init() {}
+
+    /// Whether the last connection that was opened found one.
+    package var isThere: Bool { seen.load(ordering: .relaxed) }
+
+    /// How statements are put to it.
+    package var dialect: Dialect {
+        Dialect(question: Self.question, settings: Self.settings, text: Self.text(of:)) { [weak self] isThere in
+            self?.seen.store(isThere, ordering: .relaxed)
+        }
+    }
+
+    /// Whether the tables are distributed: then each has a trigger of the extension's. The extension alone says nothing.
+    static let question = Statement(
+        "cluster_is_there",
+        """
+        SELECT EXISTS (
+            SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+            WHERE t.tgrelid = to_regclass('organizations') AND p.proname = 'citus_truncate_trigger')
+        """
+    )
+
+    /// A plan for any organization cannot know the server: it is made for each.
+    static let settings = [("plan_cache_mode", "auto")]
+
+    /// The text of a statement there.
+    package static func text(of statement: Statement) -> String {
+        ClusterText(statement.variant ?? statement.sql).text
+    }
+
+    /// Rows of several organizations, as statements outside groups take them: all by one statement or, on a cluster, where
+    /// each organization may be on another server, those of an organization.
+    package func parts<Row>(_ rows: [Row], by organization: (Row) -> UUID) -> [[Row]] {
+        guard isThere else { return rows.isEmpty ? [] : [rows] }
+        var places: [UUID: Int] = [:]
+        var parts: [[Row]] = []
+        for row in rows {
+            if let place = places[organization(row)] {
+                parts[place].append(row)
+            } else {
+                places[organization(row)] = parts.count
+                parts.append([row])
+            }
+        }
+        return parts
+    }
+}

@@ -1,0 +1,97 @@
+package import Postgres
+
+extension Distribution {
+    /// What an operator should know of a cluster; asked on any of its servers.
+    package struct Health: Sendable {
+        /// Servers that are registered as active.
+        package var servers = 0
+        /// Those of them that cannot be reached from where this was asked.
+        package var silent: [String] = []
+        /// The roles that own distributed tables: more than one loses rows when shards move.
+        package var owners: [String] = []
+        /// Shards of organizations by server, the fewest and the most.
+        package var fewestShards = 0
+        package var mostShards = 0
+        /// The least `max_prepared_transactions` of the servers that answer.
+        package var preparedTransactions = 0
+        /// Whether the role's settings say how long to wait for locks: those of a session do not reach other servers.
+        package var hasLockTimeout = false
+        /// Whether this is the coordinator.
+        package var isCoordinator = false
+        /// Servers that gateways are connected to now.
+        package var entrances = 0
+    }
+
+    private static let health = Statement(
+        "cluster_health",
+        """
+        SELECT (SELECT count(*) FROM pg_dist_node n WHERE n.isactive AND n.noderole = 'primary') AS servers,
+            ARRAY(SELECT DISTINCT r.rolname::text FROM pg_dist_partition d JOIN pg_class c ON c.oid = d.logicalrelid
+                JOIN pg_roles r ON r.oid = c.relowner ORDER BY 1) AS owners,
+            coalesce((SELECT min(x.count) FROM (\(shardsByServer)) x), 0) AS fewest,
+            coalesce((SELECT max(x.count) FROM (\(shardsByServer)) x), 0) AS most,
+            EXISTS (
+                SELECT FROM pg_db_role_setting s, unnest(s.setconfig) c (word)
+                WHERE s.setrole IN (0, (SELECT r.oid FROM pg_roles r WHERE r.rolname = current_user))
+                    AND c.word LIKE 'lock_timeout=%') AS has_lock_timeout,
+            (SELECT l.groupid = 0 FROM pg_dist_local_group l LIMIT 1) AS is_coordinator,
+            (SELECT count(DISTINCT a.nodeid) FROM citus_stat_activity a
+                WHERE a.application_name = 'sluice' AND NOT a.is_worker_query) AS entrances
+        """
+    )
+
+    private static let shardsByServer = """
+        SELECT count(s.shardid) AS count FROM pg_dist_node n
+                LEFT JOIN pg_dist_placement p ON p.groupid = n.groupid
+                LEFT JOIN pg_dist_shard s ON s.shardid = p.shardid AND s.logicalrelid = 'organizations'::regclass
+                WHERE n.isactive AND n.shouldhaveshards AND n.noderole = 'primary'
+                GROUP BY n.groupid
+        """
+
+    private static let answers = Statement(
+        "cluster_answers",
+        """
+        SELECT a.nodename || ':' || a.nodeport AS server, a.success AS is_there,
+            CASE WHEN a.success THEN a.result::int8 END AS prepared_transactions
+        FROM run_command_on_all_nodes('SHOW max_prepared_transactions', give_warning_for_connection_errors := true) r
+        JOIN pg_dist_node n ON n.nodeid = r.nodeid
+        CROSS JOIN LATERAL (SELECT n.nodename, n.nodeport, r.success, r.result) a
+        """
+    )
+
+    /// A server as seen from the one that is asked.
+    struct Server: Sendable {
+        /// Its host and port.
+        let name: String
+        let isThere: Bool
+        /// Its `max_prepared_transactions`; nil where it does not answer.
+        let preparedTransactions: Int?
+    }
+
+    static func servers(on connection: Connection) async throws -> [Server] {
+        try await connection.run(Query(answers)).read { row in
+            Server(
+                name: try row.string("server"),
+                isThere: try row.bool("is_there"),
+                preparedTransactions: try row.optionalInt64("prepared_transactions").map { Int($0) }
+            )
+        }
+    }
+
+    package static func health(on connection: Connection) async throws -> Health {
+        var health = Health()
+        let servers = try await servers(on: connection)
+        health.silent = servers.filter { !$0.isThere }.map(\.name)
+        health.preparedTransactions = servers.compactMap(\.preparedTransactions).min() ?? 0
+        // asks all servers for their sessions: one that is away would fail it
+        guard health.silent.isEmpty, var row = try await connection.run(Query(Self.health)).first else { return health }
+        health.servers = Int(try row.int64("servers"))
+        health.owners = try row.strings("owners")
+        health.fewestShards = Int(try row.int64("fewest"))
+        health.mostShards = Int(try row.int64("most"))
+        health.hasLockTimeout = try row.bool("has_lock_timeout")
+        health.isCoordinator = try row.bool("is_coordinator")
+        health.entrances = Int(try row.int64("entrances"))
+        return health
+    }
+}

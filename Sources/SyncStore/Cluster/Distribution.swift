@@ -1,0 +1,86 @@
+package import Postgres
+
+/// Spreads the tables of a database over the servers of a Citus cluster, by `sql/citus.sql`.
+package enum Distribution {
+    /// Why a database is not spread.
+    package enum Refusal: Error, Sendable, Equatable {
+        /// It is no coordinator of a cluster.
+        case noCluster
+        /// No server of the cluster takes shards.
+        case noServer
+        /// It has rows already, in this table.
+        case inUse(String)
+    }
+
+    /// What a database is, seen from where it is connected to.
+    package struct Facts: Sendable, Equatable {
+        /// The version of the extension; nil without it.
+        package var version: String?
+        /// Whether the tables are distributed.
+        package var isSpread = false
+        /// Servers that take shards.
+        package var servers = 0
+        /// Shards of each table.
+        package var shards = 0
+    }
+
+    /// Shards of each table for a number of servers. Each statement is planned once for each shard, so few are cheap; and
+    /// an organization that grows can be given a shard of its own.
+    package static func defaultShards(servers: Int) -> Int { max(2, 2 * servers) }
+
+    /// The most shards that can be asked for.
+    package static let mostShards = 256
+
+    static let isInstalledStatement = Statement(
+        "cluster_version",
+        "SELECT e.extversion FROM pg_extension e WHERE e.extname = 'citus'"
+    )
+
+    /// Only where the extension is: plain PostgreSQL has no such tables.
+    private static let serversStatement = Statement(
+        "cluster_servers",
+        """
+        SELECT (SELECT count(*) FROM pg_dist_node n WHERE n.isactive AND n.shouldhaveshards AND n.noderole = 'primary')
+                AS servers,
+            (SELECT count(*) FROM pg_dist_shard s WHERE s.logicalrelid = to_regclass('organizations')) AS shards
+        """
+    )
+
+    package static func facts(on connection: Connection) async throws -> Facts {
+        var facts = Facts()
+        guard var installed = try await connection.run(Query(isInstalledStatement)).first else { return facts }
+        facts.version = try installed.string("extversion")
+        facts.isSpread = try await connection.run(Query(Cluster.question)).bool(0, 0)
+        guard var counts = try await connection.run(Query(serversStatement)).first else { return facts }
+        facts.servers = Int(try counts.int64("servers"))
+        facts.shards = Int(try counts.int64("shards"))
+        return facts
+    }
+
+    /// Spreads the tables that are not spread yet: all of them at first, those that a migration made later.
+    ///
+    /// - Parameter shards: of each table; counts when the first is spread.
+    /// - Throws: ``Refusal``, and what the database refuses; then nothing has changed.
+    package static func spread(shards: Int, on connection: Connection) async throws {
+        do {
+            try await connection.execute(
+                script: """
+                    BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0;
+                    SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL client_min_messages = warning;
+                    SET LOCAL citus.multi_shard_modify_mode = 'sequential';
+                    SELECT FROM schema_migrations_lock FOR UPDATE;
+                    \(script.replacing(":shards", with: String(shards)))
+                    COMMIT;
+                    """
+            )
+        } catch {
+            if connection.isUsable, connection.isInTransaction { _ = try? await connection.run(.rollback) }
+            if error.sqlState == "55000", let table = error.message.firstMatch(of: /table (\w+) has rows/) {
+                throw Refusal.inUse(String(table.output.1))
+            }
+            throw error
+        }
+    }
+
+    static let script = String(decoding: PackageResources.citus_sql, as: UTF8.self)
+}

@@ -1,0 +1,87 @@
+import Foundation
+import Postgres
+import StoreSupport
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// On a real cluster, whose coordinator `SLUICE_TEST_CITUS_URI` names: none is part of the usual tests.
+@Suite(.enabled(if: TestCluster.citusURI != nil)) struct ClusterTests {
+    @Test func `tables are spread, once`() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let connection = try await database.connect()
+        defer { connection.close() }
+        try await Distribution.spread(shards: 8, on: connection)
+        let facts = try await Distribution.facts(on: connection)
+        #expect(facts.isSpread && facts.shards == 4)
+        let health = try await Distribution.health(on: connection)
+        #expect(health.silent == [] && health.owners.count == 1)
+    }
+
+    /// A statement of some organizations is one task, on one server; nothing is pulled to the coordinator.
+    @Test func `every statement of organizations asks one server`() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let connection = try await database.connect()
+        defer { connection.close() }
+        var wrong: [String] = []
+        var unexplained: [String] = []
+        for statement in SchemaTests.statements where !Self.pulling.contains(statement.name) {
+            do throws(PostgresError) {
+                guard let plan = try await plan(of: statement, on: connection) else {
+                    unexplained.append(statement.name)
+                    continue
+                }
+                guard ClusterTextTests.ofAllServers[statement.name] == nil else { continue }
+                let counts = plan.matches(of: /Task Count: (\d+)/).map(\.output.1)
+                if counts.contains(where: { $0 != "1" }) || plan.contains("pull to coordinator") {
+                    wrong.append("\(statement.name): \(plan)")
+                }
+            } catch {
+                wrong.append("\(statement.name): \(error.message)")
+                if connection.isInTransaction { _ = try await connection.run(.rollback) }
+                try await connection.execute(script: "DEALLOCATE ALL")
+            }
+        }
+        #expect(wrong.count == 0, "\(wrong.joined(separator: "\n\n"))")
+        #expect(unexplained == [], "\(unexplained.count) of \(SchemaTests.statements.count) have no plan")
+    }
+
+    /// What an erasure notes of the rows that it deletes comes from those, a page at a time; and an act's row goes by way
+    /// of where it was asked for.
+    private static let pulling: Set = [
+        "erase_devices", "erase_mutations", "erase_rejections", "erase_user_subjects", "external_ids_add",
+        "audit_begin",
+    ]
+
+    /// Nil where the values are not of the form that the statement demands.
+    private func plan(of statement: Statement, on connection: Connection) async throws(PostgresError) -> String? {
+        try await connection.execute(script: "PREPARE one AS \(Cluster.text(of: statement))")
+        let types = Statement("", "SELECT unnest(parameter_types)::text FROM pg_prepared_statements WHERE name = 'one'")
+        let rows = try await connection.run(Query(types))
+        let values = try (0..<rows.count).map { row throws(PostgresError) in
+            let type = try rows.string(row, 0)
+            let element = Self.values[String(type.prefix { $0 != "[" })] ?? "NULL"
+            return type.hasSuffix("[]") ? "ARRAY[\(element)]::\(type)" : "\(element)::\(type)"
+        }
+        let call = values.isEmpty ? "one" : "one(\(values.joined(separator: ", ")))"
+        do {
+            let explain = Query(Statement("", "EXPLAIN EXECUTE \(call)"))
+            let lines = try await connection.run([.begin, explain, .rollback])[1]
+            let plan = try (0..<lines.count).map { line throws(PostgresError) in try lines.string(line, 0) }
+            try await connection.execute(script: "DEALLOCATE one")
+            return plan.joined(separator: "\n")
+        } catch  where error.sqlState?.hasPrefix("22") == true {
+            // a value of this type is none of that form
+            try await connection.execute(script: "ROLLBACK; DEALLOCATE one")
+            return nil
+        }
+    }
+
+    private static let id = "'11111111-1111-4111-8111-111111111111'"
+    private static let values = [
+        "uuid": id, "text": id, "bigint": "1", "integer": "1", "smallint": "1", "boolean": "true", "json": "'{}'",
+        "jsonb": "'{}'", "bytea": "'x'", "timestamp with time zone": "'2026-11-20T07:00:00Z'", "name": "'x'",
+        "oid": "1", "double precision": "1",
+    ]
+}

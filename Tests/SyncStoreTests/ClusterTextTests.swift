@@ -1,0 +1,198 @@
+import Foundation
+import Postgres
+import StoreSupport
+import TestSupport
+import Testing
+
+@testable import SyncStore
+
+/// What a cluster demands of statements, held without one: where each table's organizations are said by parameters, a
+/// statement goes to one server.
+@Suite struct ClusterTextTests {
+    /// Statements that ask all servers, and why they may.
+    static let ofAllServers: [String: String] = [
+        "lanes_due": "finds lanes of any organization, once a second; where a server is away, shard by shard instead",
+        "lanes_census": "counts lanes of all organizations, four times a minute",
+        "lanes_census_organizations": "counts lanes of all organizations, four times a minute",
+        "retention_debts": "looks what is old, in all organizations, by pages",
+        "organization_keys_masters": "counts data keys of all organizations, once a minute",
+        "organization_keys_page": "rewraps the keys of all organizations, by pages, when an operator says so",
+        "user_keys_page": "rewraps the keys of all organizations, by pages, when an operator says so",
+        "erase_due": "finds erasures of any organization that nobody goes on with",
+        "erase_backlog": "counts erasures under way, for metrics",
+        "webhooks_due": "finds endpoints of any organization with something to send",
+        "webhooks_behind": "finds endpoints of any organization that have not heard of all",
+        "webhooks_census": "counts endpoints, for metrics",
+        "organizations_named": "an operator finds an organization by its name",
+        "organizations_search": "an operator looks for organizations by a part of the name, by pages",
+        "organizations_list": "an operator lists organizations, by pages",
+        "sources_due": "finds sources of any organization that are due",
+        "sources_census": "counts sources, for metrics",
+        "ingest_due": "finds events of any organization that wait",
+        "ingest_organizations": "looks what is old, in all organizations, by pages",
+        "restore_feeds": "after a restore, all organizations",
+        "restore_lanes": "after a restore, all organizations",
+        "restore_local_id_pages": "after a restore, all organizations",
+        "restore_erasures": "after a restore, all organizations",
+        "audit_page_of_all": "an operator reads what was done to any organization, by pages",
+        "audit_old": "looks what is old, of all organizations and of none, by pages",
+        "now_troubled": "counts what stands still for an operator who looks on, up to a bound",
+        "now_lanes": "counts lanes for an operator who looks on, up to a bound",
+        "now_oldest": "finds the lane that has waited longest, for an operator who looks on",
+        "stuck_owners": "finds the organizations in which something stands still, by pages",
+        "stuck_page_of_all": "an operator lists what stands still anywhere, by pages",
+        "stuck_edge_of_all": "an operator lists what stands still anywhere, by pages",
+        "stuck_page_of_some_groups_of_all": "an operator lists what stands still anywhere, by pages",
+        "stuck_edge_of_some_groups_of_all": "an operator lists what stands still anywhere, by pages",
+        "operations_due": "finds operations of any organization that are due",
+        "operation_list_of_all": "an operator lists operations, by pages",
+        "operation_prune": "deletes operations of any organization that ended long ago",
+    ]
+
+    @Test func `every statement says of each table which organizations it is about`() throws {
+        let tables = try Self.tables()
+        #expect(tables.count > 25 && tables.contains("mutations") && !tables.contains("gateways"))
+        var unnamed: [String] = []
+        for statement in SchemaTests.statements {
+            let loose = Self.looseTables(Cluster.text(of: statement), of: tables)
+            if Self.ofAllServers[statement.name] == nil, !loose.isEmpty {
+                unnamed.append("\(statement.name): \(loose.joined(separator: ", "))")
+            }
+            if loose.isEmpty { #expect(Self.ofAllServers[statement.name] == nil, "\(statement.name) is of one server") }
+        }
+        #expect(unnamed == [])
+    }
+
+    /// Rows are inserted from organizations, from a table's rows, or as values.
+    @Test func `every row that is inserted is known to belong where it goes`() throws {
+        let tables = try Self.tables()
+        for statement in SchemaTests.statements {
+            let text = Cluster.text(of: statement)
+            guard let insert = text.firstMatch(of: /^INSERT INTO (\w+)/), tables.contains(String(insert.output.1))
+            else { continue }
+            let inputs = Set(text.matches(of: /unnest\([^()]*\)(?:\s+WITH ORDINALITY|) AS (\w+)/).map { $0.output.1 })
+            let isKnown =
+                text.contains(/\nSELECT (\w+)\.(organization_id|id),/)
+                && text.firstMatch(of: /\nSELECT (\w+)\./).map { !inputs.contains($0.output.1) } == true
+            // an act may be done to no organization: its one row goes by way of where it was asked for
+            guard statement.name != "audit_begin" else { continue }
+            #expect(isKnown || text.contains(/\sVALUES \(\$1[,:]/), "\(statement.name): \(text)")
+        }
+    }
+
+    /// Each was met: it is refused, goes another way, or ends the server's process.
+    @Test func `no statement uses what a cluster has no answer to`() {
+        for statement in SchemaTests.statements {
+            let text = Cluster.text(of: statement)
+            #expect(!text.contains(/ctid|xmax|MERGE |pg_advisory|force_generic_plan/), "\(statement.name)")
+            #expect(
+                !text.contains(/(SET|,)\s+\w+ = \w+\.\w+\[/),
+                "\(statement.name) sets a column to an array's element"
+            )
+            if let returning = text.firstRange(of: "RETURNING") {
+                #expect(!text[returning.lowerBound...].contains("now()"), "\(statement.name)")
+            }
+        }
+    }
+
+    /// The cluster's texts are SQL for the same tables, and take the same parameters.
+    @Test func `every text for a cluster is prepared on the migrated schema`() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let connection = try await database.connect()
+        defer { connection.close() }
+        // of the extension; a text that calls another is met here
+        try await connection.execute(
+            script: """
+                CREATE FUNCTION distinct_organizations(uuid[]) RETURNS uuid[] LANGUAGE sql AS 'SELECT $1';
+                CREATE FUNCTION get_shard_id_for_distribution_column(text, uuid) RETURNS bigint
+                    LANGUAGE sql AS 'SELECT 1';
+                CREATE FUNCTION run_command_on_shards(text, text, OUT success bool, OUT result text)
+                    RETURNS SETOF record LANGUAGE sql AS 'SELECT true, NULL::text'
+                """
+        )
+        for statement in SchemaTests.statements {
+            let text = Cluster.text(of: statement)
+            guard text != statement.sql else { continue }
+            try await connection.execute(script: "PREPARE \(statement.name) AS \(text)")
+            #expect(Self.parameters(text) == Self.parameters(statement.sql), "\(statement.name)")
+        }
+    }
+
+    @Test func `a text is anchored where rows come in, and where one organization is meant`() {
+        let many = """
+            SELECT d.at
+            FROM unnest($1::int4[], $2::uuid[]) AS k (push, organization_id)
+            CROSS JOIN LATERAL (SELECT * FROM devices x WHERE x.organization_id = k.organization_id OFFSET 0) d
+            """
+        let anchored =
+            "x.organization_id = k.organization_id AND x.organization_id = ANY (distinct_organizations($2::uuid[]))"
+        #expect(ClusterText(many).text.contains(anchored))
+        let one =
+            "DELETE FROM lanes AS l USING (SELECT * FROM lanes x WHERE x.organization_id = $1) k "
+            + "WHERE l.organization_id = k.organization_id"
+        #expect(ClusterText(one).text.hasSuffix("l.organization_id = k.organization_id AND l.organization_id = $1"))
+        let insert = """
+            INSERT INTO users AS u (organization_id, user_id)
+            SELECT k.*, $3 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+            ON CONFLICT DO NOTHING
+            """
+        #expect(
+            ClusterText(insert).text == """
+                INSERT INTO users AS u (organization_id, user_id)
+                SELECT oz.id, k.user_id, $3
+                FROM organizations oz JOIN unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id) \
+                ON oz.id = k.organization_id
+                WHERE oz.id = ANY (distinct_organizations($1::uuid[]))
+                ON CONFLICT DO NOTHING
+                """
+        )
+        let row = """
+            INSERT INTO users AS u (organization_id, user_id)
+            SELECT $1::uuid, $2::uuid
+            WHERE true
+            """
+        let joined = "SELECT oz.id, $2::uuid\nFROM organizations oz\nWHERE oz.id = $1 AND true"
+        #expect(ClusterText(row).text.hasSuffix(joined))
+        #expect(ClusterText("SELECT count(*) FROM lanes l").text == "SELECT count(*) FROM lanes l")
+    }
+
+    // MARK: - Looking
+
+    /// The tables that are distributed: those of organizations, but for what is found by something else.
+    private static func tables() throws -> Set<String> {
+        let text = Schema.migrations.map(\.sql).joined(separator: "\n").replacing(/\ *--[^\n]*\n/, with: "")
+        let found = text.matches(of: /CREATE TABLE (\w+) \(\n([^;]*);/).filter { match in
+            match.output.1 == "organizations" || match.output.2.contains("organization_id")
+        }
+        return Set(found.map { String($0.output.1) }).subtracting(["external_ids", "readers"])
+    }
+
+    /// References to tables whose organizations no parameter says.
+    private static func looseTables(_ text: String, of tables: Set<String>) -> [String] {
+        let text = text.replacing(/--[^\n]*/, with: "")
+        let clauses: Set<Substring> = [
+            "WHERE", "SET", "FOR", "ORDER", "LIMIT", "ON", "USING", "SELECT", "CROSS", "LEFT", "GROUP", "OFFSET",
+            "UNION", "RETURNING",
+        ]
+        var references: [Substring: Int] = [:]
+        for match in text.matches(of: /(?:FROM|JOIN|UPDATE|USING)\s+(\w+)(?:\s+AS)?(?:\s+(\w+))?/) {
+            guard tables.contains(String(match.output.1)) else { continue }
+            let alias = match.output.2.flatMap { clauses.contains($0) ? nil : $0 }
+            references[alias ?? match.output.1, default: 0] += 1
+        }
+        var anchors: [Substring: Int] = [:]
+        for match in text.matches(of: /(?:(\w+)\.)?(organization_id|id) (?:= \$\d|= ANY)/) {
+            let isOwn = match.output.2 == "organization_id"
+            if let table = match.output.1 {
+                let isTheirs = ["organizations \(table)", "organizations AS \(table)"].contains { text.contains($0) }
+                if isOwn || isTheirs { anchors[table, default: 0] += 1 }
+            } else {
+                // a statement of one table names none
+                for table in isOwn ? tables : ["organizations"] { anchors[Substring(table), default: 0] += 1 }
+            }
+        }
+        return references.filter { $0.value > anchors[$0.key] ?? 0 }.map { String($0.key) }.sorted()
+    }
+
+    private static func parameters(_ text: String) -> Set<Substring> { Set(text.matches(of: /\$\d+/).map(\.output)) }
+}
