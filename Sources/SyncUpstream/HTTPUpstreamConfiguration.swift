@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import NIOCore
+import NIOHTTP1
 
 /// Settings of an ``HTTPUpstream`` for all organizations.
 package struct HTTPUpstreamConfiguration: Sendable {
@@ -32,7 +33,15 @@ package struct HTTPUpstreamConfiguration: Sendable {
         // the one way to get at a connection's channel
         client.http1_1ConnectionDebugInitializer = { channel in
             channel.eventLoop.makeCompletedFuture {
-                try channel.pipeline.syncOperations.addHandler(FlushOnce(), position: .first)
+                let pipeline = channel.pipeline.syncOperations
+                let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
+                try pipeline.addHandler(OneAnswerEach(), position: .after(decoder))
+                try pipeline.addHandler(FlushOnce(), position: .first)
+                // as much in one go as an upstream may have sent at once
+                try channel.syncOptions?.setOption(
+                    .recvAllocator,
+                    value: AdaptiveRecvByteBufferAllocator(minimum: 16_384, initial: 16_384, maximum: 65_536)
+                )
             }
         }
         return client

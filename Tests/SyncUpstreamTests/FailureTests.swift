@@ -1,3 +1,4 @@
+import NIOCore
 import SyncModel
 import SyncUpstream
 import TestSupport
@@ -41,6 +42,34 @@ import Testing
             return await $0.send(request(), to: UpstreamSettings(baseURL: base))
         }
         #expect(answer.notSent == "no connection in time")
+    }
+
+    /// A request that waits for a connection gets it in the midst of what was read.
+    @Test func `an answer that nobody asked for is nobody's`() async throws {
+        let poison = "HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n{\"id\":6666}"
+        let (isAsked, ask) = AsyncStream.makeStream(of: Void.self)
+        let server = try await ScriptedServer.start { number, _ in
+            guard number == 0 else { return [.send("HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n{\"id\":2}")] }
+            ask.yield()
+            return [.wait(.milliseconds(300)), .send(self.created + poison)]
+        }
+        var configuration = HTTPUpstreamConfiguration.patient
+        configuration.connectionsPerHost = 1
+        try await withUpstream(configuration) { upstream in
+            let settings = UpstreamSettings(baseURL: server.baseURL)
+            let first = Task { await upstream.send(request(), to: settings) }
+            _ = await isAsked.first { _ in true }
+            let others = (0..<3).map { _ in Task { await upstream.send(request(), to: settings) } }
+            #expect(await first.value.response?.text == #"{"id":1}"#)
+            for other in others {
+                let answer = await other.value
+                // whether it went out cannot be known
+                let isRight = answer.response?.text == #"{"id":2}"# || answer.unknown != nil || answer.notSent != nil
+                #expect(isRight, "\(answer)")
+            }
+            // and goes on on another connection
+            #expect(await upstream.send(request(), to: settings).response?.text == #"{"id":2}"#)
+        }
     }
 
     @Test func `waiting for a connection in vain sends nothing`() async throws {

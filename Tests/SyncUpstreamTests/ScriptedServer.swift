@@ -8,6 +8,8 @@ final class ScriptedServer: Sendable {
     /// What it does when a request has come.
     enum Action: Sendable {
         case send(String)
+        /// What follows is done later.
+        case wait(TimeAmount)
         /// A byte now and then, until the connection ends.
         case trickle(String)
         case close
@@ -112,15 +114,28 @@ final class ScriptedServer: Sendable {
             let length = request.header("Content-Length").first.flatMap { Int($0) } ?? 0
             guard text[end.upperBound...].utf8.count >= length else { return }
             (text, pieces) = ("", 0)
-            for action in respond(request) { perform(action, context) }
+            perform(respond(request)[...], context)
         }
 
         func errorCaught(context: ChannelHandlerContext, error: any Error) {
             context.close(promise: nil)
         }
 
+        private func perform(_ actions: ArraySlice<Action>, _ context: ChannelHandlerContext) {
+            for (index, action) in zip(actions.indices, actions) {
+                if case .wait(let time) = action {
+                    context.eventLoop.assumeIsolated().scheduleTask(in: time) {
+                        self.perform(actions[(index + 1)...], context)
+                    }
+                    return
+                }
+                perform(action, context)
+            }
+        }
+
         private func perform(_ action: Action, _ context: ChannelHandlerContext) {
             switch action {
+            case .wait: break
             case .send(let text):
                 context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
             case .trickle(let text):
