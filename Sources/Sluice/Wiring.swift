@@ -194,6 +194,7 @@ enum Wiring {
             upstream: upstream,
             configuration: configuration,
             logger: logger,
+            worker: store.notifier.gatewayID,
             noteUpstream: courier.note(upstream:isDown:reason:)
         )
     }

@@ -19,7 +19,7 @@ package final class Dispatcher: Service {
     let isDraining = Atomic(false)
     private let state = Mutex(DispatcherState())
     /// This process, as leases name it.
-    package let worker = UUID()
+    package let worker: UUID
 
     /// The dispatcher's numbers, for metrics.
     package struct Counts: Sendable, Hashable {
@@ -30,15 +30,19 @@ package final class Dispatcher: Service {
         package var openCircuits = 0
     }
 
-    /// - Parameter noteUpstream: told with each request whether more go to the organization's upstream, and why not.
+    /// - Parameters:
+    ///   - worker: the gateway's id, so that whoever sees a lease knows whose it is.
+    ///   - noteUpstream: told with each request whether more go to the organization's upstream, and why not.
     package init(
         store: Store,
         upstream: any Upstream,
         configuration: DispatchConfiguration,
         logger: Logger,
+        worker: UUID = UUID(),
         noteUpstream: @escaping @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void = { _, _, _ in }
     ) {
         self.store = store
+        self.worker = worker
         self.noteUpstream = noteUpstream
         inFlight = InFlightRequests(upstream)
         self.configuration = configuration

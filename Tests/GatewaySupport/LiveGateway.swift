@@ -157,6 +157,7 @@ package final class LiveGateway: RunningGateway {
             upstream: upstream,
             configuration: dispatch,
             logger: logger,
+            worker: store.notifier.gatewayID,
             noteUpstream: courier.note(upstream:isDown:reason:)
         )
         let operations = OperationsServer(

@@ -30,8 +30,12 @@ import Testing
         let id = try #require(begun.json?["id"]?.string)
         #expect(begun.json?["state"]?.string == "running" && begun.json?["actor"]?.string == "operator")
         let path = all + "/" + id
+        let gateway = try await scene.operate(.GET, "/admin/me").json?["gateway_id"]?.string
         try await waitUntil("the operation is done") {
-            try await trouble.look(path).json?["state"]?.string == "done"
+            let now = try await trouble.look(path).json
+            // who works on it is one of those that /admin/now lists
+            if let worker = now?["gateway_id"]?.string { #expect(worker == gateway) }
+            return now?["state"]?.string == "done"
         }
         let done = try await trouble.look(path)
         #expect(done.json?["matched"]?.int64 == 2 && done.json?["done"]?.int64 == 2, "\(done.text)")

@@ -241,6 +241,49 @@ import Testing
         }
     }
 
+    /// The address that a redirect names is mostly the endpoint once more.
+    @Test func `an address of a redirect is withheld from who looks at no payload`() async throws {
+        let upstream = try await ListServer { head, number in
+            head.uri.contains("hushed")
+                ? .whole(301, ["location": head.uri + "/"], "")
+                : .whole(201, ["content-type": "application/json"], #"{"id":\#(number)}"#)
+        }
+        let scene = try await Scene(forwards: true) {
+            $0.operatorTokens = OperatorTokens(parsing: "\(LiveGateway.operatorToken) rita@read:\(Self.reader)")
+        }
+        let base = #"{"base_url":"\#(upstream.baseURL)"}"#
+        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", base).status == 201)
+        let type = try await scene.operate(.PUT, scene.admin + "/entity-types/contact", #"{"upstream":true}"#)
+        #expect(type.status < 300, "\(type.text)")
+        let (ada, bob, clock) = (scene.ada, scene.bob, scene.gateway.clock)
+        let wrong = ada.create("contact").with(["endpoint": #""/people/hushed@example.org""#])
+        _ = try await ada.push([wrong])
+        try await waitUntil("it is held") {
+            try await ada.get("/v1/mutations/\(wrong.id)").json?["last_error_code"]?.int64 == 301
+        }
+        clock.advance(seconds: 60)
+        let taken = bob.create("contact").with(["endpoint": #""/people""#])
+        #expect(try await bob.push([taken], prefer: "wait=30").statuses == ["succeeded"])
+        // now it shows whose mistake it is
+        clock.advance(seconds: 60)
+        let failed = try await ada.get("/v1/mutations/\(wrong.id)?wait=60")
+        #expect(failed.json?["status"]?.string == "failed", "\(failed.text)")
+        #expect(failed.json?["error"]?["detail"]?.string?.contains("hushed") == true, "its user may see it")
+
+        let user = "\(scene.admin)/users/\(ada.user.lowercased)"
+        let path = "\(user)/mutations/\(wrong.id)"
+        for look in ["/admin/failures", "/admin/mutations", path, "\(user)/explain?mutation=\(wrong.id)"] {
+            let reply = try await send(.GET, scene.gateway.operations + look, token: Self.reader)
+            #expect(reply.status == 200 && !reply.text.contains("hushed"), "\(reply.text)")
+            #expect(reply.text.contains("the upstream answered 301 (Location withheld)"), "\(reply.text)")
+        }
+        let draft = #"{"kind":"retry","filter":{"status":"failed"}}"#
+        let preview = try await scene.operate(.POST, scene.admin + "/operations/preview", draft)
+        #expect(preview.json?["sample"]?.elements?.count == 1 && !preview.text.contains("hushed"), "\(preview.text)")
+        let whole = try await scene.operate(.GET, path + "?payload=true")
+        #expect(whole.json?.value(at: "/mutation/error/detail")?.string?.contains("hushed") == true)
+    }
+
     @Test func `an operator settles one mutation as its user would`() async throws {
         let trouble = try await Trouble()
         let scene = trouble.scene

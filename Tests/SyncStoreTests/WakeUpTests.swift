@@ -176,6 +176,18 @@ import Testing
         second.store.notifier.remove(observer, lane: lane, feed: interest)
     }
 
+    @Test func `what an operator changes is told to who looks on at another replica`() async throws {
+        let first = try await Gateway(lookInterval: .seconds(3_600))
+        let second = try await Gateway(replicaOf: first, lookInterval: .seconds(3_600))
+        let notifiers = [first.store.notifier, second.store.notifier]
+        for notifier in notifiers { try await Self.until { notifier.isHearing && notifier.peers == 1 } }
+        for notifier in notifiers { notifier.operatorNews.want(true) }
+        let organization = UUID()
+        first.store.notifier.changed(organization)
+        #expect(first.store.notifier.operatorNews.take().organizations == [organization])
+        try await Self.until { second.store.notifier.operatorNews.take().hasOthers }
+    }
+
     private static func until(_ isSo: () -> Bool) async throws {
         try await waitUntil("what the line above says", every: .milliseconds(2)) { isSo() }
     }

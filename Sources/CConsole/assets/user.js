@@ -3,7 +3,7 @@ import { ago, empty, facts, h, idLine, link, load, mutationLink, mutationPath, n
 import { keepFresh } from './failures.js'
 
 const REASONS = {
-	back_off: 'the upstream failed, and is asked again later', circuit_open: 'the upstream failed too often, and is left alone for a while',
+	back_off: 'the upstream failed, and is asked again later', circuit_open: 'nothing is sent to the upstream for a while',
 	no_upstream: 'the organization has no upstream', blocked: 'nothing can run before other mutations have', conflict: 'a conflict that a person must settle', failure: 'a failure that a person must settle',
 }
 

@@ -31,16 +31,15 @@ struct RetentionCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let result = try await options.withStore(dryRun ? nil : CommandAct("runRetention")) {
+        let busy = NothingDone(
+            .conflict,
+            "another replica is at it; its log and its metrics tell how far, and it can be asked again in a minute",
+            Terminal.tryAgain
+        )
+        let result = try await options.withStore(dryRun ? nil : CommandAct("runRetention"), orElse: busy) {
             store,
-            settings throws(Problem) in
+            settings throws(Problem) -> RetentionRun.Result? in
             try await run(on: store.retention, policy: Wiring.retentionPolicy(settings))
-        }
-        guard let result else {
-            throw Terminal.failure(
-                "another replica is at it; its log and its metrics tell how far, and it can be asked again in a minute",
-                Terminal.tryAgain
-            )
         }
         if case .lost = result.ending { throw Terminal.failure("another replica has taken over") }
         let lines = RetentionKind.allCases.map { line($0, result.report[$0]) }

@@ -62,6 +62,7 @@ struct SourceEndpoints: Sendable {
     /// Tells what a source would make of a body; changes nothing.
     func test(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
+        exchange.act?.noteTrial()
         let key = try key(exchange)
         return try await bodies.withBody(of: exchange) { body in
             let request = try SourceTestRequest(body: body)

@@ -19,6 +19,7 @@ struct UpstreamProbeEndpoint: Sendable {
 
     func send(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
+        exchange.act?.noteTrial()
         let id = try exchange.uuid(at: 0)
         let request = try await bodies.withBody(of: exchange, isOptional: true) { try UpstreamProbeRequest(body: $0) }
         // what an operator has just set is to be asked

@@ -55,8 +55,12 @@ struct UserEndpoints: Sendable {
             throw Problem(.validationFailed, pointer: "/subject", rule: Rule.uuid, detail)
         }
         switch called {
-        case .subject: return try .written(await store.administration.putUser(subject, in: organization))
+        case .subject:
+            let written = try await store.administration.putUser(subject, in: organization)
+            exchange.act?.note(user: written?.value.id)
+            return try .written(written)
         case .id(let user):
+            exchange.act?.note(user: user)
             // a token that says it is this user's own
             guard let isNew = try await store.administration.putUser(user, in: organization),
                 let row = try await store.administration.user(user, in: organization)
@@ -81,15 +85,22 @@ struct UserEndpoints: Sendable {
         return Answer(created ? .created : .ok)
     }
 
+    /// Whether a user is erased, or shut out alone: the path does not say it.
+    func removed(_ exchange: Exchange) throws(Problem) -> ActTarget {
+        var target = ActTarget()
+        if try Self.erases(exchange) { target.names = [("erase", "true")] }
+        return target
+    }
+
+    private static func erases(_ exchange: Exchange) throws(Problem) -> Bool {
+        try Query(of: exchange, allowing: ["erase"]).flag("erase")
+    }
+
     /// Shuts a user out; with `erase=true` deletes everything of the user's.
     func remove(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["erase"])
+        let erases = try Self.erases(exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
-        switch try query.text("erase") {
-        case "true": return try await erase(user, in: organization)
-        case nil, "false": break
-        default: throw Query.invalid("erase", "must be true or false")
-        }
+        if erases { return try await erase(user, in: organization) }
         guard try await store.administration.deleteUser(user, in: organization) else { throw Refusal.notFound }
         return Answer(.noContent)
     }

@@ -127,6 +127,7 @@ struct WebhookEndpoints: Sendable {
     func retryAll(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
         guard let count = try await administration.retryAll(of: endpoint(exchange)) else { throw Refusal.notFound }
+        exchange.act?.note("retried", count)
         return Answer(.ok) { $0.member("retried", count) }
     }
 

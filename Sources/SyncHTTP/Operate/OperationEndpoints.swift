@@ -14,6 +14,7 @@ struct OperationEndpoints: Sendable {
     /// How many mutations an operation would be about, and the first of them.
     func preview(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
+        exchange.act?.noteTrial()
         let organization = try await organization(exchange)
         let draft = try await draft(exchange, isPreview: true)
         let json = try await OffEventLoop.run {

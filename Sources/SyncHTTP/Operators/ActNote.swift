@@ -11,6 +11,13 @@ final class ActNote: Sendable {
     private static let namedIDs = 20
 
     private let outcome = Mutex(AuditOutcome())
+    private let isTrial = Atomic(false)
+
+    /// Whether something may be another than it was: unless the act was only to show what would be.
+    var mayHaveChanged: Bool { !isTrial.load(ordering: .relaxed) }
+
+    /// Notes that the act changes nothing.
+    func noteTrial() { isTrial.store(true, ordering: .relaxed) }
 
     func note(_ name: StaticString, _ value: some JSONWritable & Sendable) {
         outcome.withLock { $0.note(name, value) }

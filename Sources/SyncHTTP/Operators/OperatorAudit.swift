@@ -25,16 +25,18 @@ struct OperatorAudit: Sendable {
     /// - Parameters:
     ///   - action: its `operationId`.
     ///   - names: of the path's parameters, in order.
+    ///   - target: what its query says.
     func recording(
         _ action: String,
         _ names: [String],
+        _ target: ActTarget?,
         _ exchange: Exchange,
         _ endpoint: Route.Endpoint
     ) async throws -> Answer {
         let note = ActNote()
         var exchange = exchange
         exchange.act = note
-        let mark = try await log.begin(act(action, names, exchange.parameters))
+        let mark = try await log.begin(act(action, names, exchange.parameters, target))
         do {
             let answer = try await endpoint(exchange)
             await log.end(mark, note.outcome(status: answer.status.code, code: nil))
@@ -63,7 +65,7 @@ struct OperatorAudit: Sendable {
         try await log.note(act, AuditOutcome())
     }
 
-    private func act(_ action: String, _ names: [String], _ values: [Substring]) -> AuditAct {
+    private func act(_ action: String, _ names: [String], _ values: [Substring], _ target: ActTarget?) -> AuditAct {
         var named = zip(names, values).map { (name: $0, value: String($1)) }
         // what stands behind /admin/organizations/
         let organization = named.first { $0.name == "id" }.flatMap { UUID(parsing: $0.value) }
@@ -72,8 +74,8 @@ struct OperatorAudit: Sendable {
         named.removeAll { $0.name == "user" && user != nil }
         var act = AuditAct(of: organization, by: token.name, scope: token.scope, action, reason: reason)
         act.requestID = requestID
-        act.user = user
-        act.target = named
+        act.user = user ?? target?.user
+        act.target = named + (target?.names ?? [])
         return act
     }
 

@@ -1,46 +1,65 @@
 import HTTPTypes
 import SyncMaintenance
 import SyncModel
+import SyncStore
 
-/// The routes of `/admin`: each with what a token has to be good for, and with what the audit is told of it.
+/// The routes of `/admin`: each with what a token has to be good for, with what the audit is told of it, and with whom
+/// the others who look on are told was changed.
 struct OperatorRoutes {
+    /// What the path of everything of an organization begins with.
+    private static let organization = "/admin/organizations/{id}"
+
     let door: OperatorDoor
     let log: AuditLog
+    let notifier: ChangeNotifier
     private(set) var table: RouteTable
     /// The names by which the audit calls acts, and looks at what users wrote.
     private(set) var audited: [String] = []
 
-    init(adding table: RouteTable, behind door: OperatorDoor, log: AuditLog) {
+    init(adding table: RouteTable, behind door: OperatorDoor, log: AuditLog, notifier: ChangeNotifier) {
         self.door = door
         self.log = log
+        self.notifier = notifier
         self.table = table
     }
 
     /// A look, which changes nothing.
     ///
-    /// - Parameter name: its `operationId` in the contract where it shows what users wrote: then the audit is told. Nil:
-    ///   it does not, or tells the audit itself.
+    /// - Parameters:
+    ///   - name: its `operationId` in the contract where it shows what users wrote: then the audit is told. Nil: it
+    ///     does not, or tells the audit itself.
+    ///   - told: what of its query the audit is told.
     mutating func look(
         at path: String,
         needs scope: OperatorScope = .read,
         audited name: String? = nil,
+        told: ActTarget.Reading? = nil,
         answers mediaType: String? = "application/json",
         _ endpoint: @escaping Route.Endpoint
     ) {
-        add(.get, path, scope, name, mediaType, endpoint)
+        add(.get, path, scope, name, told, mediaType, endpoint)
     }
 
     /// An act: something that changes or sends something.
     ///
-    /// - Parameter name: its `operationId` in the contract, by which the audit calls it.
+    /// - Parameters:
+    ///   - name: its `operationId` in the contract, by which the audit calls it.
+    ///   - told: what of its query the audit is told.
     mutating func act(
         _ name: String,
         _ method: HTTPRequest.Method,
         _ path: String,
         needs scope: OperatorScope = .admin,
+        told: ActTarget.Reading? = nil,
         _ endpoint: @escaping Route.Endpoint
     ) {
-        add(method, path, scope, name, "application/json", endpoint)
+        let isOfOne = path.hasPrefix(Self.organization)
+        add(method, path, scope, name, told, "application/json") { [notifier] exchange in
+            // what is refused is thrown
+            let answer = try await endpoint(exchange)
+            if isOfOne, exchange.act?.mayHaveChanged == true { try notifier.changed(exchange.uuid(at: 0)) }
+            return answer
+        }
     }
 
     private mutating func add(
@@ -48,6 +67,7 @@ struct OperatorRoutes {
         _ path: String,
         _ scope: OperatorScope,
         _ action: String?,
+        _ told: ActTarget.Reading?,
         _ mediaType: String?,
         _ endpoint: @escaping Route.Endpoint
     ) {
@@ -61,7 +81,9 @@ struct OperatorRoutes {
             let audit = try OperatorAudit(exchange, by: guest.token, in: log)
             exchange.audit = audit
             guard let action else { return try await endpoint(exchange) }
-            return try await audit.recording(action, names, exchange, endpoint)
+            var target: ActTarget?
+            if let told { target = try? told(exchange) }
+            return try await audit.recording(action, names, target, exchange, endpoint)
         }
     }
 }

@@ -50,7 +50,12 @@ package struct OperationsServer: Service {
             Self.addConsole(to: &routes, door: door, bodies: bodies, logger: logger)
             let desk = OperatorDesk(store: store, registry: registry, configuration: configuration, circuits: circuits)
             self.desk = desk
-            var administration = OperatorRoutes(adding: routes, behind: door, log: store.audit)
+            var administration = OperatorRoutes(
+                adding: routes,
+                behind: door,
+                log: store.audit,
+                notifier: store.notifier
+            )
             Self.addAdministration(
                 to: &administration,
                 configuration,
@@ -168,7 +173,7 @@ package struct OperationsServer: Service {
         let user = organization + "/users/{user}"
         routes.look(at: user, users.read)
         routes.act("putUser", .put, user, users.add)
-        routes.act("deleteUser", .delete, user, users.remove)
+        routes.act("deleteUser", .delete, user, told: users.removed, users.remove)
         let exports = UserExportEndpoint(exports: store.exports)
         routes.look(
             at: user + "/export",
@@ -203,6 +208,7 @@ package struct OperationsServer: Service {
             at: organization + "/mutations",
             needs: .settle,
             audited: "listOrganizationMutations",
+            told: mutations.looked,
             mutations.list
         )
         routes.act(

@@ -16,8 +16,22 @@ struct BulkEndpoints: Sendable {
         self.bodies = bodies
     }
 
+    private static let listQuery = Query.mutationFilter.union(["user_id"])
+
+    /// Whose mutations are looked at. A device stands beside its user only: an erasure does not look for it by itself.
+    func looked(_ exchange: Exchange) throws(Problem) -> ActTarget {
+        let query = try Query(of: exchange, allowing: Self.listQuery)
+        var target = ActTarget()
+        target.user = try query.uuid("user_id")
+        guard let device = try query.uuid("device_id") else { return target }
+        let name: (name: String, value: String) =
+            target.user == nil ? ("of_one_device", "true") : ("device_id", device.lowercased)
+        target.names = [name]
+        return target
+    }
+
     func list(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: Query.mutationFilter.union(["user_id"]))
+        let query = try Query(of: exchange, allowing: Self.listQuery)
         let user = try query.uuid("user_id")
         let filter = try query.mutationFilter()
         let organization = try await organization(exchange)

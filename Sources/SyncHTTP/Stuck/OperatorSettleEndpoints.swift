@@ -14,7 +14,10 @@ struct OperatorSettleEndpoints: Sendable {
         let query = try Query(of: exchange, allowing: ["validate"])
         let isTrial = try query.flag("validate")
         // by its status and action alone the audit could not tell it from a retry
-        if isTrial { exchange.act?.note("validated", true) }
+        if isTrial {
+            exchange.act?.note("validated", true)
+            exchange.act?.noteTrial()
+        }
         let owner = try await owner(exchange)
         return isTrial
             ? try await settling.validate(exchange, of: owner, exchange.uuid(at: 2))

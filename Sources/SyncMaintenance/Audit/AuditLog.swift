@@ -31,7 +31,8 @@ package struct AuditLog: Sendable {
 
     /// Writes that an act begins.
     ///
-    /// - Throws: `store_unavailable`, `overloaded`: then the act has to be left undone.
+    /// - Throws: `store_unavailable`, `overloaded`, whatever the database's reason is: then the act has to be left
+    ///   undone.
     package func begin(_ act: AuditAct) async throws(Problem) -> Mark {
         try await write(act, nil)
     }
@@ -72,8 +73,16 @@ package struct AuditLog: Sendable {
             _ = try await pool.run([Query(AuditStatements.begin, parameters)])
             return mark
         } catch {
-            throw failure.problem(error, doing: "write an act")
+            let problem = failure.problem(error, doing: "write an act")
+            // a database that only reads, a right that is missing: not the caller's fault, and gone once it is mended
+            throw problem.code == .internalError ? Self.unwritable : problem
         }
+    }
+
+    private static var unwritable: Problem {
+        var problem = Problem.storeUnavailable
+        problem.detail = "the audit cannot be written, so nothing was done; try again"
+        return problem
     }
 
     // MARK: - Reading

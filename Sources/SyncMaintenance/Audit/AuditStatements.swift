@@ -98,12 +98,13 @@ enum AuditStatements {
         """
     )
 
-    /// Takes erased users ($2) out of it, and which rows of theirs it was about.
+    /// Takes erased users ($2) out of it, and which rows of theirs it was about. That an act erased them stays.
     static let erase = Statement(
         "audit_erase_user",
         """
         UPDATE audit AS a
-        SET user_hash = \(hash("a.user_id")), user_id = NULL, target = '{}'
+        SET user_hash = \(hash("a.user_id")), user_id = NULL,
+            target = CASE WHEN a.action = 'deleteUser' THEN a.target ELSE '{}' END
         WHERE a.organization_id = $1 AND a.user_id = ANY ($2::uuid[])
         """
     )

@@ -16,8 +16,8 @@ import SyncStore
 package struct UserErasing: Sendable {
     /// Seconds after which every gateway knows that the user is closed, as for a join.
     package static let settlingSeconds = UserJoining.settlingSeconds
-    /// Seconds after which a gateway goes on with what nobody goes on with.
-    static let claimSeconds: Double = 60
+    /// Seconds after which a gateway goes on with what nobody goes on with: with the time to the next look, a minute.
+    static let claimSeconds: Double = 40
     /// Erasures that are tried to be claimed in one look: others claim, too.
     static let candidates: Int64 = 16
     /// Rows of a table that one transaction deletes.

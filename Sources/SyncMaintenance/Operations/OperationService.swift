@@ -25,7 +25,7 @@ package final class OperationService: Service {
     ///   - retentionDays: for how long an operation is kept that has ended.
     ///   - lookInterval: how often a gateway looks whether one is due, in seconds.
     package init(store: Store, retentionDays: Double, lookInterval: Double = 1, logger: Logger) {
-        run = store.operationRun(of: UUID())
+        run = store.operationRun(of: store.notifier.gatewayID)
         self.retentionDays = retentionDays
         self.lookInterval = lookInterval
         self.logger = logger

@@ -5,7 +5,8 @@ public struct LaneHold: Sendable, Hashable {
     public enum Reason: String, Sendable, Hashable, CaseIterable {
         /// An attempt failed, and the next is not due yet.
         case backOff = "back_off"
-        /// The circuit breaker is open: the upstream failed too often.
+        /// The lane was put off: the circuit breaker was open, for the upstream failed too often, or nothing might be sent
+        /// when the lane was looked at last.
         case circuitOpen = "circuit_open"
         /// The entity type is forwarded, and the organization has no upstream.
         case noUpstream = "no_upstream"
@@ -57,7 +58,8 @@ public struct LaneHold: Sendable, Hashable {
             if isForwarded, !hasUpstream {
                 self.init(.noUpstream, until: until)
             } else if hasUpstream, until != nil {
-                // an open circuit puts off all lanes of the organization, also those whose head needs no upstream
+                // an open circuit puts off all lanes of the organization, also those whose head needs no upstream; so does a
+                // search that finds no upstream, or a suspended organization
                 self.init(.circuitOpen, until: until)
             } else {
                 return nil

@@ -175,8 +175,9 @@ public struct Explanation: Sendable {
             return Finding(
                 .warning,
                 .circuitOpen,
-                "The organization's upstream failed too often, so nothing is sent to it until \(Words.moment(hold.until)).",
-                do: "Look whether the upstream is well; sending begins again by itself.",
+                "Nothing is sent to the organization's upstream until \(Words.moment(hold.until)): it failed too often, or "
+                    + "the organization was suspended, or without one, when the lane was looked at last.",
+                do: "Look under Upstreams that fail whether it is well; sending begins again by itself.",
                 mutation: backlog.head?.id,
                 until: hold.until
             )

@@ -1,8 +1,6 @@
-import JSONText
-
 extension MutationRecord {
-    /// The record without what its user and the upstream wrote: the answer's body and entity tag, and the entity that
-    /// stands in a conflict's way.
+    /// The record without what its user and the upstream wrote: the answer's body and entity tag, the entity that
+    /// stands in a conflict's way, the address that a redirect names.
     public var withheld: MutationRecord {
         MutationRecord(
             id: id,
@@ -22,7 +20,7 @@ extension MutationRecord {
             resolution: resolution,
             responseStatus: responseStatus,
             responseBody: nil,
-            error: error.map(Self.withoutEntity),
+            error: error.flatMap(StoredProblem.withheld),
             lastError: nil,
             fingerprint: fingerprint,
             acceptedAt: acceptedAt,
@@ -30,16 +28,5 @@ extension MutationRecord {
             unreadable: unreadable,
             isWithheld: true
         )
-    }
-
-    /// A stored problem without the conflicting entity.
-    private static func withoutEntity(_ problem: [UInt8]) -> [UInt8] {
-        guard let members = try? JSONTree(parsing: problem).root.members else { return problem }
-        return JSONWriter.object { writer in
-            for (name, value) in members where !name.equals("current") {
-                writer.name(name.string)
-                writer.value(value)
-            }
-        }
     }
 }

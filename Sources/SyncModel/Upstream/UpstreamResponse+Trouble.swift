@@ -10,6 +10,8 @@ extension UpstreamAnswer {
 extension UpstreamResponse {
     /// The longest quotation of a `Location`, in characters.
     private static let longestPlace = 200
+    /// What stands before one.
+    private static let placeMark = "Location: "
 
     var mayBeOperatorsTrouble: Bool {
         switch status {
@@ -22,7 +24,7 @@ extension UpstreamResponse {
     /// for other answers, and for those that do not say.
     var pointer: String? {
         switch status {
-        case 300...399: Self.place(location).map { "Location: \($0)" }
+        case 300...399: Self.place(location).map { Self.placeMark + $0 }
         case 401, 407: challenge.map { "it asks for \($0)" }
         default: nil
         }
@@ -41,6 +43,15 @@ extension UpstreamResponse {
         }
         guard !text.isEmpty else { return nil }
         return text.count > longestPlace ? text.prefix(longestPlace) + "…" : String(text)
+    }
+
+    /// Words about an answer, as they are stored, without the address that a redirect names.
+    static func withoutPlace(_ words: String) -> String {
+        guard let mark = words.range(of: "(" + placeMark) else { return words }
+        // a quoted place has no space in it
+        let end = words[mark.upperBound...].firstIndex(of: " ") ?? words.endIndex
+        let comma = words[..<end].hasSuffix("),") ? "," : ""
+        return "\(words[..<mark.lowerBound])(Location withheld)\(comma)\(words[end...])"
     }
 
     /// Whether a text may be the scheme of a challenge, and can be quoted.

@@ -1,6 +1,6 @@
 import JSONText
 
-/// What a stored problem object says, as far as lists show it.
+/// What a stored problem object says, as far as operators' lists show it: without what its user and the upstream wrote.
 public struct StoredProblem: Sendable, Hashable {
     /// A ``ProblemCode``, or one of a version that knows others; nil where it has none.
     public let code: String?
@@ -9,8 +9,18 @@ public struct StoredProblem: Sendable, Hashable {
 
     /// - Parameter json: a problem object; anything else says nothing.
     public init(_ json: [UInt8]) {
-        let root = try? JSONTree(parsing: json).root
+        let root = Self.root(json)
         code = root?["code"]?.string
-        detail = root?["detail"]?.string
+        detail = root.flatMap { WithheldWords(of: $0).detail }
+    }
+
+    /// A stored problem without what its user and the upstream wrote; nil where it cannot be read.
+    static func withheld(_ json: [UInt8]) -> [UInt8]? {
+        root(json).flatMap { WithheldWords(of: $0).json }
+    }
+
+    /// The entity of a conflict nests deeper in a problem than in a request.
+    private static func root(_ json: [UInt8]) -> JSONValue? {
+        (try? JSONTree(parsing: json, limits: .widest))?.root
     }
 }

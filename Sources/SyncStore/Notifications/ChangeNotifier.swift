@@ -96,6 +96,19 @@ package final class ChangeNotifier: Service {
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
+    /// Tells that an operator changed something of an organization: those who show operators what goes on, here and at
+    /// other replicas. There the hint has its feed looked at as well, which costs a look in vain.
+    package func changed(_ organization: UUID) {
+        operatorNews.changed(organization)
+        guard hints.isHeard else { return }
+        let isFirst = state.withLock { state in
+            let isFirst = state.unsent.isEmpty
+            state.unsent.insert(WakeName(feedOf: organization))
+            return isFirst
+        }
+        if isFirst { outgoing.continuation.yield(nil) }
+    }
+
     /// Watches a lane, a feed behind a position, or both while `body` runs: changes after the call begins are not
     /// missed.
     nonisolated(nonsending) package func watching<Value, Failure: Error>(

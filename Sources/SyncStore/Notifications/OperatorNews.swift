@@ -10,7 +10,7 @@ package final class OperatorNews: Sendable {
 
     /// What has happened since it was taken last.
     package struct News: Sendable {
-        /// Whose lanes were changed.
+        /// Of whom something was changed.
         package fileprivate(set) var organizations: Set<UUID> = []
         /// Whether more was changed: of whom is not known.
         package fileprivate(set) var hasOthers = false
@@ -18,6 +18,14 @@ package final class OperatorNews: Sendable {
         package fileprivate(set) var operations: [UUID: UUID] = [:]
 
         package var isEmpty: Bool { organizations.isEmpty && !hasOthers && operations.isEmpty }
+
+        fileprivate mutating func add(_ organization: UUID) {
+            if organizations.count < OperatorNews.capacity {
+                organizations.insert(organization)
+            } else {
+                hasOthers = true
+            }
+        }
     }
 
     private let isWanted = Atomic(false)
@@ -51,14 +59,14 @@ package final class OperatorNews: Sendable {
     func changed(_ lanes: [LaneKey]) {
         guard isWanted.load(ordering: .relaxed) else { return }
         news.withLock { news in
-            for lane in lanes where !news.hasOthers || news.organizations.count < Self.capacity {
-                if news.organizations.count < Self.capacity {
-                    news.organizations.insert(lane.organization)
-                } else {
-                    news.hasOthers = true
-                }
-            }
+            for lane in lanes { news.add(lane.organization) }
         }
+    }
+
+    /// Tells that something of an organization was changed by an operator.
+    func changed(_ organization: UUID) {
+        guard isWanted.load(ordering: .relaxed) else { return }
+        news.withLock { $0.add(organization) }
     }
 
     /// Other replicas tell names of what they changed, which lead back to nobody.

@@ -167,12 +167,82 @@ import Testing
         #expect(try await scene.mentions(of: scene.ada.user.lowercased).filter { $0.value > 0 } == [:])
     }
 
+    /// A look that the audit is told of is one of them.
+    private func expectNothingDone(_ scene: Scene) async throws {
+        for reply in [
+            try await scene.act(.PUT, scene.admin, #"{"name":"Other"}"#),
+            try await scene.act(.GET, scene.admin + "/mutations"),
+        ] {
+            expectProblem(reply, .storeUnavailable, errors: [])
+            #expect(reply.header("retry-after") == ["2"])
+        }
+    }
+
     @Test func `the act is not done where it cannot be written`() async throws {
         let scene = try await Scene.withOperators()
         try await scene.execute("ALTER TABLE audit RENAME TO audit_away")
-        #expect(try await scene.act(.PUT, scene.admin, #"{"name":"Other"}"#).status == 500)
+        try await expectNothingDone(scene)
         try await scene.execute("ALTER TABLE audit_away RENAME TO audit")
         #expect(try await scene.operate(.GET, scene.admin).json?["name"]?.string != "Other")
+    }
+
+    /// Somebody's trigger, a database that only reads, a right that is missing.
+    @Test(arguments: ["P0001", "25006", "42501"])
+    func `the act is not done whatever the database refuses it for`(state: String) async throws {
+        let scene = try await Scene.withOperators()
+        try await scene.execute(
+            """
+            CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
+            AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '\(state)'; END $$;
+            CREATE TRIGGER refuse BEFORE INSERT ON audit FOR EACH ROW EXECUTE FUNCTION refuse();
+            """
+        )
+        try await expectNothingDone(scene)
+        try await scene.execute("DROP TRIGGER refuse ON audit")
+        #expect(try await scene.operate(.GET, scene.admin).json?["name"]?.string != "Other")
+        #expect(try await scene.act(.PUT, scene.admin, #"{"name":"Other"}"#).status == 200)
+    }
+
+    @Test func `whom an act is about is told though its path does not say it`() async throws {
+        let scene = try await Scene { $0.joinPatience = .zero }
+        _ = try await scene.ada.push([scene.ada.create()])
+        let (ada, device) = (scene.ada.user.lowercased, scene.ada.device.lowercased)
+        let (users, mutations) = (scene.admin + "/users", scene.admin + "/mutations")
+        let subject = #"{"issuer":"https://north.example","subject":"auth0|grace"}"#
+        let made = try await scene.act(.POST, users, subject)
+        #expect(made.status == 201, "\(made.text)")
+        let grace = try #require(made.json?["id"]?.string)
+        #expect(try await scene.act(.GET, "\(mutations)?user_id=\(ada)&device_id=\(device)").status == 200)
+        #expect(try await scene.act(.GET, "\(mutations)?device_id=\(device)").status == 200)
+        #expect(try await scene.act(.DELETE, "\(users)/\(grace)").status == 204)
+        #expect(try await scene.act(.DELETE, "\(users)/\(ada)?erase=true").status == 202)
+        let targets = try await scene.audit("?limit=5").map { $0["target"]?.text ?? "-" }
+        #expect(
+            targets == [
+                #"{"user":"\#(ada)","erase":"true"}"#, #"{"user":"\#(grace)"}"#, #"{"of_one_device":"true"}"#,
+                #"{"user":"\#(ada)","device_id":"\#(device)"}"#, #"{"user":"\#(grace)"}"#,
+            ]
+        )
+        // what names the erased goes, and that they were erased stays
+        scene.gateway.clock.advance(seconds: 9)
+        #expect(try await scene.act(.DELETE, "\(users)/\(ada)?erase=true").status == 200)
+        let acts = try await scene.audit("?limit=6")
+        #expect(acts.map { $0["target"]?["erase"]?.string } == ["true", "true", nil, nil, nil, nil])
+        #expect(acts[4]["target"]?.names == ["user"])
+        for act in [acts[0], acts[1], acts[4]] {
+            #expect(act["target"]?["user"]?.string?.hasPrefix("erased:") == true)
+        }
+        #expect(try await scene.mentions(of: device)["audit"] == 0)
+    }
+
+    @Test func `how many deliveries are sent again is told`() async throws {
+        let scene = try await Scene()
+        let webhooks = scene.admin + "/webhooks"
+        let made = try await scene.act(.POST, webhooks, #"{"url":"https://hooks.example/sluice"}"#)
+        let id = try #require(made.json?["id"]?.string)
+        let retried = try await scene.act(.POST, "\(webhooks)/\(id)/deliveries/retry")
+        #expect(retried.text == #"{"retried":0}"#)
+        #expect(try await scene.audit("?limit=1")[0]["outcome"]?.text == #"{"status":200,"retried":0}"#)
     }
 
     /// What was done is answered as done, whatever becomes of the audit's second half.

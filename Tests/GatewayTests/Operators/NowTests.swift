@@ -154,6 +154,50 @@ import Testing
         #expect(!text.contains("history"))
     }
 
+    @Test func `what operators change is told and what they only try is not`() async throws {
+        let scene = try await Scene.withOperators()
+        var request = HTTPClientRequest(url: scene.gateway.operations + "/admin/events")
+        request.headers.add(name: "authorization", value: "Bearer \(Operators.reader)")
+        let response = try await HTTPClient.shared.execute(request, deadline: .now() + .minutes(5))
+        #expect(response.status == .ok)
+        try await scene.reaches("sluice_operator_event_streams 1")
+        func changed(_ organization: UUID) -> String {
+            "event: changed\ndata: {\"organization_id\":\"\(organization.lowercased)\"}"
+        }
+        let trial = try await scene.act(
+            .POST,
+            "/admin/organizations/\(scene.eve.organization.lowercased)/operations/preview",
+            #"{"kind":"retry","filter":{}}"#
+        )
+        #expect(trial.status == 200, "\(trial.text)")
+        let (ada, new) = (scene.ada.organization, UUID())
+        let mapping = #"{"rules":[{"entity_type":"task","operation":"delete","id":"/id","version":"/v"}]}"#
+        let acts: [(UUID, HTTPMethod, String, String?)] = [
+            (new, .PUT, "", #"{"name":"New"}"#), (ada, .PUT, "", #"{"status":"suspended"}"#),
+            (ada, .PUT, "", #"{"status":"active"}"#), (ada, .PUT, "/upstream", #"{"base_url":"http://127.0.0.1:9"}"#),
+            (ada, .PUT, "/entity-types/contact", #"{"visibility":"user"}"#),
+            (ada, .PUT, "/users/\(UUID().lowercased)", nil), (ada, .POST, "/service-tokens", #"{"source":"crm"}"#),
+            (ada, .PUT, "/sources/crm", #"{"kind":"webhook","settings":{"mapping":\#(mapping)}}"#),
+            (ada, .POST, "/webhooks", #"{"url":"https://hooks.example/told"}"#),
+        ]
+        var parts = response.body.makeAsyncIterator()
+        var all = ""
+        for (organization, method, path, body) in acts {
+            let reply = try await scene.act(method, "/admin/organizations/\(organization.lowercased)" + path, body)
+            #expect((200..<300).contains(reply.status), "\(path): \(reply.text)")
+            var text = ""
+            while !text.contains(changed(organization)) {
+                guard let part = try await parts.next() else {
+                    Issue.record("\(path) was not told: \(text)")
+                    return
+                }
+                text += String(buffer: part)
+            }
+            all += text
+        }
+        #expect(!all.contains(changed(scene.eve.organization)))
+    }
+
     @Test func `there is room for so many and streams end`() async throws {
         let scene = try await Scene.withOperators { $0.maximumStream = .milliseconds(100) }
         // each ends by itself

@@ -26,10 +26,12 @@ struct RenewKeyCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let number = try await options.withStore(CommandAct("renewKey", of: organization)) { store, _ throws(Problem) in
+        let act = CommandAct("renewKey", of: organization)
+        let number = try await options.withStore(act, orElse: .noOrganization(organization)) {
+            store,
+            _ throws(Problem) -> Int32? in
             try await store.keyRotation.renew(organization)
         }
-        guard let number else { throw AdministrationOptions.unknown(organization) }
         options.say("\(organization.lowercased) has data key \(number)") {
             $0.member("organization_id", organization)
             $0.member("number", Int64(number))

@@ -23,7 +23,10 @@ struct RewrapKeysCommand: AsyncParsableCommand {
 
     func run() async throws {
         let isQuiet = options.json
-        let (rewrapped, unknown) = try await options.withStore(CommandAct("rewrapKeys")) { store, _ throws(Problem) in
+        let (rewrapped, unknown) = try await options.withStore(
+            CommandAct("rewrapKeys"),
+            orElse: .notFound("there are no data keys")
+        ) { store, _ throws(Problem) -> (rewrapped: Int, unknown: Int)? in
             try await store.keyRotation.rewrap { count in
                 if !isQuiet, count > 0 { Terminal.complain("\(count) data keys rewrapped") }
             }

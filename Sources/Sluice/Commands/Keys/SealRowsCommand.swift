@@ -32,9 +32,10 @@ struct SealRowsCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let outcome = try await options.withStore(CommandAct("sealRows", of: organization)) {
-            store,
-            _ throws(Problem) -> Outcome in
+        let outcome = try await options.withStore(
+            CommandAct("sealRows", of: organization),
+            orElse: organization.map(NothingDone.noOrganization) ?? .notFound("there are no organizations")
+        ) { store, _ throws(Problem) -> Outcome? in
             if let organization { return try await seal(organization, "", store.keyRotation) }
             let organizations = try await AdministrationOptions.organizations(store.administration).map(\.id)
             for organization in organizations { _ = try await store.keyRotation.prepare(organization) }
@@ -53,26 +54,21 @@ struct SealRowsCommand: AsyncParsableCommand {
             }
             return outcome
         }
-        switch outcome {
-        case .sealed: return
-        case .unknown: if let organization { throw AdministrationOptions.unknown(organization) }
-        case .incomplete: throw ExitCode.failure
-        }
+        if outcome == .incomplete { throw ExitCode.failure }
     }
 
     private enum Outcome: Sendable {
         case sealed
-        /// There is no such organization.
-        case unknown
         /// Some rows are left in plain text or under an older key.
         case incomplete
     }
 
+    /// Nil where there is no such organization.
     private func seal(
         _ organization: UUID,
         _ place: String,
         _ keyRotation: KeyRotation
-    ) async throws(Problem) -> Outcome {
+    ) async throws(Problem) -> Outcome? {
         let (json, name) = (options.json, organization.lowercased)
         let progress = Throttle(.seconds(3))
         let rows = try await keyRotation.sealRows(
@@ -86,7 +82,7 @@ struct SealRowsCommand: AsyncParsableCommand {
                 Terminal.complain("\(name)\(place): \(rows.examined) rows looked at, \(rows.sealed) sealed so far")
             }
         )
-        guard let rows else { return .unknown }
+        guard let rows else { return nil }
         for value in rows.unreadableValues { Terminal.complain("\(name): left as it is: \(value)") }
         let unreadable = rows.unreadable > 0 ? "\(rows.unreadable) values that cannot be opened left, " : ""
         let words =
@@ -99,6 +95,6 @@ struct SealRowsCommand: AsyncParsableCommand {
             $0.member("unreadable", rows.unreadable)
             $0.member("dropped_keys", rows.droppedKeys)
         }
-        return rows.unreadable > 0 ? .incomplete : .sealed
+        return rows.unreadable > 0 ? Outcome.incomplete : Outcome.sealed
     }
 }

@@ -21,21 +21,50 @@ struct AdministrationOptions: ParsableArguments {
         throw ValidationError("--reason must be 1 to \(AuditReason.maximumBytes) bytes without control characters.")
     }
 
-    /// Runs `body` on the database and closes it; prints a problem, and ends the command.
-    ///
-    /// - Parameter act: what the audit is told; nil: nothing changes.
+    /// Runs a look on the database and closes it; prints a problem, and ends the command.
     func run<Value: Sendable>(
-        _ act: CommandAct? = nil,
         _ body: (Administration) async throws(Problem) -> Value
     ) async throws -> Value {
-        try await withStore(act) { store, _ throws(Problem) in try await body(store.administration) }
+        try await withStore { store, _ throws(Problem) -> Value in try await body(store.administration) }
     }
 
-    /// Runs `body` on the database and the settings, and closes it; prints a problem, and ends the command.
+    /// Runs an act on the database as ``withStore(_:orElse:told:_:)`` does.
+    func run<Value: Sendable>(
+        _ act: CommandAct,
+        orElse nothing: NothingDone,
+        told: (Value, inout AuditOutcome) -> Void = { _, _ in },
+        _ body: (Administration) async throws(Problem) -> Value?
+    ) async throws -> Value {
+        try await withStore(act, orElse: nothing, told: told) { store, _ throws(Problem) -> Value? in
+            try await body(store.administration)
+        }
+    }
+
+    /// Runs an act on the database and the settings, and closes it; prints a problem, and ends the command. Each act
+    /// says what it means that nothing was done: so the audit hears of it, and not the terminal alone.
     ///
-    /// - Parameter act: what the audit is told; nil: nothing changes.
+    /// - Parameters:
+    ///   - act: what the audit is told; nil: nothing changes.
+    ///   - nothing: why `body` answered nil: what it was to act on is not there.
+    ///   - told: notes what the audit is to know of what was done.
     func withStore<Value: Sendable>(
-        _ act: CommandAct? = nil,
+        _ act: CommandAct?,
+        orElse nothing: NothingDone,
+        told: (Value, inout AuditOutcome) -> Void = { _, _ in },
+        _ body: (Store, Settings) async throws(Problem) -> Value?
+    ) async throws -> Value {
+        let value = try await withStore { store, settings throws(Problem) -> Value? in
+            guard let act else { return try await body(store, settings) }
+            return try await audited(act, nothing.code, told, store) { () throws(Problem) -> Value? in
+                try await body(store, settings)
+            }
+        }
+        guard let value else { throw nothing.failure() }
+        return value
+    }
+
+    /// Runs a look on the database and the settings, and closes it; prints a problem, and ends the command.
+    func withStore<Value: Sendable>(
         _ body: (Store, Settings) async throws(Problem) -> Value
     ) async throws -> Value {
         var settings = try await options.load()
@@ -43,7 +72,7 @@ struct AdministrationOptions: ParsableArguments {
         try await requireSchema(settings)
         let store = Wiring.store(settings, logger: Wiring.commandLogger())
         do throws(Problem) {
-            let value = try await audited(act, store) { () throws(Problem) in try await body(store, settings) }
+            let value = try await body(store, settings)
             await store.close()
             return value
         } catch {
@@ -56,26 +85,36 @@ struct AdministrationOptions: ParsableArguments {
         }
     }
 
-    private func audited<Value>(
-        _ act: CommandAct?,
+    private func audited<Value: Sendable>(
+        _ act: CommandAct,
+        _ nothing: ProblemCode,
+        _ told: (Value, inout AuditOutcome) -> Void,
         _ store: Store,
-        _ body: () async throws(Problem) -> Value
-    ) async throws(Problem) -> Value {
-        guard let act else { return try await body() }
+        _ body: () async throws(Problem) -> Value?
+    ) async throws(Problem) -> Value? {
         let log = store.audit
         let mark = try await log.begin(act.act(reason: reason))
         var outcome = AuditOutcome()
         do throws(Problem) {
             let value = try await body()
-            outcome.note("status", "ok" as StaticString)
+            if let value {
+                outcome.note("status", "ok" as StaticString)
+                told(value, &outcome)
+            } else {
+                Self.note(nothing, in: &outcome)
+            }
             await log.end(mark, outcome)
             return value
         } catch {
-            outcome.note("status", "failed" as StaticString)
-            outcome.note("code", error.code.rawValue)
+            Self.note(error.code, in: &outcome)
             await log.end(mark, outcome)
             throw error
         }
+    }
+
+    private static func note(_ failure: ProblemCode, in outcome: inout AuditOutcome) {
+        outcome.note("status", "failed" as StaticString)
+        outcome.note("code", failure.rawValue)
     }
 
     /// Explains to the operator why the database cannot be used, before a statement fails with an SQL error.
@@ -93,11 +132,11 @@ struct AdministrationOptions: ParsableArguments {
     /// Changes an organization's status and prints it.
     func put(_ id: UUID, into status: OrganizationStatus) async throws {
         let act = CommandAct("putOrganization", of: id, ["status": status.rawValue])
-        let organization = try await run(act) { administration throws(Problem) -> OrganizationRow? in
+        let organization = try await run(act, orElse: .noOrganization(id)) {
+            administration throws(Problem) -> OrganizationRow? in
             guard try await administration.organization(id) != nil else { return nil }
             return try await administration.put(id, OrganizationUpdate(status: status)).value
         }
-        guard let organization else { throw Self.unknown(id) }
         say(organization.json(), "\(id.lowercased) is \(status.rawValue)")
     }
 
@@ -120,9 +159,7 @@ struct AdministrationOptions: ParsableArguments {
         return organizations
     }
 
-    static func unknown(_ id: UUID) -> any Error {
-        Terminal.failure("there is no organization \(id.lowercased)")
-    }
+    static func unknown(_ id: UUID) -> any Error { NothingDone.noOrganization(id).failure() }
 
     static func body(_ members: (inout JSONWriter) -> Void) -> [UInt8] {
         JSONWriter.object(members)

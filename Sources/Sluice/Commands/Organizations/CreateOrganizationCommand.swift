@@ -35,28 +35,18 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
     func run() async throws {
         let id = id ?? UUIDv7Generator().make(at: SystemClock.now())
         let (name, force) = (name, force)
-        let outcome = try await options.run(CommandAct("putOrganization", of: id, ["members": "name"])) {
-            administration throws(Problem) -> Outcome in
-            guard try await administration.organization(id) == nil else { return .known }
-            if !force, let other = try await administration.organization(named: name) { return .sameName(other) }
+        let act = CommandAct("putOrganization", of: id, ["members": "name"])
+        let known = NothingDone(.conflict, "there is an organization \(id.lowercased) already")
+        let organization = try await options.run(act, orElse: known) {
+            administration throws(Problem) -> OrganizationRow? in
+            guard try await administration.organization(id) == nil else { return nil }
+            if !force, let other = try await administration.organization(named: name) {
+                let place = "there is an organization \"\(name)\" already, \(other.lowercased)"
+                throw Problem(.conflict, "\(place); for another of that name say --force")
+            }
             let body = AdministrationOptions.body { $0.member("name", name) }
-            return .created(try await administration.put(id, OrganizationUpdate(body: body)).value)
+            return try await administration.put(id, OrganizationUpdate(body: body)).value
         }
-        switch outcome {
-        case .created(let organization):
-            options.say(organization.json(), id.lowercased)
-        case .known:
-            throw Terminal.failure("there is an organization \(id.lowercased) already")
-        case .sameName(let other):
-            throw Terminal.failure(
-                "there is an organization \"\(name)\" already, \(other.lowercased); for another of that name say --force"
-            )
-        }
-    }
-
-    private enum Outcome: Sendable {
-        case created(OrganizationRow)
-        case known
-        case sameName(UUID)
+        options.say(organization.json(), id.lowercased)
     }
 }

@@ -44,11 +44,11 @@ struct ExternalIDArguments: ParsableArguments {
         _ change: @escaping @Sendable ([ExternalID]) throws(Problem) -> [ExternalID]
     ) async throws {
         let id = id
-        let organization = try await options.run(CommandAct("putOrganization", of: id, ["members": "external_ids"])) {
-            administration throws(Problem) in
+        let act = CommandAct("putOrganization", of: id, ["members": "external_ids"])
+        let organization = try await options.run(act, orElse: .noOrganization(id)) {
+            administration throws(Problem) -> OrganizationRow? in
             try await administration.changeExternalIDs(of: id, change)
         }
-        guard let organization else { throw AdministrationOptions.unknown(id) }
         let issuer = name.issuer.string.isEmpty ? "the issuer without a name" : ShownText.of(name.issuer.string)
         options.say(organization.json(), "\(id.lowercased) \(words) \(ShownText.of(name.id.string)) of \(issuer)")
     }

@@ -38,10 +38,10 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
             guard let found else { throw AdministrationOptions.unknown(id) }
             throw refusal(found.name, found.extent)
         }
-        let isPurged = try await options.run(CommandAct("deleteOrganization", of: id)) {
-            administration throws(Problem) in try await administration.purge(id)
+        try await options.run(CommandAct("deleteOrganization", of: id), orElse: .noOrganization(id)) {
+            administration throws(Problem) -> Void? in
+            try await administration.purge(id) ? () : nil
         }
-        guard isPurged else { throw AdministrationOptions.unknown(id) }
         options.say("\(id.lowercased) is purged") {
             $0.member("id", id)
             $0.member("purged", true)

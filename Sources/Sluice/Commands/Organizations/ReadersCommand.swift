@@ -51,11 +51,11 @@ struct AddReaderCommand: AsyncParsableCommand {
 
     func run() async throws {
         let (id, role) = (reader.id, reader.role)
-        let isNew = try await reader.options.run(CommandAct("addReader", of: reader.id, ["role": reader.role])) {
-            administration throws(Problem) in
+        let act = CommandAct("addReader", of: id, ["role": role])
+        let isNew = try await reader.options.run(act, orElse: .noOrganization(id)) {
+            administration throws(Problem) -> Bool? in
             try await administration.addReader(role, to: id)
         }
-        guard let isNew else { throw AdministrationOptions.unknown(id) }
         reader.options.say("\(role) reads \(id.lowercased)" + (isNew ? "" : " already")) {
             $0.member("role", role)
             $0.member("organization_id", id)
@@ -77,11 +77,11 @@ struct RemoveReaderCommand: AsyncParsableCommand {
 
     func run() async throws {
         let (id, role) = (reader.id, reader.role)
-        let isRemoved = try await reader.options.run(CommandAct("removeReader", of: reader.id, ["role": reader.role])) {
-            administration throws(Problem) in
-            try await administration.removeReader(role, from: id)
+        let act = CommandAct("removeReader", of: id, ["role": role])
+        try await reader.options.run(act, orElse: .notFound("\(role) does not read \(id.lowercased)")) {
+            administration throws(Problem) -> Void? in
+            try await administration.removeReader(role, from: id) ? () : nil
         }
-        guard isRemoved else { throw Terminal.failure("\(role) does not read \(id.lowercased)") }
         reader.options.say("\(role) reads \(id.lowercased) no more") {
             $0.member("role", role)
             $0.member("organization_id", id)

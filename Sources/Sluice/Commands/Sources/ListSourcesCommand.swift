@@ -65,7 +65,7 @@ struct ShowSourceCommand: AsyncParsableCommand {
         let found = try await options.withStore { store, _ throws(Problem) in
             try await store.sourceAdministration.source(key)
         }
-        guard let found else { throw source.unknown }
+        guard let found else { throw source.unknown.failure() }
         options.say(found.words) { found.writeMembers(to: &$0) }
     }
 }
@@ -86,11 +86,10 @@ struct RemoveSourceCommand: AsyncParsableCommand {
 
     func run() async throws {
         let key = source.key
-        let isFound = try await options.withStore(CommandAct("deleteSource", of: key.organization, ["name": key.name]))
-        { store, _ throws(Problem) in
-            try await store.sourceAdministration.delete(key)
+        let act = CommandAct("deleteSource", of: key.organization, ["name": key.name])
+        try await options.withStore(act, orElse: source.unknown) { store, _ throws(Problem) -> Void? in
+            try await store.sourceAdministration.delete(key) ? () : nil
         }
-        guard isFound else { throw source.unknown }
         options.say("\(key.name) is removed") { $0.member("name", key.name) }
     }
 }

@@ -35,14 +35,16 @@ struct PutSourceCommand: AsyncParsableCommand {
     func run() async throws {
         let body = try SourceArguments.bytes(of: file)
         let key = source.key
-        let written = try await options.withStore(
-            CommandAct("putSource", of: source.key.organization, ["name": source.key.name])
-        ) { store, _ throws(Problem) in
+        typealias Put = (written: (row: SourceRow, isNew: Bool), usual: String?)
+        let (written, usual) = try await options.withStore(
+            CommandAct("putSource", of: key.organization, ["name": key.name]),
+            orElse: .noOrganization(key.organization)
+        ) { store, _ throws(Problem) -> Put? in
             let update = try SourceUpdate(body: body)
             let usual = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
-            return try await store.sourceAdministration.put(key, update, usual: usual).map { ($0, usual) }
+            guard let written = try await store.sourceAdministration.put(key, update, usual: usual) else { return nil }
+            return (written: written, usual: usual)
         }
-        guard let (written, usual) = written else { throw AdministrationOptions.unknown(key.organization) }
         let secret = written.isNew ? usual : nil
         let words = "\(key.name) is \(written.isNew ? "made" : "changed"): \(written.row.line)"
         options.say(words + (secret.map { "\nsecret: \($0)" } ?? "")) { writer in

@@ -38,7 +38,8 @@ struct RunSourceCommand: AsyncParsableCommand {
     func run() async throws {
         let key = source.key
         let row = try await options.withStore(
-            CommandAct("runSource", of: source.key.organization, ["name": source.key.name])
+            CommandAct("runSource", of: key.organization, ["name": key.name]),
+            orElse: source.unknown
         ) { store, _ throws(Problem) -> SourceRow? in
             guard let found = try await store.sourceAdministration.source(key) else { return nil }
             let beginning = try beginning(of: found.kind)
@@ -47,7 +48,6 @@ struct RunSourceCommand: AsyncParsableCommand {
             }
             return row
         }
-        guard let row else { throw source.unknown }
         options.say(row.line) { row.writeMembers(to: &$0) }
     }
 

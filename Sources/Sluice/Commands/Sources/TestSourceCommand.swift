@@ -37,7 +37,7 @@ struct TestSourceCommand: AsyncParsableCommand {
             limits.payloadBytes = settings.maxPayloadBytes
             return try SourceTrial(of: body, from: row, messageID: "test", limits: limits).events
         }
-        guard let events else { throw source.unknown }
+        guard let events else { throw source.unknown.failure() }
         let trial = SourceTrial(events: events)
         options.say(trial.json(), Self.words(events))
         if events.entries.contains(where: { if case .failure = $0.event { true } else { false } }) {

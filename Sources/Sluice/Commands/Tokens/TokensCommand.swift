@@ -52,11 +52,11 @@ struct CreateServiceTokenCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let made = try await options.run(CommandAct("makeServiceToken", of: id, ["source": source])) {
-            administration throws(Problem) in
+        let act = CommandAct("makeServiceToken", of: id, ["source": source])
+        let made = try await options.run(act, orElse: .noOrganization(id)) {
+            administration throws(Problem) -> (token: ServiceToken, row: ServiceTokenRow)? in
             try await administration.makeServiceToken(for: source, of: id)
         }
-        guard let made else { throw AdministrationOptions.unknown(id) }
         options.say(made.token.text) { writer in
             made.row.writeMembers(to: &writer)
             writer.member("token", made.token.text)
@@ -134,12 +134,11 @@ struct RevokeServiceTokenCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        let row = try await options.run(CommandAct("revokeServiceToken", of: id, ["token_id": token.lowercased])) {
-            administration throws(Problem) in
+        let act = CommandAct("revokeServiceToken", of: id, ["token_id": token.lowercased])
+        let unknown = "organization \(id.lowercased) has no service token \(token.lowercased)"
+        let row = try await options.run(act, orElse: .notFound(unknown)) {
+            administration throws(Problem) -> ServiceTokenRow? in
             try await administration.revokeServiceToken(token, of: id)
-        }
-        guard let row else {
-            throw Terminal.failure("organization \(id.lowercased) has no service token \(token.lowercased)")
         }
         options.say("\(token.lowercased) of \(row.source) is revoked") { row.writeMembers(to: &$0) }
     }

@@ -56,10 +56,11 @@ struct ExportCommand: AsyncParsableCommand {
         filter.hasTombstones = tombstones
         let progress = TransferProgress(isShown: !options.json)
         let done = Box(EntityExport.Progress())
-        let ending = try await options.withStore(CommandAct("exportEntities", of: transfer.organization)) {
+        let act = CommandAct("exportEntities", of: id)
+        let ending = try await options.withStore(act, orElse: .noOrganization(id)) {
             store,
-            _ throws(Problem) -> Ending in
-            guard let organization = try await store.administration.organization(id) else { return .unknown }
+            _ throws(Problem) -> Ending? in
+            guard let organization = try await store.administration.organization(id) else { return nil }
             guard organization.status != .purging else {
                 throw Problem(.organizationUnknown, "organization \(id.lowercased) is being purged")
             }
@@ -74,11 +75,7 @@ struct ExportCommand: AsyncParsableCommand {
             return .whole
         }
         progress.clear()
-        switch ending {
-        case .unknown: throw AdministrationOptions.unknown(id)
-        case .refused(let code): throw code
-        case .whole: break
-        }
+        if case .refused(let code) = ending { throw code }
         say(done.value, progress.seconds)
         if done.value.unreadable > 0 {
             throw Terminal.failure("\(done.value.unreadable) documents cannot be opened, and are not there")
@@ -87,8 +84,6 @@ struct ExportCommand: AsyncParsableCommand {
 
     private enum Ending: Sendable {
         case whole
-        /// There is no such organization.
-        case unknown
         /// The file cannot be used; why has been said.
         case refused(ExitCode)
     }

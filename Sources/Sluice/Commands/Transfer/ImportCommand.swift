@@ -59,7 +59,8 @@ struct ImportCommand: AsyncParsableCommand {
         let refused = RefusedLines(try errors.map { try OutputFile(replacing: $0, besides: input) }, progress)
         let id = transfer.organization
         let report = try await options.withStore(
-            dryRun ? nil : CommandAct("importEntities", of: transfer.organization, ["source": source])
+            dryRun ? nil : CommandAct("importEntities", of: transfer.organization, ["source": source]),
+            orElse: .noOrganization(id)
         ) { store, _ throws(Problem) -> EntityImport.Report? in
             guard let organization = try await store.administration.organization(id) else { return nil }
             guard organization.status == .active else {
@@ -75,7 +76,6 @@ struct ImportCommand: AsyncParsableCommand {
             }
         }
         progress.clear()
-        guard let report else { throw AdministrationOptions.unknown(id) }
         say(report, progress.seconds)
         if let failure = refused.failure { throw Terminal.failure(failure.description) }
         if report.refused > 0 { throw ExitCode.failure }

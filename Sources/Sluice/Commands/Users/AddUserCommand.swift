@@ -40,15 +40,17 @@ struct AddUserCommand: AsyncParsableCommand {
             )
         }
         let organization = organization
-        let user = try await options.run(CommandAct("letUserIn", of: organization, user: called.id)) {
-            administration throws(Problem) -> UserRow? in
+        let user = try await options.run(
+            CommandAct("letUserIn", of: organization, user: called.id),
+            orElse: .noOrganization(organization),
+            told: { (user: UserRow, outcome: inout AuditOutcome) in outcome.user = user.id }
+        ) { administration throws(Problem) -> UserRow? in
             guard let id = called.id else {
                 return try await administration.putUser(called.subject, in: organization)?.value
             }
             guard try await administration.putUser(id, in: organization) != nil else { return nil }
             return try await administration.user(id, in: organization)
         }
-        guard let user else { throw AdministrationOptions.unknown(organization) }
         options.say(user.json(), user.id.lowercased)
     }
 }

@@ -47,16 +47,14 @@ struct EraseUserCommand: AsyncParsableCommand {
         let isQuiet = options.json
         var last: UserErasureRow.State?
         let erasure = try await options.withStore(
-            CommandAct("deleteUser", of: organization, user: user, ["erase": "true"])
+            CommandAct("deleteUser", of: organization, user: user, ["erase": "true"]),
+            orElse: .noUser(user.lowercased, in: organization)
         ) { store, _ throws(Problem) -> UserErasureRow? in
             try await store.erasing.erase(user, in: organization, patience: Self.patience) { erasure in
                 guard !isQuiet, erasure.state == .closing, last != erasure.state else { return }
                 last = erasure.state
                 Terminal.complain("not served any more; waiting until every gateway has heard of it …")
             }
-        }
-        guard let erasure else {
-            throw Terminal.failure("organization \(organization.lowercased) has no user \(user.lowercased)")
         }
         guard erasure.state != .closing else {
             throw Terminal.failure(

@@ -29,10 +29,11 @@ struct ExportUserCommand: AsyncParsableCommand {
 
     func run() async throws {
         let lane = LaneKey(organization: organization, user: user)
-        let isKnown = try await options.withStore(CommandAct("exportUser", of: organization, user: user)) {
-            store,
-            _ throws(Problem) -> Bool in
-            guard try await store.exports.isKnown(lane) else { return false }
+        try await options.withStore(
+            CommandAct("exportUser", of: organization, user: user),
+            orElse: .noUser(user.lowercased, in: organization)
+        ) { store, _ throws(Problem) -> Void? in
+            guard try await store.exports.isKnown(lane) else { return nil }
             do {
                 try await store.exports.run(lane) { Terminal.say(String(decoding: $0, as: UTF8.self), terminator: "") }
             } catch let problem as Problem {
@@ -40,10 +41,7 @@ struct ExportUserCommand: AsyncParsableCommand {
             } catch {
                 throw Problem(.internalError, "the export was cut off: \(error)")
             }
-            return true
-        }
-        guard isKnown else {
-            throw Terminal.failure("organization \(organization.lowercased) has no user \(user.lowercased)")
+            return ()
         }
     }
 }

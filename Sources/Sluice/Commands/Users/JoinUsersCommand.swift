@@ -95,8 +95,14 @@ struct JoinUsersCommand: AsyncParsableCommand {
         else { return }
         let organization = organization
         typealias Joined = (user: UUID, into: UUID, join: UserJoinRow)
+        let who = self.user?.lowercased ?? subject.map { ShownText.of($0) } ?? "-"
         let joined = try await options.withStore(
-            CommandAct("joinUser", of: organization, user: self.user, into: self.into)
+            CommandAct("joinUser", of: organization, user: self.user, into: self.into),
+            orElse: .noUser(who, in: organization),
+            told: { (joined: Joined, outcome: inout AuditOutcome) in
+                outcome.user = joined.user
+                outcome.into = joined.into
+            }
         ) { store, _ throws(Problem) -> Joined? in
             guard let user = try await user.find(store.administration, in: organization) else { return nil }
             guard let into = try await into.find(store.administration, in: organization) else {
@@ -104,10 +110,6 @@ struct JoinUsersCommand: AsyncParsableCommand {
             }
             let join = try await store.joining.join(user, into: into, in: organization, patience: Self.patience)
             return join.map { (user: user, into: into, join: $0) }
-        }
-        guard let joined else {
-            let who = self.user?.lowercased ?? subject.map { ShownText.of($0) } ?? "-"
-            throw Terminal.failure("organization \(organization.lowercased) has no user \(who)")
         }
         guard joined.join.state != .closing else {
             throw Terminal.failure(

@@ -1,0 +1,80 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import TestSupport
+import Testing
+
+/// What the audit says of commands, beside what they say themselves.
+@Suite(.timeLimit(.minutes(10))) struct CommandAuditTests {
+    private let scene: Scene
+
+    init() async throws {
+        scene = try await Scene()
+    }
+
+    private func run(_ arguments: [String]) async throws -> Program.Result {
+        let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri, "SUDO_USER": "ida"]
+        return try await Program.run(arguments, environment: environment)
+    }
+
+    private func lastAct() async throws -> JSONValue {
+        try #require(try await scene.audit("?actor=cli:ida&limit=1").first)
+    }
+
+    @Test func `a command that finds nothing is told as failed`() async throws {
+        let (id, unknown, ada) = (scene.ada.organization.lowercased, UUID().lowercased, scene.ada.user.lowercased)
+        _ = try await scene.ada.push([scene.ada.create()])
+        let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString + ".ndjson").path
+        try "".write(toFile: file, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        let issuer = "https://north.example"
+        let cases: [(action: String, command: [String])] = [
+            ("deleteOrganization", ["organizations", "purge", unknown, "--yes"]),
+            ("putOrganization", ["organizations", "suspend", unknown]),
+            ("putOrganization", ["organizations", "activate", unknown]),
+            ("putOrganization", ["organizations", "external-ids", "add", unknown, "org_1", "--issuer", issuer]),
+            ("deleteUser", ["users", "erase", unknown, "--organization", id, "--yes"]),
+            ("exportUser", ["users", "export", unknown, "--organization", id]),
+            ("joinUser", ["users", "join", unknown, "--into", ada, "--organization", id]),
+            ("letUserIn", ["users", "add", "auth0|ada", "--organization", unknown, "--issuer", issuer]),
+            ("makeServiceToken", ["tokens", "create", unknown, "--source", "crm"]),
+            ("revokeServiceToken", ["tokens", "revoke", id, unknown]),
+            ("deleteSource", ["sources", "remove", id, "nosuch"]),
+            ("runSource", ["sources", "run", id, "nosuch"]),
+            ("importEntities", ["import", "--organization", unknown, file]),
+            ("exportEntities", ["export", "--organization", unknown]),
+            ("sealRows", ["keys", "seal", "--organization", unknown]),
+        ]
+        for (action, command) in cases {
+            let result = try await run(command)
+            #expect(result.status == 1 && result.output == "", "\(command) \(result.complaint)")
+            let act = try await lastAct()
+            #expect(act["action"]?.string == action, "\(command)")
+            #expect(act["outcome"]?.text == #"{"status":"failed","code":"not_found"}"#, "\(command)")
+        }
+        #expect(try await scene.audit("?actor=cli:ida").count == cases.count)
+    }
+
+    @Test func `an organization that is there already is told as failed`() async throws {
+        let id = scene.ada.organization.lowercased
+        #expect(try await run(["organizations", "create", "Acme", "--id", id]).status == 1)
+        #expect(try await lastAct()["outcome"]?.text == #"{"status":"failed","code":"conflict"}"#)
+        #expect(try await run(["organizations", "create", "Acme"]).status == 0)
+        #expect(try await lastAct()["outcome"]?.text == #"{"status":"ok"}"#)
+        let second = try await run(["organizations", "create", "Acme"])
+        #expect(second.status == 1 && second.complaint.contains("--force"), "\(second.complaint)")
+        #expect(try await lastAct()["outcome"]?.text == #"{"status":"failed","code":"conflict"}"#)
+    }
+
+    @Test func `a command tells whom it let in`() async throws {
+        let id = scene.ada.organization.lowercased
+        let added = try await run(
+            ["users", "add", "auth0|grace", "--organization", id, "--issuer", "https://north.example"]
+        )
+        #expect(added.status == 0, "\(added.complaint)")
+        let user = added.output.trimmingCharacters(in: .newlines)
+        #expect(UUID(uuidString: user) != nil)
+        let act = try await lastAct()
+        #expect(act["target"]?.text == #"{"user":"\#(user)"}"# && act["outcome"]?.text == #"{"status":"ok"}"#)
+    }
+}
