@@ -59,9 +59,13 @@ import Testing
         try await connection.execute(script: "PREPARE one AS \(Cluster.text(of: statement))")
         let types = Statement("", "SELECT unnest(parameter_types)::text FROM pg_prepared_statements WHERE name = 'one'")
         let rows = try await connection.run(Query(types))
+        // some texts are cast to what they say
+        let casts = Dictionary(statement.sql.matches(of: /\$(\d+)::text::(\w+)/).map { (Int($0.1), String($0.2)) }) {
+            $1
+        }
         let values = try (0..<rows.count).map { row throws(PostgresError) in
             let type = try rows.string(row, 0)
-            let element = Self.values[String(type.prefix { $0 != "[" })] ?? "NULL"
+            let element = Self.values[casts[row + 1] ?? String(type.prefix { $0 != "[" })] ?? "NULL"
             return type.hasSuffix("[]") ? "ARRAY[\(element)]::\(type)" : "\(element)::\(type)"
         }
         let call = values.isEmpty ? "one" : "one(\(values.joined(separator: ", ")))"
