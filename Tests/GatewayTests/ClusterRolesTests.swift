@@ -1,5 +1,6 @@
 import Foundation
 import GatewaySupport
+import JSONText
 import Postgres
 import SyncModel
 import TestSupport
