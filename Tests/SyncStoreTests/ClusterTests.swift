@@ -26,7 +26,7 @@ import Testing
         defer { connection.close() }
         var wrong: [String] = []
         var unexplained: [String] = []
-        for statement in SchemaTests.statements where !Self.pulling.contains(statement.name) {
+        for statement in SchemaTests.statements {
             do throws(PostgresError) {
                 guard let plan = try await plan(of: statement, on: connection) else {
                     unexplained.append(statement.name)
@@ -46,13 +46,6 @@ import Testing
         #expect(wrong.count == 0, "\(wrong.joined(separator: "\n\n"))")
         #expect(unexplained == [], "\(unexplained.count) of \(SchemaTests.statements.count) have no plan")
     }
-
-    /// What an erasure notes of the rows that it deletes comes from those, a page at a time; and an act's row goes by way
-    /// of where it was asked for.
-    private static let pulling: Set = [
-        "erase_devices", "erase_mutations", "erase_rejections", "erase_user_subjects", "external_ids_add",
-        "audit_begin",
-    ]
 
     /// Nil where the values are not of the form that the statement demands.
     private func plan(of statement: Statement, on connection: Connection) async throws(PostgresError) -> String? {
