@@ -380,8 +380,8 @@ import Testing
             "TRUNCATE mutations", "DROP TABLE mutations", "ALTER TABLE mutations ADD x int", "CREATE TABLE mine ()",
             "INSERT INTO schema_migrations VALUES ('9', 'x')", "DELETE FROM schema_migrations",
             "INSERT INTO readers VALUES ('\(UUID())', 'me', now())", "UPDATE readers SET role_name = 'me'",
-            "ALTER TABLE mutations DISABLE ROW LEVEL SECURITY", "SELECT 1 FROM mutations_p0",
-        ] {
+            "ALTER TABLE mutations DISABLE ROW LEVEL SECURITY",
+        ] + (TestCluster.citusURI == nil ? ["SELECT 1 FROM mutations_p0"] : []) {
             #expect(try await place.refusal(script, as: place.gateway) == "42501", "\(script)")
         }
     }
