@@ -47,6 +47,9 @@ static const uint8_t jsonview_js[] = {
 static const uint8_t keys_js[] = {
 #embed "assets/keys.js"
 };
+static const uint8_t lanes_js[] = {
+#embed "assets/lanes.js"
+};
 static const uint8_t live_js[] = {
 #embed "assets/live.js"
 };
@@ -107,6 +110,7 @@ static const struct console_asset assets[] = {
     ASSET("json.js", json_js),
     ASSET("jsonview.js", jsonview_js),
     ASSET("keys.js", keys_js),
+    ASSET("lanes.js", lanes_js),
     ASSET("live.js", live_js),
     ASSET("mutation.js", mutation_js),
     ASSET("mutations.js", mutations_js),

@@ -38,6 +38,8 @@ package final class Store: Sendable {
     package let stories: StoryReader
     /// Pages through a user's lane.
     package let laneListing: LaneListing
+    /// Lists lanes in which nothing runs, for operators.
+    package let stoppedLanes: StoppedLanes
     /// Says why something of a user's has not arrived.
     package let explainer: UserExplainer
     /// Reads mutations that are not final.
@@ -212,6 +214,7 @@ package final class Store: Sendable {
         stuckList = StuckList(pool: pool, catalog: catalog, failure: failure)
         stories = StoryReader(pool: pool, catalog: catalog, now: now, failure: failure)
         laneListing = LaneListing(pool: pool, failure: failure)
+        stoppedLanes = StoppedLanes(pool: pool, now: now, failure: failure)
         backlog = BacklogReader(pool: pool, now: now, failure: failure)
         explainer = UserExplainer(pool: pool, catalog: catalog, backlog: backlog, now: now, failure: failure)
         devices = DeviceRegistry(

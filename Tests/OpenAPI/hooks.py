@@ -38,6 +38,7 @@ for name, listener, token, path in [
     ),
     ("failure", "SLUICE_OPERATIONS", "SLUICE_OPERATOR_TOKEN", "/admin/failures?limit=1"),
     ("stuck", "SLUICE_OPERATIONS", "SLUICE_OPERATOR_TOKEN", "/admin/mutations?limit=1"),
+    ("stopped-lane", "SLUICE_OPERATIONS", "SLUICE_OPERATOR_TOKEN", "/admin/lanes?limit=1"),
     ("operation", "SLUICE_OPERATIONS", "SLUICE_OPERATOR_TOKEN", "/admin/operations?limit=1"),
     (
         "lane",
@@ -73,6 +74,8 @@ REASONS = [
     ("listStuckMutations", "invalid_request", "parameter_invalid", "cursor"),
     ("listStuckMutations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
     ("listStuckMutations", "invalid_request", "parameter_invalid", "the query parameter 'user_id' means something beside"),
+    ("listStoppedLanes", "invalid_request", "parameter_invalid", "cursor"),
+    ("listStoppedLanes", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
     ("getUserLane", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
     ("listOperations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
     ("listOperationsOfOrganization", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),

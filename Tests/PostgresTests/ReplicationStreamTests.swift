@@ -235,7 +235,8 @@ import Testing
             await stream.closeAndWait()
             #expect(await failure { _ = try await waiting.value }?.kind == .connectionLost)
         }
-        #expect(openDescriptors() == before)
+        // other suites of the process open some, too
+        #expect(await eventually { openDescriptors() <= before })
         #expect(await eventually { !threadNames().contains("pg-replication") })
     }
 }

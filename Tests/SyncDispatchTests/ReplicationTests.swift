@@ -380,6 +380,132 @@ import Testing
         await running.stop()
     }
 
+    // MARK: - Columns that are renamed
+
+    /// `renamed`: as in settings.
+    private static func settings(_ database: FollowedDatabase, named column: String, renamed: String = "{}") -> String {
+        let columns = #""columns":{"id":"id","\#(column)":"name"},"renamed":\#(renamed)"#
+        return database.settings(#"{"table":"public.contact","entity_type":"contact","id":"id",\#(columns)}"#)
+    }
+
+    /// In one transaction.
+    private static func rename(_ old: String, _ new: String, and sql: String) -> String {
+        "ALTER TABLE contact RENAME \(old) TO \(new); \(sql)"
+    }
+
+    /// What is said where the log has no such column.
+    private static func stop(at column: String) -> String {
+        "has no column '\(column)', which the settings name as columns, where the log goes on"
+    }
+
+    private static func document(_ id: Int, _ name: String) -> String { #"{"id":\#(id),"name":"\#(name)"}"# }
+
+    @Test func `a column that is renamed and back stops the source in between, until the settings know the name`()
+        async throws
+    {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase()
+        let follower = try await Follower(gateway, database)
+        try await follower.put(Self.settings(database, named: "name"))
+        let running = follower.work()
+        try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
+        try await follower.waitFor(["1": Self.document(1, "a")])
+        // at once: the catalog never lacks it for long
+        try await database.run(Self.rename("name", "label", and: "INSERT INTO contact (id, label) VALUES (2, 'b')"))
+        try await database.run(Self.rename("label", "name", and: "INSERT INTO contact (id, name) VALUES (3, 'c')"))
+        try await follower.waitForError(Self.stop(at: "name"))
+        #expect(try await follower.row.lastError?.contains("'id', 'label', 'data', 'big'") == true)
+        // nothing is passed over, however often it is tried
+        let failures = try await follower.row.failureCount
+        try await waitUntil("it is tried again", every: .milliseconds(20)) {
+            gateway.clock.advance(seconds: 5)
+            return try await follower.row.failureCount > failures
+        }
+        #expect(try await follower.entities == ["1": Self.document(1, "a")])
+        try await follower.put(Self.settings(database, named: "name", renamed: #"{"label":"name"}"#))
+        try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "c")])
+        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        // and what helped is not needed any more
+        let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
+        try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
+        try await follower.put(Self.settings(database, named: "name"))
+        try await database.run("UPDATE contact SET name = 'd' WHERE id = 3")
+        try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "d")])
+        await running.stop()
+    }
+
+    @Test func `a column that was renamed meanwhile is read under each name where the log has it`() async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase()
+        let follower = try await Follower(gateway, database)
+        try await follower.put(Self.settings(database, named: "name"))
+        var running = follower.work()
+        try await waitUntil("it is followed") { try await follower.state != nil }
+        await running.stop()
+        try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
+        try await database.run(Self.rename("name", "label", and: "INSERT INTO contact (id, label) VALUES (2, 'b')"))
+        // the catalog has none of that name any more: what the log has is read all the same
+        running = follower.work()
+        try await follower.waitFor(["1": Self.document(1, "a")])
+        try await follower.waitForError(Self.stop(at: "name"))
+        try await follower.put(Self.settings(database, named: "label"))
+        try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b")])
+        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        await running.stop()
+        // once more, and the settings are changed before that is read
+        try await database.run("INSERT INTO contact (id, label) VALUES (3, 'c')")
+        try await database.run(Self.rename("label", "title", and: "INSERT INTO contact (id, title) VALUES (4, 'd')"))
+        try await follower.put(Self.settings(database, named: "title"))
+        running = follower.work()
+        try await follower.waitForError(Self.stop(at: "title"))
+        #expect(try await follower.entities.count == 2)
+        try await follower.put(Self.settings(database, named: "title", renamed: #"{"label":"title"}"#))
+        try await follower.waitFor([
+            "1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "c"),
+            "4": Self.document(4, "d"),
+        ])
+        await running.stop()
+    }
+
+    @Test func `a column that is renamed for good is followed under its new name, also within a transaction`()
+        async throws
+    {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase()
+        let follower = try await Follower(gateway, database)
+        try await follower.put(Self.settings(database, named: "name"))
+        let running = follower.work()
+        try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
+        try await follower.waitFor(["1": Self.document(1, "a")])
+        // a script is one transaction: it is read again from its beginning, where the column has its old name
+        try await database.run(
+            """
+            INSERT INTO contact (id, name) VALUES (2, 'b');
+            ALTER TABLE contact RENAME name TO label;
+            INSERT INTO contact (id, label) VALUES (3, 'c');
+            """
+        )
+        try await follower.waitForError(Self.stop(at: "name"))
+        // what was before it is taken
+        #expect(try await follower.entities == ["1": Self.document(1, "a"), "2": Self.document(2, "b")])
+        try await follower.put(Self.settings(database, named: "label"))
+        try await follower.waitForError(Self.stop(at: "label"))
+        try await follower.put(Self.settings(database, named: "label", renamed: #"{"name":"label"}"#))
+        let expected = ["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "c")]
+        try await follower.waitFor(expected)
+        // a rename that the settings were told of before stops nothing
+        try await follower.put(Self.settings(database, named: "label", renamed: #"{"name":"label","title":"label"}"#))
+        try await database.run("ALTER TABLE contact RENAME label TO title; UPDATE contact SET title = 'd' WHERE id = 3")
+        try await follower.waitFor(expected.merging(["3": Self.document(3, "d")]) { $1 })
+        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        // once all is read, what the table has not is told, without a change that would show it
+        let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
+        try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
+        try await follower.put(Self.settings(database, named: "label"))
+        try await follower.waitForError("has no column 'label', which the settings name as columns. Mend the settings")
+        await running.stop()
+    }
+
     @Test func `a slot is made where that is wished, and one that was lost is told and not made again`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(makesSlot: false)

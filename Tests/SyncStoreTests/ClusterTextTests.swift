@@ -44,6 +44,8 @@ import Testing
         "stuck_edge_of_all": "an operator lists what stands still anywhere, by pages",
         "stuck_page_of_some_groups_of_all": "an operator lists what stands still anywhere, by pages",
         "stuck_edge_of_some_groups_of_all": "an operator lists what stands still anywhere, by pages",
+        "lanes_halted_of_all": "an operator lists lanes of any organization, by pages",
+        "lanes_waiting_of_all": "an operator lists lanes of any organization, by pages",
         "operations_due": "finds operations of any organization that are due",
         "operation_list_of_all": "an operator lists operations, by pages",
         "operation_prune": "deletes operations of any organization that ended long ago",

@@ -46,7 +46,7 @@ import Testing
         IngestStatements.reading, IngestStatements.writing, IngestCommit.statements, IngestPruning.statements,
         AuditStatements.all, NowStatements.all,
         StuckGroups.statements, StuckWay.statements, StoryStatements.all, LaneListing.statements,
-        OperationCandidates.statements, [OperationScreen.statement], OperationStatements.all,
+        StoppedLanes.statements, OperationCandidates.statements, [OperationScreen.statement], OperationStatements.all,
         AnsweredRequestRow.statements, Administration.upstreamStatements, Administration.restoreStatements,
         Administration.extentStatements.map(\.1), Administration.purgeStatements, Administration.lastStatements,
         [

@@ -52,6 +52,11 @@ import Testing
                 StuckList.byIDStatement,
                 "\(organization), ARRAY['\(phone.user)']::uuid[], ARRAY['\(mutation)']::uuid[]", 100
             ),
+            // ordered by an index, of each partition its first; ties of a moment are sorted
+            (StoppedLanes.halted, "\(organization), \(first), now(), 21", 100),
+            (StoppedLanes.haltedOfAll, "\(first), \(first), now(), 21", 200),
+            (StoppedLanes.waiting, "\(organization), \(last), now(), 21", 100),
+            (StoppedLanes.waitingOfAll, "\(last), \(last), now(), 21", 200),
             (LaneListing.laneStatement, lane, 100), (LaneListing.pageStatement, "\(lane), 0, 21", 200),
             (UserExplainer.isKnownStatement, lane, 100),
             (StoryStatements.queued, story, 100), (StoryStatements.attempts, story, 100),
@@ -67,13 +72,13 @@ import Testing
             (OperationCandidates.edgeOfGroup, "\(oldest), \(group), 100", 400),
             (OperationCandidates.pageOfSomeGroups, "\(oldest), 5000, \(conflicts), 20", 1_500),
             (OperationCandidates.edgeOfSomeGroups, "\(oldest), 5000", 500),
-            (OperationCandidates.pageOfIDs, "\(oldest), \(ids), \(none), NULL, 20", 2_000),
+            (OperationCandidates.pageOfIDs, "\(oldest), \(ids), \(none), NULL, 20", 300),
             (OperationCandidates.pageOfUser, "\(oldest), '\(phone.user)', \(none), 20", 300),
             // what these count, they read
             (OperationCandidates.countOfOrganization, "\(organization), 'infinity', \(none)", 20_000),
             (OperationCandidates.countOfGroup, "\(organization), 'infinity', \(group), \(none)", 400),
             (OperationCandidates.countOfSomeGroups, "\(organization), 'infinity', \(conflicts)", 5_000),
-            (OperationCandidates.countOfIDs, "\(organization), 'infinity', \(ids), \(none), NULL", 2_000),
+            (OperationCandidates.countOfIDs, "\(organization), 'infinity', \(ids), \(none), NULL", 300),
             (OperationCandidates.countOfUser, "\(organization), 'infinity', '\(phone.user)', \(none)", 300),
             (OperationStatements.running, "\(organization), 20", 100), (OperationStatements.find, operation, 100),
             (OperationStatements.listOfOrganization, "\(organization), 'infinity', \(last), \(last), NULL, 21", 300),
@@ -117,8 +122,10 @@ import Testing
         try await phone.pushStuck(3)
         let connection = try await phone.gateway.database.connect(settings: Store.pooledSettings)
         defer { connection.close() }
-        let start = "'\(phone.organization.id)', '00000000-0000-0000-0000-000000000000', 0"
+        let first = "'00000000-0000-0000-0000-000000000000'"
+        let start = "'\(phone.organization.id)', \(first), 0"
         let all = "'ffffffff-ffff-ffff-ffff-ffffffffffff', \(Int64.max)"
+        let end = "'\(phone.organization.id)', \(all)"
         let calls = [
             (MutationReader.organizationEdgeStatement, "\(start), 100", 400),
             (
@@ -126,11 +133,18 @@ import Testing
                 "\(start), \(all), '{conflict}', NULL, NULL, NULL, 21, 2097152", 2_000
             ),
         ]
-        let shape = [Query(SettleStatements.planShape), Query(MutationReader.orderShape)]
+        let shape = [Query(SettleStatements.planShape), Query(Pool.orderShape)]
+        let bulk = "'{failed}', NULL, NULL, NULL, '{}', true, 500"
+        let bulkCalls = [
+            (SettleCandidates.edgeAfter, "\(start), 100", 400),
+            (SettleCandidates.edgeBefore, "\(end), 100", 400),
+            (SettleCandidates.pageAfter, "\(start), \(all), \(bulk)", 20_000),
+            (SettleCandidates.pageBefore, "\(end), \(first), 0, \(bulk)", 20_000),
+        ]
         for state in ["small", "grown", "analyzed"] {
             if state == "grown" { try await phone.fillStuck(12_000) }
             if state == "analyzed" { try await connection.execute(script: "ANALYZE mutations") }
-            for (statement, values, most) in calls {
+            for (statement, values, most) in calls + bulkCalls {
                 for plan in try await connection.plans(of: statement, values, shape) {
                     #expect(!plan.contains("Seq Scan"), "\(state) \(plan)")
                     #expect(plan.contains("position_idx"), "\(state) \(plan)")
@@ -140,13 +154,17 @@ import Testing
         }
     }
 
-    /// Thousands of attempts and operations of others.
+    /// Thousands of attempts, of halted lanes, of lanes that wait, and of operations of others.
     private static func fill(_ phone: Phone) async throws {
         try await phone.execute(
             """
             INSERT INTO attempts (organization_id, user_id, mutation_id, slot, ordinal, revision, number, sent_at, outcome)
             SELECT '\(phone.organization.id)', gen_random_uuid(), gen_random_uuid(), 1, 1, 1, 1, now(), 'retry'
             FROM generate_series(1, 5000);
+            INSERT INTO lanes (organization_id, user_id, halted_by, ready_at)
+            SELECT '\(phone.organization.id)', gen_random_uuid(), CASE WHEN n % 2 = 0 THEN gen_random_uuid() END,
+                CASE WHEN n % 2 = 1 THEN timestamptz '2100-01-01T00:00:00Z' + n * interval '1 second' END
+            FROM generate_series(1, 12000) n;
             INSERT INTO operations (organization_id, id, kind, statuses, reason, actor, per_second, state, due_at,
                 created_at, changed_at, ended_at)
             SELECT o.id, gen_random_uuid(), 'retry', '{}', 'x', 'anna', 50, CASE WHEN n > 3000 THEN 'running' ELSE 'done' END,

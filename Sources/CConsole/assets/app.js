@@ -7,6 +7,7 @@ import { now } from './now.js'
 import { failures } from './failures.js'
 import { mutations } from './mutations.js'
 import { mutation } from './mutation.js'
+import { lanes } from './lanes.js'
 import { user } from './user.js'
 import { organizations } from './organizations.js'
 import { organization } from './organization.js'
@@ -16,7 +17,7 @@ import { audit } from './audit.js'
 
 // `:name` is a parameter; the first that fits is it
 const ROUTES = Object.entries({
-	'': now, failures, mutations, operations, audit, organizations,
+	'': now, failures, mutations, lanes, operations, audit, organizations,
 	'organizations/:organization': organization,
 	'organizations/:organization/operations/:operation': operation,
 	'organizations/:organization/users/:user': user,
@@ -114,6 +115,7 @@ async function show() {
 	const head = h('div.head'), body = h('div.body')
 	const view = {
 		...parameters, signal: own.signal, query: new URLSearchParams(location.search),
+		asked: name => view.query.get(name) ?? '',
 		get: (path, more) => get(path, { signal: own.signal, ...more }),
 		// The heading, and what stands beside it.
 		begin(text, ...beside) {
@@ -130,7 +132,7 @@ async function show() {
 		filter: values => go(query(location.pathname, values), true),
 	}
 	for (const each of nav.querySelectorAll('a')) {
-		const section = (location.pathname.split('/')[2] ?? '').replace('mutations', 'failures')
+		const section = (location.pathname.split('/')[2] ?? '').replace(/mutations|lanes/, 'failures')
 		each.ariaCurrent = each.dataset.page === section ? 'page' : null
 	}
 	refill(main, head, body)
@@ -217,7 +219,7 @@ document.body.append(h('a.skip', { href: '#main', onclick: event => {
 	place.focus()
 } }, 'Skip to the content'))
 for (const [name, title, key] of PAGES) everywhere(`g ${key}`, title, () => go(name ? `/console/${name}` : '/console'))
-everywhere('/', 'Search or filter', () => document.querySelector('main [data-search]')?.focus())
+everywhere('/', 'Search or filter', () => document.querySelector('main .filters input')?.focus())
 everywhere('j', 'Next row', () => step(1))
 everywhere('k', 'Row before', () => step(-1))
 everywhere('.', 'Pause, or go on', live.toggle)

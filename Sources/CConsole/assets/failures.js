@@ -1,23 +1,22 @@
 // What waits for a person, grouped by what went wrong.
-import { ago, button, empty, field, filters, get, h, link, may, organizationLink, pages, pill, query, said, shortCount } from './ui.js'
+import { ago, button, empty, filters, h, link, may, narrow, organizationLink, pages, pill, query, said, shortCount } from './ui.js'
 import { actOnGroup } from './act.js'
 import * as live from './live.js'
 
+export const ORGANIZATION = ['organization_id', 'Organization', 'id']
 export const FILTERS = ['status', 'organization_id', 'entity_type', 'response_status', 'error_code']
 
-const valuesOf = view => Object.fromEntries(FILTERS.map(name => [name, view.query.get(name) ?? '']))
+const valuesOf = view => Object.fromEntries(FILTERS.map(name => [name, view.asked(name)]))
 
 // The members of a group that narrow a list to it; no answer is one, too.
 const groupOf = row => Object.fromEntries(FILTERS.map(name => [name, row[name] ?? (name === 'response_status' ? 'none' : '')]))
 
 // Fields for the filters; what is chosen goes into the address.
 export function filterBar(view, extra = []) {
-	const text = ([name, label, placeholder]) => field({ name, label, placeholder, value: view.query.get(name), 'data-search': name === 'entity_type', size: '12' })
-	const fields = [
-		field({ label: 'Status', type: 'select', name: 'status', value: view.query.get('status') ?? '', options: [['', 'failed and conflict'], ['failed'], ['conflict']] }),
-		...[['entity_type', 'Entity type', 'any'], ['response_status', 'Answer', '422, or none'], ['error_code', 'Error', 'upstream_rejected'], ['organization_id', 'Organization', 'id'], ...extra].map(text),
-	]
-	return filters(view, fields)
+	return filters(view, [
+		narrow(view, ['status', 'Status'], { type: 'select', options: [['', 'failed and conflict'], ['failed'], ['conflict']] }),
+		...[['entity_type', 'Entity type', 'any'], ['response_status', 'Answer', '422, or none'], ['error_code', 'Error', 'upstream_rejected'], ORGANIZATION, ...extra].map(each => narrow(view, each)),
+	])
 }
 
 export async function failures(view) {
@@ -25,7 +24,7 @@ export async function failures(view) {
 	const values = valuesOf(view)
 	const list = pages(view, 'Groups', [
 		['count', row => link(query('/console/mutations', groupOf(row)), h('span.big', shortCount(row))), 'n'],
-		['what', row => h('div', h('div', pill(row.status), ' ', h('span.strong', row.operation ? `${row.operation} ` : '', row.entity_type), ' ',
+		['what', row => h('div', h('div', pill(row.status), ' ', h('span.strong', row.entity_type), ' ',
 			h('span.answer', row.response_status ? `answered ${row.response_status}` : 'no answer'), ' ', row.error_code && h('code', row.error_code)),
 		h('div.detail', said(row.example?.detail, 140))), 'wide'],
 		['organization', organizationLink],

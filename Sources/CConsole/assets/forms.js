@@ -99,6 +99,9 @@ const once = (place, send, act) => async event => {
 	}
 }
 
+// A field of a filter, with what the address has.
+export const narrow = (view, [name, label, placeholder], more) => field({ name, label, placeholder, value: view.asked(name), ...more })
+
 // Fields that narrow a page. What is chosen goes into the address, so that it can be kept and sent on.
 // @param act gets the fields' values by name, instead
 export function filters(view, fields, submit = 'Filter', act = view.filter) {

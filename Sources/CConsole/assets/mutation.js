@@ -51,7 +51,7 @@ export async function mutation(view) {
 			: h('p.muted', hides ? `${what} is hidden. ${may('settle') ? 'Showing it is written to the audit.' : 'Seeing it needs the scope settle.'}` : `${what} is empty.`)
 		const kept = value => value ?? (hides && h('span.muted', 'hidden until asked for'))
 		return [
-			h('p.crumbs', link(organizationPath(organization), said(story.organization_name ?? 'Organization', 40)), ' › ', userLink(organization, user, story.subjects), ' › ', idLine(it.id)),
+			h('p.crumbs', link(organizationPath(organization), 'Organization'), ' › ', userLink(organization, user, story.subjects), ' › ', idLine(it.id)),
 			(error || it.last_error) && h(`div.verdict${KINDS[it.status] ?? ''}`,
 				h('p.strong', error?.title ?? 'The last attempt failed'), h('p', said(error?.detail ?? it.last_error, 500)),
 				it.next_retry_at && h('p', 'Tried again ', ago(it.next_retry_at), '.')),

@@ -1,27 +1,30 @@
 // The mutations of a group, or of any filter: those that wait for a person, the newest first.
-import { ago, button, empty, get, h, link, may, mutationLink, number, organizationLink, pages, pill, query, said, userLink } from './ui.js'
+import { ago, button, empty, h, link, may, mutationLink, number, organizationLink, pages, pill, said, userLink } from './ui.js'
 import { actOnGroup } from './act.js'
 import { FILTERS, filterBar, keepFresh } from './failures.js'
+
+// Says of the rows of a page what issuers call their users.
+export const named = name => ({ [name]: rows, users }) => {
+	for (const row of rows) row.subjects = users.find(each => each.id === row.user_id && each.organization_id === row.organization_id)?.subjects
+}
 
 export const mutationColumns = [
 	['mutation', row => mutationLink(row.organization_id, row.user_id, row)],
 	['status', row => pill(row.status)],
 	['user', row => userLink(row.organization_id, row.user_id, row.subjects)],
-	['what went wrong', row => [row.response_status && h('span.answer', `${row.response_status} `), row.error_code && [h('code', row.error_code), ' '], said(row.detail ?? row.error_detail, 140)], 'wide'],
+	['what went wrong', row => [row.response_status && h('span.answer', `${row.response_status} `), row.error_code && [h('code', row.error_code), ' '], said(row.detail, 140)], 'wide'],
 ]
 
 export async function mutations(view) {
 	view.begin('Mutations that wait for a person', link('/console/failures', 'Groups'))
-	const values = Object.fromEntries([...FILTERS, 'user_id'].map(name => [name, view.query.get(name) ?? '']))
+	const values = Object.fromEntries([...FILTERS, 'user_id'].map(name => [name, view.asked(name)]))
 	const list = pages(view, 'Mutations', [
 		...mutationColumns.slice(0, 3),
 		['organization', organizationLink],
 		mutationColumns[3],
-		['attempts', row => number(row.attempts ?? row.attempt_count), 'n'],
+		['attempts', row => number(row.attempt_count), 'n'],
 		['since', row => ago(row.changed_at)],
-	], ['/admin/mutations', { ...values, status: values.status || 'failed,conflict' }, 'mutations'], empty('Nothing fits', 'What was here may have been settled since.'), ({ mutations: rows, users = [] }) => {
-		for (const row of rows) row.subjects ??= users.find(each => each.id === row.user_id && each.organization_id === row.organization_id)?.subjects
-	})
+	], ['/admin/mutations', { ...values, status: values.status || 'failed,conflict' }, 'mutations'], empty('Nothing fits', 'What was here may have been settled since.'), named('mutations'))
 	const isGroup = values.organization_id && may('settle')
 	const group = { ...values, status: values.status || null }
 	view.put(

@@ -3,7 +3,7 @@ import { ago, amount, count, facts, figure, h, keepingFocus, link, load, me, mom
 import { spark } from './spark.js'
 import * as live from './live.js'
 
-const [FAILED, CONFLICTS, ALL] = ['/console/failures?status=failed', '/console/failures?status=conflict', '/console/organizations']
+const [FAILED, CONFLICTS, HALTED, WAITING, ALL] = ['failures?status=failed', 'failures?status=conflict', 'lanes?state=halted', 'lanes?state=waiting', 'organizations'].map(it => `/console/${it}`)
 const RATES = [['pushes', 'Pushes', ALL], ['accepted', 'Accepted', ALL], ['applied', 'Applied', ALL], ['failed', 'Failing', FAILED]]
 
 export async function now(view) {
@@ -52,8 +52,8 @@ function page(state) {
 				spark(series.oldest_waiting_seconds, { label: 'Age of the oldest waiting, seconds', step })),
 			tile('Failed', FAILED, stuck.failed, 'mutations', amount(stuck.failed) && 'bad'),
 			tile('Conflicts', CONFLICTS, stuck.conflict, 'mutations', amount(stuck.conflict) && 'split'),
-			tile('Halted lanes', ALL, stuck.halted_lanes, 'until somebody settles', amount(stuck.halted_lanes) && 'warn'),
-			tile('Waiting lanes', ALL, stuck.waiting_lanes, 'have something to do')),
+			tile('Halted lanes', HALTED, stuck.halted_lanes, 'until somebody settles', amount(stuck.halted_lanes) && 'warn'),
+			tile('Waiting lanes', WAITING, stuck.waiting_lanes, 'for a next try')),
 		section('Upstreams that fail', circuits.length
 			? table('Circuits', [
 				['organization', organizationLink],
@@ -74,8 +74,6 @@ function page(state) {
 				['Next run', retention.running_since ? ['running since ', moment(retention.running_since)] : ago(retention.next_run_at)],
 				['Last run', ago(retention.last_run_at)],
 				['Removed then', h('span.wrap', removed(retention.last_run))],
-				['Keeps payloads', retention.payload_seconds && span(retention.payload_seconds)],
-				['Keeps records', retention.record_seconds && span(retention.record_seconds)],
 				['At rest', me.sealed ? 'encrypted' : 'not encrypted by Sluice'],
 			]) : h('p.muted', 'Nothing is known of it.'))),
 	]
@@ -100,7 +98,7 @@ function verdict({ stuck = {}, circuits = [], oldest_waiting: oldest }) {
 	}
 	return h('p.verdict.bad', h('span.strong', 'Somebody is needed: '),
 		parts.flatMap((part, index) => [index && (index === parts.length - 1 ? ' and ' : ', '), part]),
-		amount(stuck.halted_lanes) ? `. ${plural(stuck.halted_lanes, 'lane')} ${amount(stuck.halted_lanes) === 1 ? 'stands' : 'stand'} still for it.` : '.')
+		amount(stuck.halted_lanes) ? ['. ', link(HALTED, plural(stuck.halted_lanes, 'lane')), ` ${amount(stuck.halted_lanes) === 1 ? 'stands' : 'stand'} still for it.`] : '.')
 }
 
 const tile = (title, href, value, note, kind, picture) => h('a', { href, class: `tile ${kind || ''}` },

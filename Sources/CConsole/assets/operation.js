@@ -1,5 +1,5 @@
 // One operation: how far it is, and what came of it.
-import { ago, ask, button, facts, get, h, idLine, link, load, may, number, of, organizationPath, pill, said, section, span } from './ui.js'
+import { ago, ask, button, facts, h, idLine, link, load, may, number, of, organizationPath, pill, said, section, span } from './ui.js'
 import { progress } from './operations.js'
 import * as live from './live.js'
 
@@ -29,9 +29,9 @@ export async function operation(view) {
 				it.error && [' ', said(it.error, 300)]),
 			isRunning && may('settle') && h('div.actions', button('Cancel…', cancel, 'danger')),
 			section('What and why', facts([
-				['Reason', said(it.reason, 600)], ['By', said(it.actor, 60)], ['Organization', link(organizationPath(view.organization), said(it.organization_name ?? view.organization, 60))],
-				...Object.entries(it.filter ?? {}).map(([name, value]) => [name.replaceAll('_', ' '), Array.isArray(value) ? said(value.join(', ')) : said(value)]),
-				['Why not', it.reasons?.map(each => h('div', `${number(each.count)} `, h('code', each.code)))], ['Dependants', it.dependents ?? undefined], ['Version that stays', it.strategy ?? undefined], ['At most a second', number(it.per_second)],
+				['Reason', said(it.reason, 600)], ['By', said(it.actor, 60)], ['Organization', link(organizationPath(view.organization), said(view.organization))],
+				...Object.entries(it.filter).map(([name, value]) => [name.replaceAll('_', ' '), Array.isArray(value) ? said(value.join(', ')) : said(value)]),
+				['Why not', it.reasons?.map(each => h('div', `${number(each.count)} `, h('code', each.code)))], ['Dependants', it.dependents], ['Version that stays', it.strategy], ['At most a second', number(it.per_second)],
 				['Asked for', ago(it.created_at)], ['Begun', ago(it.started_at)], ['Ended', ago(it.ended_at)],
 			])),
 			h('p.hint', 'Skipped ones cannot be settled so, or were settled meanwhile; they and those that failed stay as they are.'),

@@ -1,5 +1,6 @@
 // What was done to many at once, the newest first.
-import { ago, empty, field, filters, get, h, link, number, of, organizationPath, pages, pill, query, said } from './ui.js'
+import { ago, empty, filters, h, link, narrow, number, of, organizationPath, pages, pill, said } from './ui.js'
+import { ORGANIZATION } from './failures.js'
 import * as live from './live.js'
 
 // How far an operation is, as a bar and in words.
@@ -10,10 +11,10 @@ export const progress = it => {
 
 export async function operations(view) {
 	view.begin('Operations')
-	const organization = field({ label: 'Organization', name: 'organization_id', value: view.query.get('organization_id') ?? '', placeholder: 'id', 'data-search': true })
-	const state = field({ label: 'State', type: 'select', name: 'state', value: view.query.get('state') ?? '', options: [['', 'any'], ['running'], ['done'], ['cancelled'], ['failed']] })
+	const organization = narrow(view, ORGANIZATION)
+	const state = narrow(view, ['state', 'State'], { type: 'select', options: [['', 'any'], ['running'], ['done'], ['cancelled'], ['failed']] })
 	const list = pages(view, 'Operations', [
-		['what', row => link(organizationPath(row.organization_id, 'operations', row.id), h('span.strong', row.kind), ' ', said(Object.values(row.filter ?? {}).flat().slice(0, 4).join(' · '), 60))],
+		['what', row => link(organizationPath(row.organization_id, 'operations', row.id), h('span.strong', row.kind), ' ', said(Object.values(row.filter).flat().slice(0, 4).join(' · '), 60))],
 		['state', row => pill(row.state)], ['progress', progress], ['why', row => said(row.reason, 80), 'wide'], ['who', row => said(row.actor, 40)], ['begun', row => ago(row.created_at)],
 	], [organization.value ? of(organization.value, 'operations') : '/admin/operations', { state: state.value }, 'operations'], empty('Nothing was done to many at once', 'A group of failures has the actions that begin an operation.'))
 	view.put(filters(view, [state, organization]), list.element)

@@ -1,5 +1,5 @@
 // One organization: how it stands, its settings, and what only an admin may do to it.
-import { ago, ask, button, call, count, countLink, empty, facts, field, filters, form, get, h, idLine, jsonView, link, may, number, of, organizationPath, pages, pill, query, record, said, section, shortId, table, tabs, toast, userPath } from './ui.js'
+import { ago, ask, button, call, count, countLink, empty, facts, field, filters, form, h, idLine, jsonView, link, may, narrow, number, of, organizationPath, pages, pill, query, record, said, section, shortId, table, tabs, toast, userPath } from './ui.js'
 import { upstream } from './upstream.js'
 
 const PARTS = [
@@ -23,7 +23,7 @@ async function overview(view, place, it) {
 	const stuck = more => query('/console/failures', { organization_id: it.id, ...more })
 	place.append(section('How it stands', facts([
 		['Failed', countLink(counts.failed, stuck({ status: 'failed' }))], ['Conflicts', countLink(counts.conflict, stuck({ status: 'conflict' }))],
-		['Halted lanes', countLink(counts.halted_lanes, query('/console/mutations', { organization_id: it.id }))],
+		['Halted lanes', countLink(counts.halted_lanes, query('/console/lanes', { organization_id: it.id }))],
 		['Operations', link(query('/console/operations', { organization_id: it.id }), 'see them')], ['What operators did', link(query('/console/audit', { organization_id: it.id }), 'see the audit')],
 	])), section('Quotas', facts([
 		['Requests a second', it.settings.requests_per_second === null ? 'any number' : number(it.settings.requests_per_second)],
@@ -121,13 +121,13 @@ async function types(view, place, it) {
 }
 
 async function users(view, place, it) {
-	const [issuer, subject] = ['issuer', 'subject'].map(name => field({ label: name === 'issuer' ? 'Issuer' : 'Subject or id', name, value: view.query.get(name) ?? '', 'data-search': name === 'subject' }))
+	const [issuer, subject] = [['issuer', 'Issuer'], ['subject', 'Subject or id']].map(each => narrow(view, each))
 	const list = pages(view, 'Users', [
 		['user', row => link(userPath(it.id, row.id), row.subjects?.length ? said(row.subjects[0].subject, 60) : h('code', row.id))],
 		['registered', row => row.registered ? 'yes' : 'no'], ['first seen', row => ago(row.first_seen_at)], ['last seen', row => ago(row.last_seen_at)],
 		['joined into', row => row.into ? link(userPath(it.id, row.into), shortId(row.into)) : ''],
 	], [of(it.id, 'users'), { issuer: subject.value ? issuer.value : '', subject: subject.value }, 'users'], empty('No such user', 'Users are known once they have pushed, registered a device or were let in.'))
-	place.append(filters(view, [issuer, subject], 'Find', values => {
+	place.append(filters(view, [subject, issuer], 'Find', values => {
 		const isId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(values.subject)
 		return isId ? view.go(userPath(it.id, values.subject.toLowerCase())) : view.filter(values)
 	}), list.element)

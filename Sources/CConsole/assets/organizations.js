@@ -1,16 +1,16 @@
 // The organizations, with what waits in each.
-import { ago, countLink, empty, field, filters, h, link, organizationPath, pages, pill, query, said } from './ui.js'
+import { ago, countLink, empty, filters, h, link, narrow, organizationPath, pages, pill, query, said } from './ui.js'
 
 export async function organizations(view) {
-	const search = view.query.get('search') ?? ''
+	const search = view.asked('search')
 	view.begin('Organizations')
-	const words = field({ label: 'Name or id', type: 'search', name: 'search', value: search, 'data-search': true })
+	const words = narrow(view, ['search', 'Name or id'], { type: 'search' })
 	const list = pages(view, 'Organizations', [
 		['name', row => link(organizationPath(row.id), h('span.strong', said(row.name, 60)))],
 		['status', row => pill(row.status)],
 		['failed', row => countLink(row.counts?.failed, query('/console/failures', { organization_id: row.id, status: 'failed' })), 'n'],
 		['conflicts', row => countLink(row.counts?.conflict, query('/console/failures', { organization_id: row.id, status: 'conflict' })), 'n'],
-		['halted lanes', row => countLink(row.counts?.halted_lanes, query('/console/mutations', { organization_id: row.id })), 'n'],
+		['halted lanes', row => countLink(row.counts?.halted_lanes, query('/console/lanes', { organization_id: row.id })), 'n'],
 		['changed', row => ago(row.updated_at)],
 	], ['/admin/organizations', { search, counts: true, limit: 50 }, 'organizations'], empty('There is no such organization', search ? 'Names are found by any part, ids by their beginning.' : 'sluice organizations makes one.'))
 	view.put(filters(view, [words], 'Search'), list.element)

@@ -1,5 +1,5 @@
 // One user: why something has not arrived, in sentences; the lane in order; the devices.
-import { ago, empty, facts, get, h, idLine, link, load, mutationLink, mutationPath, number, of, organizationPath, pages, pill, query, refill, said, section, shortId, table } from './ui.js'
+import { ago, empty, facts, h, idLine, link, load, mutationLink, mutationPath, number, of, organizationPath, pages, pill, query, refill, said, section, shortId, table } from './ui.js'
 import { keepFresh } from './failures.js'
 
 const REASONS = {
@@ -17,10 +17,10 @@ export async function user(view) {
 			facts([
 				['Known as', subject ? it.subjects.map(each => h('div', said(each.subject, 80), each.issuer && [h('span.muted', ' by '), said(each.issuer, 80)])) : 'its id alone'],
 				['Registered', it.registered ? 'yes' : 'no'], ['First seen', ago(it.first_seen_at)], ['Last seen', ago(it.last_seen_at)],
-				['Joined into', it.into ? link(organizationPath(organization, 'users', it.into), shortId(it.into)) : undefined],
+				['Joined into', it.into && link(organizationPath(organization, 'users', it.into), shortId(it.into))],
 			])]
 	})
-	const asked = { mutation: view.query.get('mutation') ?? '', device: view.query.get('device') ?? '' }
+	const asked = { mutation: view.asked('mutation'), device: view.asked('device') }
 	const explain = load(view, why, () => view.get(query(`${base}/explain`, asked)), ({ findings = [] }) =>
 		h('ul.findings', findings.map(each => h('li', { class: `finding is-${each.severity}` },
 			h('p.strong', h('span.unheard', `${each.severity}: `), said(each.sentence, 600)),
@@ -30,21 +30,21 @@ export async function user(view) {
 	const list = pages(view, 'Lane', [
 		['mutation', row => mutationLink(organization, id, row)],
 		['status', row => pill(row.status)],
-		['device', row => [shortId(row.device_id), row.sequence_number === undefined ? null : ` ${row.sequence_number}`]],
+		['device', row => [shortId(row.device_id), ` ${row.sequence_number}`]],
 		['why', row => row.blocked_by?.length ? ['waits for ', row.blocked_by.slice(0, 3).map(each => [link(mutationPath(organization, id, each), shortId(each)), ' '])] : row.next_retry_at && ['next try ', ago(row.next_retry_at)], 'wide'],
-		['attempts', row => number(row.attempt_count ?? row.attempts), 'n'], ['accepted', row => ago(row.accepted_at)],
-	], [`${base}/lane`, {}, 'mutations'], empty('The lane is empty', 'All that this user’s devices have pushed is settled.'), answer => {
-		const lane = answer.lane ?? answer, by = lane.held_by
+		['attempts', row => number(row.attempt_count), 'n'], ['accepted', row => ago(row.accepted_at)],
+	], [`${base}/lane`, {}, 'mutations'], empty('The lane is empty', 'All that this user’s devices have pushed is settled.'), ({ lane, devices: rows }) => {
+		const by = lane.held_by
 		refill(held, facts([
 			['Held by', by ? [h('span.strong', REASONS[by.reason] ?? by.reason), by.until && [', until ', ago(by.until)], (by.mutation_ids ?? []).map(each => [' ', link(mutationPath(organization, id, each), shortId(each))])] : 'nothing: it runs'],
-			['Halted by', lane.halted_by ? link(mutationPath(organization, id, lane.halted_by), shortId(lane.halted_by)) : undefined],
-			['In the hands of', lane.lease?.gateway_id ? [shortId(lane.lease.gateway_id), lane.lease.until && [' until ', ago(lane.lease.until)]] : undefined],
+			['Halted by', lane.halted_by && link(mutationPath(organization, id, lane.halted_by), shortId(lane.halted_by))],
+			['In the hands of', lane.lease && [shortId(lane.lease.gateway_id), ' until ', ago(lane.lease.until)]],
 		]))
-		if (answer.devices) showDevices(answer.devices)
+		showDevices(rows)
 	})
 	const showDevices = rows => refill(devices, rows.length ? table('Devices', [
 		['device', row => link(query(location.pathname, { device: row.device_id }), shortId(row.device_id))], ['watermark', row => number(row.accepted_sequence), 'n'], ['last seen', row => ago(row.last_seen_at)],
-		['not settled', row => Object.entries(row.counts ?? {}).filter(([, value]) => value).map(([name, value]) => [pill(name, `${value} ${name.replace('_', ' ')}`), ' '])],
+		['not settled', row => Object.entries(row.counts).filter(([, value]) => value).map(([name, value]) => [pill(name, `${value} ${name.replace('_', ' ')}`), ' '])],
 	], rows).element : h('p.muted', 'No device has pushed or registered.'))
 	view.put(top, section('Why something has not arrived', view.query.size > 0 && h('p', 'About ', h('code', asked.mutation || asked.device), ' · ', link(location.pathname, 'About all')), why), section('Lane', held, list.element), section('Devices', devices))
 	keepFresh(view, { element: list.element, again: () => { list.again(); explain() } }, organization)

@@ -139,6 +139,8 @@ final class ReplicationDriver {
 
     /// One message of the stream: "Streaming Replication Protocol" of PostgreSQL's manual.
     private func take(_ part: UnsafeRawBufferPointer) throws(PostgresError) {
+        // libpq may have read more of it than the system told before
+        guard part.count <= source.maximumMessageBytes else { throw tooLarge() }
         var decoder = ReplicationDecoder(UnsafeRawBufferPointer(rebasing: part.dropFirst()))
         switch part.first {
         case UInt8(ascii: "w"):

@@ -145,7 +145,7 @@ final class ReplicationRun: Sendable {
         defer { connection.close() }
         let inspection = SlotInspection(connection: connection, settings: settings)
         let before = claim.state.flatMap { ReplicationState($0) }
-        let (server, slot) = try await inspection.prepare(before, now: configuration.now, seen: parts.watched)
+        let (server, slot, lack) = try await inspection.prepare(before, now: configuration.now, seen: parts.watched)
         let state = begin(before, server, slot)
         progress.withLock { progress in
             progress.state = state
@@ -159,7 +159,7 @@ final class ReplicationRun: Sendable {
         let outcome = await withTaskGroup(of: End.self) { group in
             group.addTask { await self.ending { try await self.read(stream, inspection, base: state.base) } }
             group.addTask { await self.ending { try await self.confirm(stream) } }
-            group.addTask { await self.ending { try await self.watch(inspection) } }
+            group.addTask { await self.ending { try await self.watch(inspection, lack) } }
             let end = await group.next() ?? .released
             group.cancelAll()
             await group.waitForAll()
@@ -201,7 +201,13 @@ final class ReplicationRun: Sendable {
                 switch entry.message {
                 case .begin(_, let at): reader.begin(at: Timestamp(microseconds: at))
                 case .relation(let relation):
-                    try await read(relation, &reader, &types, inspection)
+                    do {
+                        try await read(relation, &reader, &types, inspection)
+                    } catch let trouble as SourceTrouble {
+                        // what came before is read by these settings, and may not fit those that mend it
+                        try await take(&batch)
+                        throw trouble
+                    }
                 case .row(let table, let old, let new):
                     let entries = reader.change(
                         of: table,
@@ -238,7 +244,7 @@ final class ReplicationRun: Sendable {
         _ inspection: SlotInspection
     ) async throws {
         let name = QualifiedName(schema: relation.schema, name: relation.name)
-        guard reader.isFollowed(name) else { return }
+        guard reader.isFollowed(relation.id, name) else { return }
         let unknown = relation.columns.map(\.type).filter { $0 >= 16_384 && types[$0] == nil }
         if !unknown.isEmpty { types.merge(try await inspection.builtIn(unknown)) { $1 } }
         let known = types
@@ -340,15 +346,20 @@ final class ReplicationRun: Sendable {
         stream.confirm(progress.withLock { $0.written })
     }
 
-    /// Looks at the slot now and then.
-    private func watch(_ inspection: SlotInspection) async throws {
+    /// Looks at the slot now and then. What the tables lack counts once all is read that the log had from before.
+    private func watch(_ inspection: SlotInspection, _ lack: SlotInspection.Lack?) async throws {
+        var notedAt = ContinuousClock.now
         while true {
-            try await Task.sleep(for: configuration.watchInterval)
+            try await Task.sleep(for: lack == nil ? configuration.watchInterval : configuration.tick)
             guard let slot = try await inspection.slot(now: configuration.now) else {
                 throw SourceTrouble("Slot '\(settings.slot)' is gone.")
             }
-            note(slot.report)
+            if notedAt.duration(to: .now) >= configuration.watchInterval {
+                note(slot.report)
+                notedAt = .now
+            }
             try SlotInspection.checkAlive(slot, settings)
+            if let lack, let confirmed = slot.confirmed, confirmed >= lack.end { throw lack.trouble }
         }
     }
 

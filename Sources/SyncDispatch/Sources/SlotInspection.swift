@@ -21,23 +21,35 @@ struct SlotInspection {
         let report: SlotReport
     }
 
+    /// What the tables have not, as the catalog has them now: the log may go back to when they had it.
+    struct Lack {
+        let trouble: SourceTrouble
+        /// Where the log ended when that was so.
+        let end: LogPosition
+    }
+
     /// Looks at everything, and makes the slot where it is missing and may be made.
     ///
     /// - Parameters:
     ///   - state: how far an earlier worker came.
     ///   - seen: told how the slot is, good or bad.
+    /// - Returns: what the tables lack, too, unless this is the first time: then that is thrown.
     /// - Throws: what is wrong, in words.
     func prepare(
         _ state: ReplicationState?,
         now: TimeSource,
         seen: (SlotReport) -> Void
-    ) async throws -> (Server, Slot) {
+    ) async throws -> (Server, Slot, Lack?) {
         var slot = try await slot(now: now)
         // whatever else is wrong: it keeps the server's log
         if let slot { seen(slot.report) }
         let server = try await server()
         try await checkPublication()
-        try await checkTables()
+        var lack: Lack?
+        if let trouble = try await checkTables() {
+            guard state?.slot == settings.slot else { throw trouble }
+            lack = Lack(trouble: trouble, end: try await self.server().end)
+        }
         if slot == nil {
             if state?.slot == settings.slot {
                 throw SourceTrouble(
@@ -65,7 +77,7 @@ struct SlotInspection {
             throw SourceTrouble("Slot '\(settings.slot)' belongs to another database of the server than the URI names.")
         }
         try Self.checkAlive(slot, settings)
-        return (server, slot)
+        return (server, slot, lack)
     }
 
     static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceTrouble) {
@@ -101,7 +113,8 @@ struct SlotInspection {
         )
     }
 
-    private func checkTables() async throws {
+    /// - Returns: what is wrong with the columns.
+    private func checkTables() async throws -> SourceTrouble? {
         let names = settings.tables.map(\.name)
         let rows = try await connection.run(
             Query(Self.tablesStatement, Parameters(names.map(\.schema), names.map(\.name), settings.publication))
@@ -112,14 +125,17 @@ struct SlotInspection {
                 exists: try row.bool("exists"),
                 isPublished: try row.bool("is_published"),
                 identity: try row.optionalString("identity"),
-                columns: Set(try row.strings("columns")),
-                keys: Set(try row.strings("keys"))
+                columns: try row.strings("columns"),
+                keys: try row.strings("keys")
             )
         }
+        var trouble: SourceTrouble?
         for table in settings.tables {
             guard let finding = found.first(where: { $0.name == table.name }) else { continue }
             try finding.check(table, publication: settings.publication)
+            do throws(SourceTrouble) { try finding.checkColumns(table) } catch { trouble = trouble ?? error }
         }
+        return trouble
     }
 
     // MARK: - The slot
@@ -264,16 +280,11 @@ private struct TableFinding {
     let isPublished: Bool
     /// `d`: the primary key; `i`: an index; `f`: all columns; `n`: nothing.
     let identity: String?
-    let columns: Set<String>
-    let keys: Set<String>
+    let columns: [String]
+    let keys: [String]
 
     func check(_ table: FollowedTable, publication: String) throws(SourceTrouble) {
         guard exists else { throw SourceTrouble("There is no table \(table.name).") }
-        for (role, column) in table.wanted where !columns.contains(column) {
-            throw SourceTrouble(
-                "Table \(table.name) has no column '\(column)', which the settings name as \(role). Mend the settings."
-            )
-        }
         guard isPublished else {
             let quoted = publication.replacing("\"", with: "\"\"")
             throw SourceTrouble(
@@ -281,7 +292,18 @@ private struct TableFinding {
                     + "ALTER PUBLICATION \"\(quoted)\" ADD TABLE \(table.name.sql)"
             )
         }
-        guard identity == "f" || keys.contains(table.id) else {
+    }
+
+    func checkColumns(_ table: FollowedTable) throws(SourceTrouble) {
+        let renamings = table.renamings(of: columns)
+        let names = Set(columns.map { renamings[$0] ?? $0 })
+        for (role, column) in table.wanted where !names.contains(column) {
+            throw SourceTrouble(
+                "Table \(table.name) has no column '\(column)', which the settings name as \(role). Mend the settings; if "
+                    + "it was renamed, the old name goes into the table's 'renamed', for what the log has from before."
+            )
+        }
+        guard identity == "f" || keys.contains(where: { renamings[$0] ?? $0 == table.id }) else {
             throw SourceTrouble(
                 "Table \(table.name) does not tell in the log which row was deleted: '\(table.id)' is not in its primary "
                     + "key or replica identity. Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"

@@ -239,6 +239,7 @@ package struct OperationsServer: Service {
         let failures = FailureEndpoints(store: store)
         routes.look(at: "/admin/failures", failures.groups)
         routes.look(at: "/admin/mutations", failures.list)
+        routes.look(at: "/admin/lanes", failures.lanes)
         let user = "/admin/organizations/{id}/users/{user}"
         let insight = UserInsightEndpoints(store: store)
         routes.look(at: user + "/lane", insight.lane)

@@ -5,7 +5,8 @@ import SyncMaintenance
 import SyncModel
 import SyncStore
 
-/// What stands still over all organizations: `GET /admin/failures` groups it, `GET /admin/mutations` lists it.
+/// What stands still over all organizations: `GET /admin/failures` groups it, `GET /admin/mutations` lists it, and
+/// `GET /admin/lanes` has the lanes in which nothing runs.
 struct FailureEndpoints: Sendable {
     /// Groups on a page, by default and at most.
     private static let groups = (usual: 50, most: 100)
@@ -41,19 +42,33 @@ struct FailureEndpoints: Sendable {
                 limit: limit,
                 cursor: cursor
             )
-            return StuckAnswer(page: page, subjects: try await subjects(of: page.mutations)).json()
+            return StuckAnswer(page: page, users: try await LaneUsers(of: page.mutations.map(\.lane), in: store)).json()
         }
         return Answer(.ok, json: json)
     }
 
-    /// What issuers call the users of some mutations.
-    private func subjects(of mutations: [StuckMutation]) async throws -> [LaneKey: [Subject]] {
-        var subjects: [LaneKey: [Subject]] = [:]
-        for (organization, found) in Dictionary(grouping: mutations, by: \.lane.organization) {
-            let known = try await store.administration.subjects(of: Set(found.map(\.lane.user)), in: organization)
-            for (user, names) in known { subjects[LaneKey(organization: organization, user: user)] = names }
+    func lanes(_ exchange: Exchange) async throws -> Answer {
+        let query = try Query(of: exchange, allowing: ["state", "organization_id", "limit", "cursor"])
+        let state = try query.text("state").map { text throws(Problem) in
+            guard let state = StoppedLanes.State(rawValue: text) else {
+                throw Query.invalid("state", "must be one of: halted, waiting")
+            }
+            return state
         }
-        return subjects
+        let (organization, limit) = try (query.uuid("organization_id"), query.limit(default: 100))
+        let cursor = try query.text("cursor")
+        try await exchange.hold.enter()
+        let json = try await OffEventLoop.run {
+            let page = try await store.stoppedLanes.page(
+                state ?? .halted,
+                organization: organization,
+                limit: limit,
+                cursor: cursor
+            )
+            return StoppedLanesAnswer(page: page, users: try await LaneUsers(of: page.lanes.map(\.key), in: store))
+                .json()
+        }
+        return Answer(.ok, json: json)
     }
 }
 

@@ -61,20 +61,38 @@ extension StuckMutation: AnswerBody {
 /// A page of mutations that stand still, and who their users are.
 struct StuckAnswer: AnswerBody {
     let page: StuckList.Page
-    /// What issuers call the users of the page, where they do.
-    let subjects: [LaneKey: [Subject]]
+    let users: LaneUsers
 
     var expectedBytes: Int { 64 + page.mutations.count * 640 }
 
     func writeMembers(to writer: inout JSONWriter) {
         writer.member("mutations", page.mutations)
-        writer.member("users", Set(page.mutations.map(\.lane)).sorted()) { writer, lane in
-            writer.object { writer in
-                writer.member("organization_id", lane.organization)
-                writer.member("id", lane.user)
-                writer.member("subjects", subjects[lane] ?? [])
-            }
-        }
+        users.writeMember(to: &writer)
+        writer.member("next", page.next)
+    }
+}
+
+extension StoppedLanes.Lane: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("organization_id", key.organization)
+        writer.member("user_id", key.user)
+        writer.member("halted_by", haltedBy)
+        writer.member("ready_at", readyAt?.rfc3339)
+        writer.member("queued_count", Int64(queuedCount))
+        writer.member("queued_since", queuedSince?.rfc3339)
+    }
+}
+
+/// A page of lanes in which nothing runs, and whose they are.
+struct StoppedLanesAnswer: AnswerBody {
+    let page: StoppedLanes.Page
+    let users: LaneUsers
+
+    var expectedBytes: Int { 64 + page.lanes.count * 384 }
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("lanes", page.lanes)
+        users.writeMember(to: &writer)
         writer.member("next", page.next)
     }
 }

@@ -23,7 +23,7 @@ extension MutationReader {
         var found: [MutationDetail] = []
         var edge: (user: UUID, position: Int64)?
         do {
-            let rows = try await inOrder(Query(Self.organizationEdgeStatement, edgeParameters))
+            let rows = try await pool.runInOrder(Query(Self.organizationEdgeStatement, edgeParameters))
             edge = try rows.read { (try $0.uuid("user_id"), try $0.int64("position")) }.first
             // one user's mutations lie together
             if let user, edge?.user != user { edge = nil }
@@ -40,7 +40,7 @@ extension MutationReader {
             parameters.add(Int64(filter.limit + 1))
             parameters.add(Self.pageBytes)
             found = try await catalog.opening(organization.id) { [parameters] seal in
-                let page = try await inOrder(Query(Self.organizationStatement, parameters))
+                let page = try await pool.runInOrder(Query(Self.organizationStatement, parameters))
                 return try page.readSealed { row in
                     let user = try row.uuid("user_id")
                     return try MutationDetail(&row, user: user, seal)
@@ -56,19 +56,6 @@ extension MutationReader {
         }
         return self.page(page, of: organization, next: next)
     }
-
-    /// Runs a query whose plan goes along the index by position: plans are made once for a connection, and what suits
-    /// an organization's first mutations reads all of them later.
-    private func inOrder(_ query: Query) async throws -> Rows {
-        let shape = [Query.beginReading, Query(SettleStatements.planShape), Query(Self.orderShape)]
-        return try await pool.run(shape + [query, .rollback])[shape.count]
-    }
-
-    /// Nothing is sorted: there is an index in the order.
-    static let orderShape = Statement(
-        "mutations_organization_shape",
-        "SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true)"
-    )
 
     /// The last mutation that a page looks at; no row when there are fewer. All positions are above 0; that it says so
     /// opens the index by position to it.
@@ -112,5 +99,5 @@ extension MutationReader {
         """
     )
 
-    static let organizationStatements = [orderShape, organizationEdgeStatement, organizationStatement]
+    static let organizationStatements = [Pool.orderShape, organizationEdgeStatement, organizationStatement]
 }

@@ -58,6 +58,10 @@ package enum Schema {
             name: "0027_stuck_mutations_by_id",
             sql: String(decoding: PackageResources._027_stuck_mutations_by_id_sql, as: UTF8.self)
         ),
+        Migration(
+            name: "0028_halted_lanes_in_order",
+            sql: String(decoding: PackageResources._028_halted_lanes_in_order_sql, as: UTF8.self)
+        ),
     ]
 
     /// The name of the newest migration.

@@ -37,7 +37,7 @@ struct SettleCandidates {
         var parameters = Parameters(of: organization, start.user, start.position)
         var bounds = parameters
         bounds.add(Self.scan)
-        let edge = try await pool.run([Query(isReversed ? Self.edgeBefore : Self.edgeAfter, bounds)])[0]
+        let edge = try await pool.runInOrder(Query(isReversed ? Self.edgeBefore : Self.edgeAfter, bounds))
         var end = try edge.read(Place.init).first
         if let user = request.userID, end?.user != user { end = nil }
         parameters.add((end ?? (isReversed ? first : last)).user)
@@ -49,7 +49,7 @@ struct SettleCandidates {
         parameters.add(request.ids ?? [])
         parameters.add(request.ids == nil)
         parameters.add(Self.limit)
-        let rows = try await pool.run([Query(isReversed ? Self.pageBefore : Self.pageAfter, parameters)])[0]
+        let rows = try await pool.runInOrder(Query(isReversed ? Self.pageBefore : Self.pageAfter, parameters))
         var page = Page(next: end)
         for var row in rows {
             let place = try Place(&row)

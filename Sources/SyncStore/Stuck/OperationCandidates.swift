@@ -88,14 +88,16 @@ package enum OperationCandidates {
         "m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m", from: first))"
     }
 
-    /// The rows `m` of some ids, each by the index that has it.
+    /// The rows `m` of some ids, each by the index that has it: in an order that it alone has, for a planner that knows
+    /// nothing of the table takes any of an organization's for as good.
     private static func byID(_ ids: Int) -> String {
         """
         (SELECT DISTINCT i.id FROM unnest($\(ids)::uuid[]) AS i (id)) k
             CROSS JOIN LATERAL (
                 SELECT \(columns)
                 FROM mutations x
-                WHERE x.organization_id = $1 AND x.id = k.id AND \(StuckRows.are("x"))
+                WHERE x.organization_id = $1 AND x.id BETWEEN k.id AND k.id AND \(StuckRows.are("x"))
+                ORDER BY x.id
                 OFFSET 0
             ) m
         """

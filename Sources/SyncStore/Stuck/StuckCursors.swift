@@ -66,6 +66,40 @@ struct StuckCursor {
     }
 }
 
+/// A place among the lanes in which nothing runs, bound to the filter that it was made with.
+struct StoppedLaneCursor {
+    let place: (at: Timestamp, organization: UUID, user: UUID)
+    private let filter: UInt64
+
+    /// - Parameter now: behind which those are that wait.
+    init(_ text: String?, _ state: StoppedLanes.State, _ organization: UUID?, now: Timestamp) throws(Problem) {
+        filter = FeedCursor.filter([state.rawValue] + [organization?.lowercased].compactMap(\.self))
+        guard let text else {
+            place =
+                switch state {
+                case .halted: (now, organization ?? .least, .least)
+                case .waiting: (now, organization ?? .greatest, .greatest)
+                }
+            return
+        }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 5, parts[0] == "k1", let moment = Int64(parts[1], radix: 36),
+            let place = UUID(parsing: parts[2]), let user = UUID(parsing: parts[3]),
+            let made = UInt64(parts[4], radix: 36)
+        else { throw .foreignCursor }
+        guard made == filter else { throw .cursorOfAnotherFilter }
+        // what has come to its moment since runs, or is listed with what is due next
+        self.place = (max(Timestamp(microseconds: moment), now), organization ?? place, user)
+    }
+
+    func next(_ lane: StoppedLanes.Lane) -> String {
+        [
+            "k1", String(lane.readyAt?.microseconds ?? 0, radix: 36), lane.key.organization.lowercased,
+            lane.key.user.lowercased, String(filter, radix: 36),
+        ].joined(separator: ".")
+    }
+}
+
 /// Where a mutation stands among those that stand still.
 struct StuckPlace: Sendable, Hashable {
     let at: Timestamp

@@ -11,7 +11,8 @@ enum ReplicationTarget {
         let text = """
             {"slot":"s","publication":"p","tables":[
             {"table":"public.t","entity_type":"t","id":"id","owner":"owner","version":"rev","deleted_at":"gone","columns":"all"},
-            {"table":"public.k","entity_type":"k","id":"id","causing_key":"key","columns":{"id":"i","a":"b"}},
+            {"table":"public.k","entity_type":"k","id":"id","causing_key":"key","columns":{"id":"i","a":"b"},
+             "renamed":{"no":"id","x":"a"}},
             {"table":"public.p","entity_type":"p","id":"id"}]}
             """
         var report = SettingsReport()

@@ -136,7 +136,7 @@ struct ConsoleScene: Sendable {
             ("now", "/console"), ("failures", "/console/failures"),
             ("mutations", "/console/mutations?organization_id=\(scene.ada.organization.lowercased)&status=failed"),
             ("mutation", mutation("upstream")), ("retrying", mutation("again")), ("conflict", mutation("conflict")),
-            ("user", user),
+            ("user", user), ("lanes", "/console/lanes"),
             ("organizations", "/console/organizations"), ("organization", organization),
             ("settings", organization + "/settings"), ("upstream", organization + "/upstream"),
             ("types", organization + "/types"), ("users", organization + "/users"), ("keys", organization + "/keys"),

@@ -126,6 +126,11 @@ struct OperatorGuess: Sendable {
         OperatorGuess("GET /admin/mutations#cursor", [.list]) {
             "/admin/mutations?organization_id=\(organization($0))&cursor=\($1)"
         },
+        OperatorGuess("GET /admin/lanes#organization_id", [.user]) { _, name in "/admin/lanes?organization_id=\(name)"
+        },
+        OperatorGuess("GET /admin/lanes#cursor", [.list]) {
+            "/admin/lanes?organization_id=\(organization($0))&cursor=\($1)"
+        },
         OperatorGuess("GET /admin/operations#cursor", [.list]) { _, name in "/admin/operations?cursor=\(name)" },
     ]
 

@@ -69,6 +69,50 @@ import Testing
         #expect(counts?[scene.eve.organization.lowercased]?.contains(#""failed":{"count":1,"#) == true)
     }
 
+    @Test func `lanes in which nothing runs are listed, and whose they are`() async throws {
+        let scene = try await Scene()
+        let ada = scene.ada.organization.lowercased
+        for worker in [scene.ada, scene.bob, scene.eve] { _ = try await worker.push([worker.create()]) }
+        let (first, second) = (UUID(), UUID())
+        try await scene.execute(
+            """
+            UPDATE lanes SET halted_by = '\(first)', queued_count = 0 WHERE user_id = '\(scene.ada.user)';
+            UPDATE lanes SET halted_by = '\(second)' WHERE user_id = '\(scene.eve.user)';
+            UPDATE lanes SET ready_at = '2100-01-01', queued_since = '2026-11-17T00:00:00Z'
+            WHERE user_id = '\(scene.bob.user)'
+            """
+        )
+        func lanes(_ query: String) async throws -> (Reply, [String?]) {
+            let reply = try await scene.operate(.GET, "/admin/lanes" + query)
+            #expect(reply.status == 200, "\(reply.text)")
+            return (reply, reply.json?["lanes"]?.elements?.map { $0["user_id"]?.string } ?? [])
+        }
+        let everybody = [scene.ada, scene.eve].sorted { $0.organization.lowercased < $1.organization.lowercased }.map(
+            \.user.lowercased
+        )
+        let (all, users) = try await lanes("")
+        #expect(users == everybody)
+        #expect(all.json?["users"]?.elements?.compactMap { $0["id"]?.string } == everybody)
+        let (one, those) = try await lanes("?state=halted&organization_id=\(ada)")
+        #expect(those == [scene.ada.user.lowercased])
+        let halted = one.json?.value(at: "/lanes/0")
+        #expect(halted?["halted_by"]?.string == first.lowercased && halted?["organization_id"]?.string == ada)
+        let (waits, waiting) = try await lanes("?state=waiting&organization_id=\(ada)")
+        #expect(waiting == [scene.bob.user.lowercased])
+        let lane = waits.json?.value(at: "/lanes/0")
+        #expect(lane?["ready_at"]?.string == "2100-01-01T00:00:00.000Z" && lane?["halted_by"]?.isNull == true)
+        #expect(lane?["queued_since"]?.string == "2026-11-17T00:00:00.000Z")
+
+        // a page at a time, each with a cursor of its own filter
+        let (page, part) = try await lanes("?limit=1")
+        let next = try #require(page.next)
+        #expect(part + (try await lanes("?limit=1&cursor=\(next)").1) == everybody)
+        for query in ["cursor=x", "state=failed", "limit=0", "state=waiting&cursor=\(next)"] {
+            expectProblem(try await scene.operate(.GET, "/admin/lanes?\(query)"), .invalidRequest)
+        }
+        #expect(try await lanes("?organization_id=\(UUID())").1 == [])
+    }
+
     @Test func `traffic has rates and points`() async throws {
         let scene = try await Scene()
         func points() async throws -> Int {

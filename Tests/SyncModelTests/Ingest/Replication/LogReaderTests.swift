@@ -187,6 +187,48 @@ import Testing
         } throws: { error in (error as? SourceTrouble)?.words.contains(words) == true }
     }
 
+    @Test func `a column that is called otherwise in some part of the log is read as the one that is meant`() throws {
+        var reader = try Self.reader(#""id":"id","renamed":{"nr":"id","label":"name","title":"name"}"#)
+        reader.begin(at: Timestamp(microseconds: 9))
+        func document(_ names: [String], _ values: String?...) throws -> String {
+            let columns = names.map { ($0, UInt32($0 == "id" || $0 == "nr" ? 20 : 25)) }
+            try reader.relation(5, Self.name, Self.columns(columns, keys: ["id", "nr"]))
+            let row = values.map { ColumnValue.text(Array(($0 ?? "").utf8)) }
+            return Self.document(try Self.events(reader.change(of: 5, old: nil, new: row, at: 1))[0])
+        }
+        #expect(try document(["id", "name"], "7", "a") == #"{"id":7,"name":"a"}"#)
+        #expect(try document(["nr", "label"], "7", "b") == #"{"id":7,"name":"b"}"#)
+        // only where there is none of the name that is meant, and the first of two
+        #expect(try document(["id", "label", "name"], "7", "b", "a") == #"{"id":7,"label":"b","name":"a"}"#)
+        #expect(try document(["id", "title", "label"], "7", "c", "b") == #"{"id":7,"title":"c","name":"b"}"#)
+    }
+
+    @Test func `a column that is lacking is told with those that are there`() throws {
+        var reader = try Self.reader(#""id":"id","columns":{"nick":"nick"}"#)
+        #expect {
+            try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
+        } throws: { error in
+            let words = (error as? SourceTrouble)?.words ?? ""
+            return ["'nick', which the settings name as columns", "'id', 'name', 'data'.", "'renamed'"]
+                .allSatisfy { words.contains($0) }
+        }
+    }
+
+    @Test func `a table that is renamed is followed on by its columns, until another has the name`() throws {
+        var reader = try Self.reader(Self.plain)
+        reader.begin(at: Timestamp(microseconds: 9))
+        let old = QualifiedName(schema: "public", name: "contact_old")
+        #expect(!reader.isFollowed(5, old))
+        try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
+        #expect(reader.isFollowed(5, old))
+        try reader.relation(5, old, Self.columns([("data", 3802), ("id", 20)], keys: ["id"]))
+        let event = try Self.events(reader.change(of: 5, old: nil, new: Self.row("[]", "7"), at: 1))[0]
+        #expect(Self.document(event) == #"{"data":[],"id":7}"# && reader.name(of: 5) == Self.name)
+        try reader.relation(6, Self.name, Self.columns(Self.contact, keys: ["id"]))
+        #expect(!reader.isFollowed(5, old) && reader.change(of: 5, old: Self.row(nil, "7"), new: nil, at: 2).isEmpty)
+        #expect(reader.change(of: 6, old: nil, new: Self.row("8", nil, nil), at: 3).count == 1)
+    }
+
     @Test func `other tables are left alone`() throws {
         var reader = try Self.reader(Self.plain)
         try reader.relation(6, QualifiedName(schema: "other", name: "contact"), Self.columns(Self.contact, keys: []))

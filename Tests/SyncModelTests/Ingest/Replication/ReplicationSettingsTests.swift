@@ -21,14 +21,15 @@ import Testing
         let whole = """
             {"slot":"a_1","publication":"P","create_slot":true,"tables":[\
             {"table":"\\"a.b\\".\\"c\\"\\"d\\"","entity_type":"t","id":"i","owner":"o","version":"v","causing_key":"k",\
-            "deleted_at":"d","columns":{"x y":"xY","i":"id"}},\(Self.table)]}
+            "deleted_at":"d","columns":{"x y":"xY","i":"id"},"renamed":{"x z":"x y","j":"i","h":"i"}},\(Self.table)]}
             """
         let settings = try #require(try Self.read(whole).0)
         #expect(settings.createsSlot && settings.tables.count == 2)
         #expect(settings.tables[0].name == QualifiedName(schema: "a.b", name: "c\"d"))
         #expect(settings.tables[0].name.sql == #""a.b"."c""d""#)
         #expect(settings.tables[0].wanted.map(\.column) == ["i", "o", "v", "k", "d", "x y", "i"])
-        #expect(settings.tables[1].columns == .all)
+        #expect(settings.tables[1].columns == .all && settings.tables[1].renamed.isEmpty)
+        #expect(settings.tables[0].renamed.map(\.name) == ["x z", "j", "h"])
         let stored = JSONWriter.object { settings.writeMembers(to: &$0) }
         #expect(try Self.read(String(decoding: stored, as: UTF8.self)).0 == settings)
     }
@@ -54,6 +55,11 @@ import Testing
             [place + "/columns/b"]
         ),
         (settings(#"{"table":"a.b","entity_type":"t","id":"i","rows":1}"#), [place + "/rows"]),
+        (settings(#"{"table":"a.b","entity_type":"t","id":"i","renamed":["j"]}"#), [place + "/renamed"]),
+        (
+            settings(#"{"table":"a.b","entity_type":"t","id":"i","renamed":{"i":"i","j":"","":"i"}}"#),
+            [place + "/renamed/i", place + "/renamed/j", place + "/renamed/"]
+        ),
     ])
     func `what is wrong is refused where it stands`(text: String, pointers: [String]) throws {
         let (settings, problems) = try Self.read(text)

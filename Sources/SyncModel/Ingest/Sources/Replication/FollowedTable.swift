@@ -31,14 +31,17 @@ public struct FollowedTable: Sendable, Hashable {
     /// The column that is not null, or true, in rows that count as deleted.
     public private(set) var deletedAt: String?
     public private(set) var columns: Columns = .all
+    /// What columns are called in some part of the log, and what the settings call them.
+    public private(set) var renamed: [RenamedColumn] = []
 
     private static let what =
-        "a table: table, entity_type, id, owner, version, causing_key, deleted_at, columns"
+        "a table: table, entity_type, id, owner, version, causing_key, deleted_at, columns, renamed"
 
     init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         let before = report.problems.count
         var (table, entityType): (QualifiedName?, String?) = (nil, nil)
         var columns = Columns.all
+        var renamed: [RenamedColumn] = []
         var roles: [String: String] = [:]
         let seen = report.members(of: value, at: pointer, Self.what) { report, member, place, value in
             switch member {
@@ -51,6 +54,7 @@ public struct FollowedTable: Sendable, Hashable {
                 entityType = report.value(text, at: place, rule: Rule.entityType, detail)
             case "id", "owner", "version", "causing_key", "deleted_at": roles[member] = report.column(value, at: place)
             case "columns": columns = Self.columns(value, at: place, &report)
+            case "renamed": renamed = RenamedColumn.read(value, at: place, &report)
             default: return false
             }
             return true
@@ -66,6 +70,7 @@ public struct FollowedTable: Sendable, Hashable {
         causingKey = roles["causing_key"]
         deletedAt = roles["deleted_at"]
         self.columns = columns
+        self.renamed = renamed
     }
 
     private static func columns(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> Columns {
@@ -78,11 +83,7 @@ public struct FollowedTable: Sendable, Hashable {
         var members: [Member] = []
         var names: Set<String> = []
         report.members(of: value, at: pointer, "columns") { report, column, place, value in
-            guard members.count < columnLimit else { return true }
-            guard !column.isEmpty, column.utf8.count <= QualifiedName.partLimit else {
-                report.refuse(place, Rule.range, "a column's name has 1 to \(QualifiedName.partLimit) bytes")
-                return true
-            }
+            guard members.count < columnLimit, report.isColumn(column, at: place) else { return true }
             guard let name = report.text(value, at: place, limit: 200) else { return true }
             if !names.insert(name).inserted {
                 report.refuse(place, Rule.range, "two columns would be the member '\(name)'")
@@ -128,12 +129,29 @@ public struct FollowedTable: Sendable, Hashable {
             }
             writer.endObject()
         }
+        if !renamed.isEmpty {
+            writer.name("renamed")
+            writer.beginObject()
+            for column in renamed {
+                writer.name(column.name)
+                writer.string(column.meant)
+            }
+            writer.endObject()
+        }
         writer.endObject()
     }
 }
 
 extension SettingsReport {
-    fileprivate mutating func column(_ value: JSONValue, at pointer: String) -> String? {
+    /// The name of a column.
+    mutating func column(_ value: JSONValue, at pointer: String) -> String? {
         text(value, at: pointer, limit: QualifiedName.partLimit)
+    }
+
+    /// Whether a member is called as a column can be.
+    mutating func isColumn(_ name: String, at pointer: String) -> Bool {
+        let isName = !name.isEmpty && name.utf8.count <= QualifiedName.partLimit
+        if !isName { refuse(pointer, Rule.range, "a column's name has 1 to \(QualifiedName.partLimit) bytes") }
+        return isName
     }
 }

@@ -26,9 +26,14 @@ public struct LogReader: Sendable {
         last = (.max, 0)
     }
 
-    public func isFollowed(_ name: QualifiedName) -> Bool { tables[name] != nil }
+    /// Whether the settings name a table, or did so before it was renamed.
+    public func isFollowed(_ id: UInt32, _ name: QualifiedName) -> Bool { followed(id, name) != nil }
 
-    /// How a table looks from now on.
+    private func followed(_ id: UInt32, _ name: QualifiedName) -> QualifiedName? {
+        tables[name] == nil ? names[id] : name
+    }
+
+    /// How a table looks from now on. One that was renamed is the same table, until another has its name.
     ///
     /// - Throws: what is wrong with it: nothing may be read before that is mended.
     public mutating func relation(
@@ -37,7 +42,8 @@ public struct LogReader: Sendable {
         _ columns: @autoclosure () -> [FollowedColumn]
     ) throws(SourceTrouble) {
         readers[id] = nil
-        guard let table = tables[name] else { return }
+        guard let name = followed(id, name), let table = tables[name] else { return }
+        for (other, same) in names where same == name && other != id { (names[other], readers[other]) = (nil, nil) }
         names[id] = name
         readers[id] = try TableReader(table, columns())
     }

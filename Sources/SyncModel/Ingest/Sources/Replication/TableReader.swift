@@ -24,15 +24,16 @@ struct TableReader: Sendable {
     private let tellsOldRows: Bool
 
     /// - Throws: what is wrong with the table or its settings, and what to do.
-    init(_ table: FollowedTable, _ columns: [FollowedColumn]) throws(SourceTrouble) {
+    init(_ table: FollowedTable, _ told: [FollowedColumn]) throws(SourceTrouble) {
         self.table = table
+        let renamings = table.renamings(of: told.lazy.map(\.name))
+        let columns = told.map { column in
+            FollowedColumn(name: renamings[column.name] ?? column.name, type: column.type, isKey: column.isKey)
+        }
         var places: [String: Int] = [:]
         for (index, column) in columns.enumerated() where places[column.name] == nil { places[column.name] = index }
         for (role, column) in table.wanted where places[column] == nil {
-            throw SourceTrouble(
-                "Table \(table.name) has no column '\(column)', which the settings name as \(role), or the publication "
-                    + "leaves it out. Mend the settings or the publication."
-            )
+            throw Self.lack(of: column, as: role, table, told)
         }
         let place = { (name: String?) -> Int? in name.flatMap { places[$0] } }
         id = place(table.id) ?? 0
@@ -47,7 +48,9 @@ struct TableReader: Sendable {
         }
         tellsOldRows = columns.allSatisfy(\.isKey)
         guard columns[id].isKey else {
-            throw SourceTrouble(Self.advice(table, "what identifies its rows in the log is not '\(table.id)'"))
+            let reason = "what identifies its rows in the log is not '\(table.id)'"
+            let past = "take the table out of the settings until that is read, or make the slot anew, and import it"
+            throw SourceTrouble(Self.advice(table, reason, past))
         }
         if let version, ![20, 21, 23, 26, 1700].contains(columns[version].type) {
             throw SourceTrouble(
@@ -57,15 +60,36 @@ struct TableReader: Sendable {
         }
         if table.causingKey != nil, !tellsOldRows {
             let reason = "only so the log tells whether a change wrote its causing_key or an earlier one did"
-            throw SourceTrouble(Self.advice(table, reason))
+            throw SourceTrouble(Self.advice(table, reason, "leave causing_key out of the settings until that is read"))
         }
     }
 
-    private static func advice(_ table: FollowedTable, _ reason: String) -> String {
+    private static func advice(_ table: FollowedTable, _ reason: String, _ past: String) -> String {
         """
         Table \(table.name) needs another replica identity: \(reason). Run there: \
-        ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL
+        ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL; where that was done since, the log goes back to before it: \
+        \(past).
         """
+    }
+
+    /// Columns that are listed for whoever looks for one.
+    private static let listedColumns = 20
+
+    private static func lack(
+        of column: String,
+        as role: String,
+        _ table: FollowedTable,
+        _ told: [FollowedColumn]
+    ) -> SourceTrouble {
+        let names = told.prefix(listedColumns).map { "'\($0.name)'" }.joined(separator: ", ")
+        return SourceTrouble(
+            """
+            Table \(table.name) has no column '\(column)', which the settings name as \(role), where the log goes on. If it \
+            is called otherwise there, say so in the table's 'renamed', or name that instead; else the publication leaves it \
+            out, or it is gone: mend the publication or the settings. It has \(names)\
+            \(told.count > listedColumns ? " and others" : "").
+            """
+        )
     }
 
     // MARK: - Changes

@@ -1,0 +1,37 @@
+import JSONText
+
+/// A column that has another name in some part of the log than the settings give it.
+public struct RenamedColumn: Sendable, Hashable {
+    /// What it is called there.
+    public let name: String
+    /// What the settings call it.
+    public let meant: String
+
+    /// An object of names and what they mean.
+    static func read(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [RenamedColumn] {
+        var found: [RenamedColumn] = []
+        report.members(of: value, at: pointer, "columns' other names") { report, name, place, value in
+            guard found.count < FollowedTable.columnLimit, report.isColumn(name, at: place),
+                let meant = report.column(value, at: place)
+            else { return true }
+            if name == meant { report.refuse(place, Rule.range, "column '\(name)' would be renamed to itself") }
+            found.append(RenamedColumn(name: name, meant: meant))
+            return true
+        }
+        return found
+    }
+}
+
+extension FollowedTable {
+    /// Which of a table's columns the settings call something else: only where there is none that is called so, and the
+    /// first of several.
+    public func renamings(of columns: some Sequence<String>) -> [String: String] {
+        guard !renamed.isEmpty else { return [:] }
+        var names = Set(columns)
+        var found: [String: String] = [:]
+        for column in renamed where names.contains(column.name) && found[column.name] == nil {
+            if names.insert(column.meant).inserted { found[column.name] = column.meant }
+        }
+        return found
+    }
+}

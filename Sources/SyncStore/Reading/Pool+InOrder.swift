@@ -1,0 +1,16 @@
+import Postgres
+
+extension Pool {
+    /// Nothing is sorted: there is an index in the order.
+    static let orderShape = Statement(
+        "order_shape",
+        "SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true)"
+    )
+
+    /// Runs a query whose plan goes along the index of its order: plans are made once for a connection, and what suits
+    /// an organization's first mutations reads all of them later.
+    func runInOrder(_ query: Query) async throws -> Rows {
+        let shape = [Query.beginReading, Query(SettleStatements.planShape), Query(Self.orderShape)]
+        return try await run(shape + [query, .rollback])[shape.count]
+    }
+}
