@@ -15,6 +15,16 @@ CREATE OR REPLACE FUNCTION distinct_organizations(organizations uuid[]) RETURNS 
     IMMUTABLE STRICT PARALLEL SAFE LANGUAGE sql
     AS 'SELECT array_agg(DISTINCT o.id) FROM unnest(organizations) AS o (id)';
 
+-- Whether a user was erased, where a statement may hold values alone. With the rights of whoever asks.
+CREATE OR REPLACE FUNCTION is_erased(organization uuid, person uuid) RETURNS boolean
+    STABLE LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM user_erasures e
+        WHERE e.organization_id = organization AND e.user_hash = sha256(uuid_send(organization) || uuid_send(person)));
+END $$;
+
 DO $$
 DECLARE
     wanted CONSTANT int := :shards;
@@ -80,6 +90,7 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM create_distributed_function('distinct_organizations(uuid[])');
+    PERFORM create_distributed_function('is_erased(uuid, uuid)');
     FOR found IN
         SELECT c.oid FROM pg_class c
         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'

@@ -46,7 +46,10 @@ import Testing
                 "\(organization), ARRAY['\(UUID.least)']::text[], ARRAY['\(UUID.least)']::text[], ARRAY['\(one.user)']::uuid[]"
             ),
         ]
-        for statement in ErasureStatements.rows { calls.append((statement, "\(lane), \(hash), 1000")) }
+        for table in ErasureStatements.rows { calls.append((table.delete, "\(lane), \(hash), 1000")) }
+        for statement in [ErasureStatements.keepNames, ErasureStatements.keepSubjects] {
+            calls.append((statement, "\(organization), \(hash), ARRAY[\(hash)], ARRAY[\(hash)]"))
+        }
         for statement in ErasureStatements.last { calls.append((statement, lane)) }
         let users = "ARRAY['\(one.user)']::uuid[]"
         for (walk, first) in zip(ErasureWalk.all, ["'', ''", "'\(UUID.least)', '\(UUID.least)'"]) {

@@ -44,6 +44,16 @@ package final class TestDatabase: Sendable {
         return components.string ?? uri
     }
 
+    /// The same on every server of a cluster, its coordinator first.
+    package func uris(user: String) -> [String] {
+        guard !cluster.nodes.isEmpty else { return [uri(user: user)] }
+        return cluster.nodes.map { node in
+            var components = URLComponents(string: cluster.uri(database: name, on: node))
+            components?.user = user
+            return components?.string ?? uri(user: user)
+        }
+    }
+
     /// A connection whose statements may take as long as they do.
     package func connect(settings: [(String, String)] = []) async throws -> Connection {
         var configuration = ConnectionConfiguration(

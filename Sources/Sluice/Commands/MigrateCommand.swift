@@ -111,7 +111,9 @@ struct MigrateCommand: AsyncParsableCommand {
         let (before, after) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
             let before = try await Distribution.facts(on: connection)
             let shards = shards ?? Distribution.defaultShards(servers: before.servers)
-            if !dryRun { try await Distribution.spread(shards: shards, on: connection) }
+            // where there is nothing to spread, no rights are needed, as above
+            let isDone = dryRun || before.isSpread && before.isWhole
+            if !isDone { try await Distribution.spread(shards: shards, on: connection) }
             return (before, try await Distribution.facts(on: connection))
         }
         guard !before.isSpread else { return }

@@ -44,13 +44,14 @@ extension Administration {
     ) async throws {
         guard names.count <= maximumExternalIDs else { throw tooManyExternalIDs }
         let key = Parameters(of: organization, names.map(\.issuer.string), names.map(\.id.string))
-        var made = key
-        made.add(timestamp: moment.microseconds)
-        let results = try await connection.run([
-            Query(lockExternalIDsStatement), Query(dropExternalIDsStatement, key), Query(addExternalIDsStatement, made),
-            Query(takenExternalIDsStatement, key),
-        ])
-        let taken = try results[3].read { row in
+        let added = names.map { name in
+            Query(addExternalIDsStatement, Parameters(of: organization, name.issuer.string, name.id.string, moment))
+        }
+        let results = try await connection.run(
+            [Query(lockExternalIDsStatement), Query(dropExternalIDsStatement, key)] + added
+                + [Query(takenExternalIDsStatement, key)]
+        )
+        let taken = try results[added.count + 2].read { row in
             (
                 name: ExternalID(
                     issuer: ExactText(try row.string("issuer")),
@@ -100,11 +101,12 @@ extension Administration {
         """
     )
 
+    /// One name: a cluster copies the table to all servers, and takes values for it from everybody.
     static let addExternalIDsStatement = Statement(
         "external_ids_add",
         """
         INSERT INTO external_ids AS x (organization_id, issuer, external_id, created_at)
-        SELECT $1, k.issuer, k.id, $4 FROM unnest($2::text[], $3::text[]) k (issuer, id)
+        VALUES ($1, $2::text, $3::text, $4)
         ON CONFLICT (issuer, external_id) DO NOTHING
         """
     )

@@ -47,12 +47,14 @@ extension Administration {
     package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
         let parameters = Parameters(of: organization, role)
+        let isRemoved: Bool
         if cluster.isThere, let facts, facts.organization == organization {
             // there the membership is the binding: it has to go
             let revocation = "REVOKE \"\(Roles.reader(of: organization))\" FROM \(facts.quoted)"
-            return try await bind(Query(Self.removeReaderStatement, parameters), granting: revocation)
+            isRemoved = try await bind(Query(Self.removeReaderStatement, parameters), granting: revocation)
+        } else {
+            isRemoved = try await run(Self.removeReaderStatement, parameters, "unbind a reader").affected > 0
         }
-        let isRemoved = try await run(Self.removeReaderStatement, parameters, "unbind a reader").affected > 0
         if isRemoved, let facts, facts.isReader {
             // a member without a binding sees no rows: where this connection may not revoke, that is enough
             _ = try? await pool.withConnection { connection in

@@ -19,8 +19,20 @@ enum AuditStatements {
             SELECT (\(ErasedUsers.isErased("$1::uuid", "$9::uuid"))) AS user_goes,
                 (\(ErasedUsers.isErased("$1::uuid", "$10::uuid"))) AS into_goes
         ) k
-        """
+        """,
+        // values alone: an act may be done to no organization, from whose row it could come
+        variant: """
+            INSERT INTO audit AS a (organization_id, id, at, actor, scope, action, reason, target, user_id, user_hash, into_id,
+                into_hash, request_id, outcome)
+            VALUES ($1::uuid, $2::uuid, $3::timestamptz, $4::text, $5::text, $6::text, $7::text, $8::json,
+                CASE WHEN NOT \(isErased("$9")) THEN $9::uuid END, CASE WHEN \(isErased("$9")) THEN \(hash("$9")) END,
+                CASE WHEN NOT \(isErased("$10")) THEN $10::uuid END,
+                CASE WHEN \(isErased("$10")) THEN \(hash("$10")) END, $11::text, $12::json)
+            """
     )
+
+    /// By the cluster's function of `sql/citus.sql`.
+    private static func isErased(_ user: String) -> String { "is_erased($1::uuid, \(user)::uuid)" }
 
     /// - Parameters: organization, id, outcome, and the users whom it turned out to be about.
     static let end = Statement(

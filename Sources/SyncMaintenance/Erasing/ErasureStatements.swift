@@ -39,20 +39,51 @@ enum ErasureStatements {
 
     // MARK: - A lane's rows
 
-    /// Rows of a table that one transaction deletes, and the statements, each of which tells how many it was. $2: the
-    /// user; $3: the hash; $4: rows at most.
+    /// How rows of a table are deleted. Two statements and not one: on a cluster, what goes into a table from rows that
+    /// another statement deletes would be copied there, which no role under row-level security may.
+    struct Deletion: Sendable {
+        /// $2: the user; $3: the hash; $4: rows at most. Answers how many there were or, where something stays of them,
+        /// a row with hashes for each.
+        let delete: Statement
+        /// Keeps these hashes.
+        var keep: Statement?
+    }
+
+    /// A transaction deletes so many rows of one of them.
     static let rows = [
         // devices before what pulls gave them: a pull holds the device's row while it writes
         deleting("devices", ["device_id"], keeping: "device_id"),
-        operations,
+        Deletion(delete: operations),
         deleting("attempts", ["mutation_id", "slot"]),
         deleting("mutations", ["id"], keeping: "idempotency_key", fingerprint: "fingerprint"),
         deleting("rejections", ["idempotency_key"], keeping: "idempotency_key"),
         deleting("id_mappings", ["client_id", "entity_type"]),
         deleting("local_id_pages", ["device_id", "page"]),
         deleting("local_ids", ["device_id", "entity_type", "local_id"]),
-        subjects,
+        Deletion(delete: subjects, keep: keepSubjects),
     ]
+
+    /// - Parameters: organization, the user's hash, hashes of names, and of what is known by them.
+    static let keepNames = Statement(
+        "erase_keep_names",
+        """
+        INSERT INTO erased_names AS n (organization_id, user_hash, name_hash, fingerprint_hash)
+        SELECT $1::uuid, $2::bytea, k.name_hash, k.fingerprint_hash
+        FROM unnest($3::bytea[], $4::bytea[]) AS k (name_hash, fingerprint_hash)
+        ON CONFLICT (organization_id, user_hash, name_hash) DO NOTHING
+        """
+    )
+
+    /// The same of subjects, of which nothing else is known.
+    static let keepSubjects = Statement(
+        "erase_keep_subjects",
+        """
+        INSERT INTO erased_subjects AS s (organization_id, subject_hash, user_hash)
+        SELECT $1::uuid, k.subject_hash, $2::bytea
+        FROM unnest($3::bytea[], $4::bytea[]) AS k (subject_hash, nothing)
+        ON CONFLICT (organization_id, subject_hash) DO NOTHING
+        """
+    )
 
     /// Rows are named by what was read, organization and user included: named by $1 and $2, all of the user's would be
     /// looked at for each.
@@ -65,7 +96,7 @@ enum ErasureStatements {
         _ keys: [String],
         keeping name: String? = nil,
         fingerprint: String? = nil
-    ) -> Statement {
+    ) -> Deletion {
         let isIt = keys.map { "x.\($0) = k.\($0)" }.joined(separator: " AND ")
         let gone = """
             gone AS (
@@ -82,21 +113,18 @@ enum ErasureStatements {
         guard let name else {
             // all of them have the same parameters
             let count = "count(*) FILTER (WHERE $3::bytea IS NOT NULL) AS count"
-            return Statement("erase_\(table)", "WITH \(gone) SELECT \(count) FROM gone")
+            return Deletion(delete: Statement("erase_\(table)", "WITH \(gone) SELECT \(count) FROM gone"))
         }
-        return Statement(
+        let delete = Statement(
             "erase_\(table)",
             """
-            WITH \(gone), kept AS (
-                INSERT INTO erased_names AS n (organization_id, user_hash, name_hash, fingerprint_hash)
-                SELECT $1, $3, sha256($3::bytea || uuid_send(g.\(name))),
-                    \(fingerprint.map { "sha256(g.\($0))" } ?? "NULL::bytea")
-                FROM gone g
-                ON CONFLICT (organization_id, user_hash, name_hash) DO NOTHING
-            )
-            SELECT count(*) AS count FROM gone
+            WITH \(gone)
+            SELECT sha256($3::bytea || uuid_send(g.\(name))) AS hash,
+                \(fingerprint.map { "sha256(g.\($0))" } ?? "NULL::bytea") AS known_hash
+            FROM gone g
             """
         )
+        return Deletion(delete: delete, keep: keepNames)
     }
 
     /// Operations that name the user or one of the user's mutations: they stay, and name nobody. All of them have the
@@ -144,14 +172,11 @@ enum ErasureStatements {
             ) k
             WHERE x.organization_id = k.organization_id AND x.issuer = k.issuer AND x.subject = k.subject
             RETURNING x.issuer, x.subject
-        ), kept AS (
-            INSERT INTO erased_subjects AS s (organization_id, subject_hash, user_hash)
-            SELECT $1, \(ErasedUsers.subjectHash(salt: "z.salt", issuer: "g.issuer", subject: "g.subject")), $3
-            FROM gone g
-            CROSS JOIN (SELECT y.salt FROM erasure_salts y WHERE y.organization_id = $1) z
-            ON CONFLICT (organization_id, subject_hash) DO NOTHING
         )
-        SELECT count(*) AS count FROM gone
+        SELECT \(ErasedUsers.subjectHash(salt: "z.salt", issuer: "g.issuer", subject: "g.subject")) AS hash,
+            CASE WHEN $3::bytea IS NULL THEN $3::bytea END AS known_hash
+        FROM gone g
+        CROSS JOIN (SELECT y.salt FROM erasure_salts y WHERE y.organization_id = $1) z
         """
     )
 
@@ -321,6 +346,6 @@ enum ErasureStatements {
     static let all =
         [
             facts, find, salt, close, places, lockEntities, writeEntities, move, fail, lock, finish, followers, joins,
-            due, claim, backlog, endpoint,
-        ] + rows + last + ErasureWalk.all.flatMap { [$0.walk.look, $0.delete] }
+            due, claim, backlog, endpoint, keepNames, keepSubjects,
+        ] + rows.map(\.delete) + last + ErasureWalk.all.flatMap { [$0.walk.look, $0.delete] }
 }

@@ -231,13 +231,11 @@ package struct UserErasing: Sendable {
         var isClean = false
         while !isClean {
             isClean = true
-            for (statement, rows) in ErasureStatements.rows.flatMap({ one in all.map { (one, $0) } }) {
+            for (table, rows) in ErasureStatements.rows.flatMap({ one in all.map { (one, $0) } }) {
                 var count: Int64 = Self.batch
                 while count >= Self.batch {
                     let deleted = try await underLock(lane) { connection in
-                        let found = try await connection.run(Query(statement, rows), timeout: Self.statementTimeout)
-                        guard var row = found.first else { return Int64(0) }
-                        return try row.int64("count")
+                        try await delete(table, rows, of: erasure, on: connection)
                     }
                     guard let deleted else { return nil }
                     count = deleted
@@ -252,6 +250,27 @@ package struct UserErasing: Sendable {
             _ = try await connection.run(last)
             return try await move(erasure, to: .entities, on: connection)
         }
+    }
+
+    /// Deletes rows of a table and keeps what stays of them; how many rows there were.
+    private func delete(
+        _ table: ErasureStatements.Deletion,
+        _ rows: Parameters,
+        of erasure: UserErasureRow,
+        on connection: Connection
+    ) async throws -> Int64 {
+        let found = try await connection.run(Query(table.delete, rows), timeout: Self.statementTimeout)
+        guard let keep = table.keep else {
+            guard var row = found.first else { return 0 }
+            return try row.int64("count")
+        }
+        let hashes = try found.read { (own: try $0.bytes("hash"), known: try $0.optionalBytes("known_hash")) }
+        guard !hashes.isEmpty else { return 0 }
+        var kept = Parameters(of: erasure.organization, BytesParameter.bytea(erasure.hash.bytes))
+        kept.add(byteas: hashes.map { $0.own })
+        kept.add(byteas: hashes.map { $0.known })
+        _ = try await connection.run(Query(keep, kept), timeout: Self.statementTimeout)
+        return Int64(hashes.count)
     }
 
     /// Runs a transaction under a lane's lock, if there is a lane; nil where a worker has it.

@@ -36,7 +36,8 @@ extension Distribution {
                     AND c.word LIKE 'lock_timeout=%') AS has_lock_timeout,
             (SELECT l.groupid = 0 FROM pg_dist_local_group l LIMIT 1) AS is_coordinator,
             (SELECT count(DISTINCT a.nodeid) FROM citus_stat_activity a
-                WHERE a.application_name = 'sluice' AND NOT a.is_worker_query) AS entrances
+                WHERE a.datname = current_database() AND a.application_name = 'sluice' AND NOT a.is_worker_query)
+                AS entrances
         """
     )
 

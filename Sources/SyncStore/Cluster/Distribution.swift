@@ -18,6 +18,8 @@ package enum Distribution {
         package var version: String?
         /// Whether the tables are distributed.
         package var isSpread = false
+        /// Whether none has come since that is not.
+        package var isWhole = false
         /// Servers that take shards.
         package var servers = 0
         /// Shards of each table.
@@ -42,6 +44,12 @@ package enum Distribution {
         """
         SELECT (SELECT count(*) FROM pg_dist_node n WHERE n.isactive AND n.shouldhaveshards AND n.noderole = 'primary')
                 AS servers,
+            NOT EXISTS (
+                SELECT FROM pg_class c
+                WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+                    AND c.relname <> 'schema_migrations_lock'
+                    AND NOT EXISTS (SELECT FROM pg_dist_partition d WHERE d.logicalrelid = c.oid)
+            ) AND to_regproc('is_erased') IS NOT NULL AS is_whole,
             (SELECT count(*) FROM pg_dist_shard s WHERE s.logicalrelid = to_regclass('organizations')) AS shards
         """
     )
@@ -53,6 +61,7 @@ package enum Distribution {
         facts.isSpread = try await connection.run(Query(Cluster.question)).bool(0, 0)
         guard var counts = try await connection.run(Query(serversStatement)).first else { return facts }
         facts.servers = Int(try counts.int64("servers"))
+        facts.isWhole = try counts.bool("is_whole")
         facts.shards = Int(try counts.int64("shards"))
         return facts
     }
