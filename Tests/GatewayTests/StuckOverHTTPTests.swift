@@ -192,16 +192,22 @@ import Testing
         expectProblem(try await trouble.look(path + "?payload=1"), .invalidRequest)
     }
 
-    /// An endpoint, a query, names of members and entity tags are what users and upstreams wrote, too; ids are not.
-    @Test func `what was sent is told without its words`() async throws {
-        let upstream = try await DemoServer.start()
+    /// A scene whose contacts go to an upstream, and in which one operator may only read.
+    private static func forwarding(to url: String) async throws -> Scene {
         let scene = try await Scene(forwards: true) {
-            $0.operatorTokens = OperatorTokens(parsing: "\(LiveGateway.operatorToken) rita@read:\(Self.reader)")
+            $0.operatorTokens = OperatorTokens(parsing: "\(LiveGateway.operatorToken) rita@read:\(reader)")
         }
-        let base = #"{"base_url":"\#(upstream.baseURL)"}"#
+        let base = #"{"base_url":"\#(url)"}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", base).status == 201)
         let type = try await scene.operate(.PUT, scene.admin + "/entity-types/contact", #"{"upstream":true}"#)
         #expect(type.status < 300, "\(type.text)")
+        return scene
+    }
+
+    /// An endpoint, a query, names of members and entity tags are what users and upstreams wrote, too; ids are not.
+    @Test func `what was sent is told without its words`() async throws {
+        let upstream = try await DemoServer.start()
+        let scene = try await Self.forwarding(to: upstream.baseURL)
         let (ada, contact) = (scene.ada, UUID())
         let first = ada.create("contact", local: contact, #"{"name":"Kari"}"#)
             .with(["endpoint": #""/contacts?of=hushed-query""#])
@@ -248,13 +254,7 @@ import Testing
                 ? .whole(301, ["location": head.uri + "/"], "")
                 : .whole(201, ["content-type": "application/json"], #"{"id":\#(number)}"#)
         }
-        let scene = try await Scene(forwards: true) {
-            $0.operatorTokens = OperatorTokens(parsing: "\(LiveGateway.operatorToken) rita@read:\(Self.reader)")
-        }
-        let base = #"{"base_url":"\#(upstream.baseURL)"}"#
-        #expect(try await scene.operate(.PUT, scene.admin + "/upstream", base).status == 201)
-        let type = try await scene.operate(.PUT, scene.admin + "/entity-types/contact", #"{"upstream":true}"#)
-        #expect(type.status < 300, "\(type.text)")
+        let scene = try await Self.forwarding(to: upstream.baseURL)
         let (ada, bob, clock) = (scene.ada, scene.bob, scene.gateway.clock)
         let wrong = ada.create("contact").with(["endpoint": #""/people/hushed@example.org""#])
         _ = try await ada.push([wrong])

@@ -400,16 +400,22 @@ import Testing
 
     private static func document(_ id: Int, _ name: String) -> String { #"{"id":\#(id),"name":"\#(name)"}"# }
 
-    @Test func `a column that is renamed and back stops the source in between, until the settings know the name`()
-        async throws
-    {
+    /// A source that has read the first row of a table whose column it calls `name`.
+    private static func reading() async throws -> (FollowedDatabase, Follower, Follower.Running) {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
-        try await follower.put(Self.settings(database, named: "name"))
+        try await follower.put(settings(database, named: "name"))
         let running = follower.work()
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
-        try await follower.waitFor(["1": Self.document(1, "a")])
+        try await follower.waitFor(["1": document(1, "a")])
+        return (database, follower, running)
+    }
+
+    @Test func `a column that is renamed and back stops the source in between, until the settings know the name`()
+        async throws
+    {
+        let (database, follower, running) = try await Self.reading()
         // at once: the catalog never lacks it for long
         try await database.run(Self.rename("name", "label", and: "INSERT INTO contact (id, label) VALUES (2, 'b')"))
         try await database.run(Self.rename("label", "name", and: "INSERT INTO contact (id, name) VALUES (3, 'c')"))
@@ -418,7 +424,7 @@ import Testing
         // nothing is passed over, however often it is tried
         let failures = try await follower.row.failureCount
         try await waitUntil("it is tried again", every: .milliseconds(20)) {
-            gateway.clock.advance(seconds: 5)
+            follower.gateway.clock.advance(seconds: 5)
             return try await follower.row.failureCount > failures
         }
         #expect(try await follower.entities == ["1": Self.document(1, "a")])
@@ -470,13 +476,7 @@ import Testing
     @Test func `a column that is renamed for good is followed under its new name, also within a transaction`()
         async throws
     {
-        let gateway = try await Gateway()
-        let database = try await FollowedDatabase()
-        let follower = try await Follower(gateway, database)
-        try await follower.put(Self.settings(database, named: "name"))
-        let running = follower.work()
-        try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
-        try await follower.waitFor(["1": Self.document(1, "a")])
+        let (database, follower, running) = try await Self.reading()
         // a script is one transaction: it is read again from its beginning, where the column has its old name
         try await database.run(
             """

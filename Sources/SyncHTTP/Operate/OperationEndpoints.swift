@@ -85,13 +85,6 @@ struct OperationEndpoints: Sendable {
         _ exchange: Exchange
     ) throws(Problem) -> (state: OperationState?, limit: Int, cursor: String?) {
         let query = try Query(of: exchange, allowing: ["state", "limit", "cursor"])
-        let state = try query.text("state").map { text throws(Problem) in
-            guard let state = OperationState(rawValue: text) else {
-                let words = OperationState.allCases.map(\.rawValue).joined(separator: ", ")
-                throw Query.invalid("state", "must be one of: \(words)")
-            }
-            return state
-        }
-        return (state, try query.limit(default: 100), try query.text("cursor"))
+        return (try query.choice("state"), try query.limit(default: 100), try query.text("cursor"))
     }
 }

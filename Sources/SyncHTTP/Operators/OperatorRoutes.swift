@@ -55,9 +55,11 @@ struct OperatorRoutes {
     ) {
         let isOfOne = path.hasPrefix(Self.organization)
         add(method, path, scope, name, told, "application/json") { [notifier] exchange in
-            // what is refused is thrown
+            // what is refused is thrown; what was done is answered, whatever becomes of the news of it
             let answer = try await endpoint(exchange)
-            if isOfOne, exchange.act?.mayHaveChanged == true { try notifier.changed(exchange.uuid(at: 0)) }
+            if isOfOne, exchange.act?.mayHaveChanged == true, let organization = try? exchange.uuid(at: 0) {
+                notifier.changed(organization)
+            }
             return answer
         }
     }

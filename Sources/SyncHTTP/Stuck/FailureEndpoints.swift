@@ -49,18 +49,13 @@ struct FailureEndpoints: Sendable {
 
     func lanes(_ exchange: Exchange) async throws -> Answer {
         let query = try Query(of: exchange, allowing: ["state", "organization_id", "limit", "cursor"])
-        let state = try query.text("state").map { text throws(Problem) in
-            guard let state = StoppedLanes.State(rawValue: text) else {
-                throw Query.invalid("state", "must be one of: halted, waiting")
-            }
-            return state
-        }
+        let state: StoppedLanes.State = try query.choice("state") ?? .halted
         let (organization, limit) = try (query.uuid("organization_id"), query.limit(default: 100))
         let cursor = try query.text("cursor")
         try await exchange.hold.enter()
         let json = try await OffEventLoop.run {
             let page = try await store.stoppedLanes.page(
-                state ?? .halted,
+                state,
                 organization: organization,
                 limit: limit,
                 cursor: cursor

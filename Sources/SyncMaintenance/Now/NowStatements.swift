@@ -3,30 +3,8 @@ import SyncStore
 
 /// What operators see at a glance, over all organizations. Each statement ends after a bounded number of rows.
 enum NowStatements {
-    /// The types of which something stands still in an organization, as a recursive query `w`: from type to type, a
-    /// look-up each.
-    private static func types(of organization: String) -> String {
-        func first(_ behind: String) -> String {
-            """
-            SELECT x.entity_type
-                    FROM mutations x
-                    WHERE x.organization_id = \(organization) AND \(StuckRows.are("x"))\(behind)
-                    ORDER BY x.entity_type
-                    LIMIT 1
-            """
-        }
-        return """
-            w AS (
-                SELECT s.* FROM (
-                    \(first(""))
-                ) s
-                UNION ALL
-                SELECT n.* FROM w CROSS JOIN LATERAL (
-                    \(first(" AND x.entity_type > w.entity_type"))
-                ) n
-            )
-            """
-    }
+    /// The types of which something stands still in an organization, as a recursive query `w`.
+    private static func types(of organization: String) -> String { StuckRows.distinct("entity_type", of: organization) }
 
     /// How many rows of the types `t` have an error code, or another, up to a limit: `error_code` tells the statuses
     /// apart, and the index by group has it behind the type.

@@ -24,17 +24,22 @@ package enum StuckRows {
 
     /// The groups of an organization, as a recursive query `w`: from group to group, a look-up each.
     static func groups(of organization: String) -> String {
-        let key = "x.entity_type, x.error_code, x.error_status"
+        distinct("entity_type", "error_code", "error_status", of: organization)
+    }
+
+    /// What some columns hold in an organization, each once, as a recursive query `w`: from one to the next, a look-up
+    /// each in the index by group, which these columns lead.
+    package static func distinct(_ columns: String..., of organization: String) -> String {
+        func key(_ table: String) -> String { columns.map { "\(table).\($0)" }.joined(separator: ", ") }
         func first(_ behind: String) -> String {
             """
-            SELECT \(key)
+            SELECT \(key("x"))
                     FROM mutations x
                     WHERE x.organization_id = \(organization) AND \(are("x"))\(behind)
-                    ORDER BY \(key)
+                    ORDER BY \(key("x"))
                     LIMIT 1
             """
         }
-        let behind = " AND (\(key)) > (w.entity_type, w.error_code, w.error_status)"
         return """
             w AS (
                 SELECT s.* FROM (
@@ -42,7 +47,7 @@ package enum StuckRows {
                 ) s
                 UNION ALL
                 SELECT n.* FROM w CROSS JOIN LATERAL (
-                    \(first(behind))
+                    \(first(" AND (\(key("x"))) > (\(key("w")))"))
                 ) n
             )
             """

@@ -73,6 +73,16 @@ struct Query: Sendable {
         }
     }
 
+    /// One of the words of a vocabulary.
+    func choice<Word: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Word? {
+        guard let text = try text(name) else { return nil }
+        guard let word = Word(rawValue: text) else {
+            let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
+            throw Self.invalid(name, "must be one of: \(words)")
+        }
+        return word
+    }
+
     /// A moment, as RFC 3339 writes it.
     func moment(_ name: String) throws(Problem) -> Timestamp? {
         guard let text = try text(name) else { return nil }
