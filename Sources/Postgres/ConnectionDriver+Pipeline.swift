@@ -6,14 +6,15 @@ extension ConnectionDriver {
 
     /// Sends all queries with one Sync and collects their results; `isAlive` tells whether the connection can go on.
     func pipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
-        if let error = refusal(of: queries) { return (.failure(error), true) }
-        let (steps, unsent) = send(queries)
+        let sent = translation.map(queries.map) ?? queries
+        if let error = refusal(of: sent) { return (.failure(error), true) }
+        let (steps, unsent) = send(sent)
         guard handle.sync() else {
             return (.failure(PostgresError(.connectionLost, handle.message)), false)
         }
         var collector = Collector(queries: queries, progress: PipelineProgress(steps))
         collector.error = unsent
-        let (end, interruption) = exchange(limits) { drain(into: &collector) }
+        let (end, interruption) = exchange(limits) { drain(into: &collector, of: sent) }
         if collector.needsFreshConnection { isWorn = true }
         switch end {
         case .done:
@@ -57,8 +58,7 @@ extension ConnectionDriver {
             bytes += query.parameters.buffer.count
             let isUnknown = prepared[statement.name] == nil && preparing.insert(statement.name).inserted
             if isUnknown || statement.name.isEmpty {
-                guard handle.sendPrepare(statement.name, text?(statement) ?? statement.sql, query.parameters.types)
-                else {
+                guard handle.sendPrepare(statement.name, statement.sql, query.parameters.types) else {
                     return (steps, unsendable(statement, index))
                 }
                 steps.append(.prepare(index))
@@ -76,7 +76,7 @@ extension ConnectionDriver {
         PostgresError(.decoding, handle.message, statement: statement.name, statementIndex: index)
     }
 
-    private func drain(into collector: inout Collector) -> Drained {
+    private func drain(into collector: inout Collector, of queries: [Query]) -> Drained {
         while !handle.isBusy {
             let result = handle.nextResult()
             if result == nil, handle.hasFailed { return .broken }
@@ -84,7 +84,7 @@ extension ConnectionDriver {
             case .finish: return .done
             case .abandon: return .broken
             case .prepared(let index):
-                let query = collector.queries[index]
+                let query = queries[index]
                 if query.statement.name.isEmpty { break }
                 prepared[query.statement.name] = Prepared(sql: query.statement.sql, types: query.parameters.types)
             case .ignore, .keep, .fail: break

@@ -14,8 +14,8 @@ final class ConnectionDriver {
     var pointers = ValuePointers()
     /// Set by jobs after which the connection is better replaced.
     var isWorn = false
-    /// Turns statements into the server's words, where it is of another kind.
-    private(set) var text: (@Sendable (Statement) -> String)?
+    /// Turns queries into the server's words, where it is of another kind.
+    private(set) var translation: (@Sendable (Query) -> Query)?
     private let configuration: ConnectionConfiguration
 
     private init(_ configuration: ConnectionConfiguration, _ mailbox: Mailbox) throws(PostgresError) {
@@ -76,7 +76,7 @@ final class ConnectionDriver {
         dialect.onAnswer(isSpoken)
         guard isSpoken else { return }
         _ = try apply(dialect.settings)
-        text = dialect.text
+        translation = dialect.translation
     }
 
     /// Sets parameters of the session, and answers what is asked in the same round trip.

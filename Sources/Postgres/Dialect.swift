@@ -5,20 +5,21 @@ public struct Dialect: Sendable {
     public var question: Statement
     /// What a server of the kind needs set otherwise than the configuration says.
     public var settings: [(String, String)]
-    /// The text that a statement has there, for the same parameters.
-    public var text: @Sendable (Statement) -> String
+    /// What is sent there for a query: another text for the same parameters, or another query with the same result. Under
+    /// one name it is always the same text. Errors name the statement that was asked for.
+    public var translation: @Sendable (Query) -> Query
     /// Called on the connection's thread with each answer. It must not block.
     public var onAnswer: @Sendable (Bool) -> Void
 
     public init(
         question: Statement,
         settings: [(String, String)],
-        text: @escaping @Sendable (Statement) -> String,
+        translation: @escaping @Sendable (Query) -> Query,
         onAnswer: @escaping @Sendable (Bool) -> Void = { _ in }
     ) {
         self.question = question
         self.settings = settings
-        self.text = text
+        self.translation = translation
         self.onAnswer = onAnswer
     }
 }

@@ -3,6 +3,10 @@ public struct Query: Sendable {
     public let statement: Statement
     /// The values for `$1`, `$2`, ….
     public let parameters: Parameters
+    /// Whether the arrays among them, which are the columns of rows, hold one row each. A ``Dialect`` may make use of it.
+    public var isOfOneRow = false
+    /// A query with the same result, which a ``Dialect`` may send instead; made only where it does.
+    public var alternative: (@Sendable () -> Query)?
 
     public init(_ statement: Statement, _ parameters: Parameters = .init()) {
         self.statement = statement

@@ -221,9 +221,10 @@ package final class LiveGateway: RunningGateway {
     }
 
     package static func migratedDatabase(on cluster: TestCluster? = nil) async throws -> TestDatabase {
-        try await TestDatabase.make(template: "gateway", on: cluster) { connection in
+        let cluster = if let cluster { cluster } else { try await TestCluster.shared() }
+        return try await TestDatabase.make(template: "gateway", on: cluster) { connection in
             _ = try await Schema.migrator(partitions: 2).migrate(on: connection)
-            guard TestCluster.citusURI != nil else { return }
+            guard !cluster.nodes.isEmpty else { return }
             try await Distribution.spread(shards: 4, on: connection)
             TestDatabase.dialect.withLock { $0 = Cluster().dialect }
         }

@@ -172,11 +172,3 @@ import Testing
         return try (0..<rows.count).map { pid_t(try rows.int64($0, 0)) }
     }
 }
-
-extension Sequence {
-    fileprivate func asyncMap<Value>(_ transform: (Element) async throws -> Value) async rethrows -> [Value] {
-        var values: [Value] = []
-        for element in self { values.append(try await transform(element)) }
-        return values
-    }
-}

@@ -56,9 +56,10 @@ package final class Gateway: Sendable {
 
     /// A database of its own with the schema of now, in few partitions or shards.
     package static func migratedDatabase() async throws -> TestDatabase {
-        try await TestDatabase.make(template: "sluice") { connection in
+        let cluster = try await TestCluster.shared()
+        return try await TestDatabase.make(template: "sluice", on: cluster) { connection in
             _ = try await Schema.migrator(partitions: 4).migrate(on: connection)
-            guard TestCluster.citusURI != nil else { return }
+            guard !cluster.nodes.isEmpty else { return }
             try await Distribution.spread(shards: 4, on: connection)
             TestDatabase.dialect.withLock { $0 = Cluster().dialect }
         }

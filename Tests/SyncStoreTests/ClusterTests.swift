@@ -26,19 +26,21 @@ import Testing
         defer { connection.close() }
         var wrong: [String] = []
         var unexplained: [String] = []
-        for statement in SchemaTests.statements {
+        for (statement, (name, text)) in SchemaTests.statements.flatMap({ statement in
+            ClusterTextTests.texts(of: statement).map { (statement, $0) }
+        }) {
             do throws(PostgresError) {
-                guard let plan = try await plan(of: statement, on: connection) else {
-                    unexplained.append(statement.name)
+                guard let plan = try await plan(of: text, statement.sql, on: connection) else {
+                    unexplained.append(name)
                     continue
                 }
                 guard ClusterTextTests.ofAllServers[statement.name] == nil else { continue }
                 let counts = plan.matches(of: /Task Count: (\d+)/).map(\.output.1)
                 if counts.contains(where: { $0 != "1" }) || plan.contains("pull to coordinator") {
-                    wrong.append("\(statement.name): \(plan)")
+                    wrong.append("\(name): \(plan)")
                 }
             } catch {
-                wrong.append("\(statement.name): \(error.message)")
+                wrong.append("\(name): \(error.message)")
                 if connection.isInTransaction { _ = try await connection.run(.rollback) }
                 try await connection.execute(script: "DEALLOCATE ALL")
             }
@@ -48,12 +50,16 @@ import Testing
     }
 
     /// Nil where the values are not of the form that the statement demands.
-    private func plan(of statement: Statement, on connection: Connection) async throws(PostgresError) -> String? {
-        try await connection.execute(script: "PREPARE one AS \(Cluster.text(of: statement))")
+    private func plan(
+        of text: String,
+        _ sql: String,
+        on connection: Connection
+    ) async throws(PostgresError) -> String? {
+        try await connection.execute(script: "PREPARE one AS \(text)")
         let types = Statement("", "SELECT unnest(parameter_types)::text FROM pg_prepared_statements WHERE name = 'one'")
         let rows = try await connection.run(Query(types))
         // some texts are cast to what they say
-        let casts = Dictionary(statement.sql.matches(of: /\$(\d+)::text::(\w+)/).map { (Int($0.1), String($0.2)) }) {
+        let casts = Dictionary(sql.matches(of: /\$(\d+)::text::(\w+)/).map { (Int($0.1), String($0.2)) }) {
             $1
         }
         let values = try (0..<rows.count).map { row throws(PostgresError) in

@@ -72,6 +72,9 @@ import Testing
             let text = Cluster.text(of: statement)
             guard let insert = text.firstMatch(of: /^INSERT INTO (\w+)/), tables.contains(String(insert.output.1))
             else { continue }
+            if let one = ClusterText(statement).ofOneRow {
+                #expect(one.contains(/\nVALUES \(\(\$\d+::uuid\[\]\)\[1\],/), "\(statement.name): \(one)")
+            }
             let inputs = Set(text.matches(of: /unnest\([^()]*\)(?:\s+WITH ORDINALITY|) AS (\w+)/).map { $0.output.1 })
             let isKnown =
                 text.contains(/\nSELECT (\w+)\.(organization_id|id),/)
@@ -112,10 +115,10 @@ import Testing
                 """
         )
         for statement in SchemaTests.statements {
-            let text = Cluster.text(of: statement)
-            guard text != statement.sql else { continue }
-            try await connection.execute(script: "PREPARE \(statement.name) AS \(text)")
-            #expect(Self.parameters(text) == Self.parameters(statement.sql), "\(statement.name)")
+            for (name, text) in Self.texts(of: statement) where text != statement.sql {
+                try await connection.execute(script: "PREPARE \(name) AS \(text)")
+                #expect(Self.parameters(text) == Self.parameters(statement.sql), "\(name)")
+            }
         }
     }
 
@@ -127,18 +130,18 @@ import Testing
             """
         let anchored =
             "x.organization_id = k.organization_id AND x.organization_id = ANY (distinct_organizations($2::uuid[]))"
-        #expect(ClusterText(many).text.contains(anchored))
+        #expect(ClusterText(many).ofRows.contains(anchored))
         let one =
             "DELETE FROM lanes AS l USING (SELECT * FROM lanes x WHERE x.organization_id = $1) k "
             + "WHERE l.organization_id = k.organization_id"
-        #expect(ClusterText(one).text.hasSuffix("l.organization_id = k.organization_id AND l.organization_id = $1"))
+        #expect(ClusterText(one).ofRows.hasSuffix("l.organization_id = k.organization_id AND l.organization_id = $1"))
         let insert = """
             INSERT INTO users AS u (organization_id, user_id)
             SELECT k.*, $3 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
             ON CONFLICT DO NOTHING
             """
         #expect(
-            ClusterText(insert).text == """
+            ClusterText(insert).ofRows == """
                 INSERT INTO users AS u (organization_id, user_id)
                 SELECT oz.id, k.user_id, $3
                 FROM organizations oz JOIN unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id) \
@@ -153,11 +156,49 @@ import Testing
             WHERE true
             """
         let joined = "SELECT oz.id, $2::uuid\nFROM organizations oz\nWHERE oz.id = $1 AND true"
-        #expect(ClusterText(row).text.hasSuffix(joined))
-        #expect(ClusterText("SELECT count(*) FROM lanes l").text == "SELECT count(*) FROM lanes l")
+        #expect(ClusterText(row).ofRows.hasSuffix(joined))
+        #expect(ClusterText("SELECT count(*) FROM lanes l").ofRows == "SELECT count(*) FROM lanes l")
+    }
+
+    @Test func `one row is given by values, unless it asks for something else`() {
+        let insert = """
+            INSERT INTO users AS u (organization_id, user_id, at, place)
+            SELECT k.*, $3, CASE WHEN k.user_id IS NULL THEN k.organization_id END
+            FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+            ORDER BY k.organization_id, k.user_id
+            ON CONFLICT (organization_id, user_id) DO UPDATE
+            SET at = u.at + excluded.at
+            """
+        #expect(
+            ClusterText(insert).ofOneRow == """
+                INSERT INTO users AS u (organization_id, user_id, at, place)
+                VALUES (($1::uuid[])[1], ($2::uuid[])[1], $3, CASE WHEN ($2::uuid[])[1] IS NULL THEN ($1::uuid[])[1] END)
+                ON CONFLICT (organization_id, user_id) DO UPDATE
+                SET at = u.at + excluded.at
+                """
+        )
+        for other in [
+            insert.replacing("$3", with: "(SELECT f.at FROM feeds f)"),
+            insert.replacing("\nORDER", with: "\nWHERE true\nORDER"),
+            insert.replacing("\nORDER", with: "\nCROSS JOIN feeds f\nORDER"), "SELECT 1",
+            "INSERT INTO users VALUES ($1)",
+        ] {
+            #expect(ClusterText(other).ofOneRow == nil, "\(other)")
+        }
+        // what each group writes
+        let single = [GroupStatements.writeDevices, GroupStatements.writeUsualMutations, GroupStatements.writeMappings]
+        for statement in single + [LaneRows.write, EntityStatements.raiseFeeds] {
+            #expect(ClusterText(statement).ofOneRow != nil, "\(statement.name)")
+        }
     }
 
     // MARK: - Looking
+
+    /// By the names under which they are prepared.
+    static func texts(of statement: Statement) -> [(name: String, text: String)] {
+        let one = ClusterText(statement).ofOneRow.map { [(name: statement.name + "_of_one", text: $0)] } ?? []
+        return [(name: statement.name, text: Cluster.text(of: statement))] + one
+    }
 
     /// The tables that are distributed: those of organizations, but for what is found by something else.
     private static func tables() throws -> Set<String> {

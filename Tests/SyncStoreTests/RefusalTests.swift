@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import StoreSupport
 import SyncModel
+import TestSupport
 import Testing
 
 @testable import SyncStore
@@ -319,13 +320,5 @@ import Testing
             }
         }
         #expect(try await phones[0].pull().count == 6 + 5 * 6 * 2)
-    }
-}
-
-extension Sequence {
-    fileprivate func asyncMap<Value>(_ transform: (Element) async throws -> Value) async rethrows -> [Value] {
-        var values: [Value] = []
-        for element in self { values.append(try await transform(element)) }
-        return values
     }
 }

@@ -143,11 +143,3 @@ import Testing
         #expect(try told[0].json["reason"]?.string == "unreachable")
     }
 }
-
-extension Sequence {
-    fileprivate func asyncMap<Value>(_ transform: (Element) async throws -> Value) async rethrows -> [Value] {
-        var values: [Value] = []
-        for element in self { values.append(try await transform(element)) }
-        return values
-    }
-}

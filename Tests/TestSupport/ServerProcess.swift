@@ -12,7 +12,8 @@ actor ServerProcess {
     /// - Parameters:
     ///   - isDurable: with it, what is committed survives a crash as in production.
     ///   - address: an IP address on which the server listens, too, at the usual port; empty for none.
-    init(isDurable: Bool, address: String) async throws {
+    ///   - settings: more of them, `name=value`.
+    init(isDurable: Bool, address: String, settings: [String] = []) async throws {
         let binaries = try Self.findBinaries()
         directory = try Self.makeDirectory()
         let asUser = try Self.handOver(directory)
@@ -20,7 +21,7 @@ actor ServerProcess {
             asUser + [
                 "\(binaries)/postgres", "-D", "\(directory)/data", "-k", directory, "-c", "listen_addresses=\(address)",
                 "-c", "max_connections=600", "-c", "log_min_messages=fatal", "-c", "shared_buffers=64MB",
-            ] + (isDurable ? [] : ["-c", "fsync=off", "-c", "full_page_writes=off"])
+            ] + (settings + (isDurable ? [] : ["fsync=off", "full_page_writes=off"])).flatMap { ["-c", $0] }
         watchdog = try ChildProcess(["/bin/sh", "-c", Self.script, "watchdog", directory] + server)
         try await ChildProcess.run(
             asUser + [

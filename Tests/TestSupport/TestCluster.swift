@@ -35,33 +35,55 @@ package actor TestCluster {
         try await start(external: nil, isDurable: isDurable, address: address)
     }
 
-    private let base: String
-    private let server: ServerProcess?
-    /// The other servers of a cluster; the first one is this one, its coordinator. Empty where there are none.
-    nonisolated let nodes: [Node]
-
-    /// A server of a cluster, as the others reach it.
-    struct Node: Sendable {
-        let host: String
-        let port: Int32
+    /// Three servers of one's own that are a cluster, a coordinator and two workers, to kill and start one by one. What
+    /// they commit is flushed. Citus must be installed here.
+    ///
+    /// - Parameter addresses: of this machine, one a server, which no other test has.
+    package static func spread(over addresses: [String]) async throws -> TestCluster {
+        var servers: [ServerProcess] = []
+        for address in addresses {
+            let server = try await ServerProcess(isDurable: true, address: address, settings: citus)
+            try await server.start()
+            servers.append(server)
+        }
+        let nodes = addresses.map { Node(host: $0, port: 5_432) }
+        return TestCluster(base: "postgresql://postgres@\(nodes[0].host)", servers: servers, nodes: nodes)
     }
 
-    private init(base: String, server: ServerProcess?, nodes: [Node] = []) {
+    /// What docs/citus.md asks of each server; they reach each other on this machine alone.
+    private static let citus = [
+        "shared_preload_libraries=citus", "citus.node_conninfo=sslmode=disable", "wal_level=logical", "max_prepared_transactions=600",
+        "max_worker_processes=32", "wal_retrieve_retry_interval=100ms",
+    ]
+
+    private let base: String
+    /// Started by this process: one, or those of `nodes`; empty where another is used.
+    private let servers: [ServerProcess]
+    /// The servers of a cluster; the first one is its coordinator. Empty where there is none.
+    package nonisolated let nodes: [Node]
+
+    /// A server of a cluster, as the others reach it.
+    package struct Node: Sendable {
+        package let host: String
+        package let port: Int32
+    }
+
+    private init(base: String, servers: [ServerProcess] = [], nodes: [Node] = []) {
         self.base = base
-        self.server = server
+        self.servers = servers
         self.nodes = nodes
     }
 
     /// The URI of a database of this server.
     package nonisolated func uri(database: String = "postgres") -> String {
-        if server != nil { return "postgresql:///\(database)?\(base)" }
+        if !base.contains("://") { return "postgresql:///\(database)?\(base)" }
         guard var components = URLComponents(string: base) else { return base }
         components.path = "/\(database)"
         return components.string ?? base
     }
 
     /// The URI of a database of one of the servers of a cluster.
-    nonisolated func uri(database: String, on node: Node) -> String {
+    package nonisolated func uri(database: String, on node: Node) -> String {
         guard var components = URLComponents(string: base) else { return base }
         (components.host, components.port, components.path) = (node.host, Int(node.port), "/\(database)")
         return components.string ?? base
@@ -80,16 +102,18 @@ package actor TestCluster {
     }
 
     /// Starts the server again after `stop`.
-    package func start() async throws { try await server?.start() }
+    package func start() async throws { for server in servers { try await server.start() } }
 
     /// Stops the server. Immediately means as in a crash: clients are cut off, and the next start recovers. Otherwise
     /// clients are disconnected in good order.
     package func stop(immediate: Bool = false) async throws {
-        try await server?.stop(signal: immediate ? "QUIT" : "INT")
+        for server in servers { try await server.stop(signal: immediate ? "QUIT" : "INT") }
     }
 
-    /// Kills the server's main process with SIGKILL; its children notice and end.
-    package func kill() async throws { try await server?.stop(signal: "KILL") }
+    /// Kills a server's main process with SIGKILL; its children notice and end.
+    ///
+    /// - Parameter node: the place among ``nodes``; of a single server, 0.
+    package func kill(_ node: Int = 0) async throws { try await servers[node].stop(signal: "KILL") }
 
     /// Stops and starts.
     package func restart(immediate: Bool = false) async throws {
@@ -98,10 +122,10 @@ package actor TestCluster {
     }
 
     /// Ends the server and removes its directory; otherwise that happens when the last reference goes.
-    package func close() async { await server?.end() }
+    package func close() async { for server in servers { await server.end() } }
 
     /// Freezes (`true`) or continues the server's main process, which then answers no new connection.
-    package func freeze(_ frozen: Bool) async throws { try await server?.freeze(frozen) }
+    package func freeze(_ frozen: Bool) async throws { for server in servers { try await server.freeze(frozen) } }
 
     private static func start(
         external: String?,
@@ -109,11 +133,11 @@ package actor TestCluster {
         address: String = ""
     ) async throws -> TestCluster {
         if let external {
-            return TestCluster(base: external, server: nil, nodes: citusURI == nil ? [] : try await nodes(of: external))
+            return TestCluster(base: external, nodes: citusURI == nil ? [] : try await nodes(of: external))
         }
         let server = try await ServerProcess(isDurable: isDurable, address: address)
         try await server.start()
-        return TestCluster(base: "host=\(server.directory)&user=postgres", server: server)
+        return TestCluster(base: "host=\(server.directory)&user=postgres", servers: [server])
     }
 
     private static func nodes(of coordinator: String) async throws -> [Node] {

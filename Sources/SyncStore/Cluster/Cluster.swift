@@ -6,6 +6,7 @@ import Synchronization
 /// each connection asks when it opens, for a database may be moved to a cluster, or come later than the gateway.
 package final class Cluster: Sendable {
     private let seen = Atomic(false)
+    private let translations = Translations()
 
     package init() {}
 
@@ -14,9 +15,12 @@ package final class Cluster: Sendable {
 
     /// How statements are put to it.
     package var dialect: Dialect {
-        Dialect(question: Self.question, settings: Self.settings, text: Self.text(of:)) { [weak self] isThere in
-            self?.seen.store(isThere, ordering: .relaxed)
-        }
+        Dialect(
+            question: Self.question,
+            settings: Self.settings,
+            translation: { [translations] in translations.of($0) },
+            onAnswer: { [weak self] in self?.seen.store($0, ordering: .relaxed) }
+        )
     }
 
     /// Whether the tables are distributed: then each has a trigger of the extension's. The extension alone says nothing.
@@ -33,9 +37,7 @@ package final class Cluster: Sendable {
     static let settings = [("plan_cache_mode", "auto")]
 
     /// The text of a statement there.
-    package static func text(of statement: Statement) -> String {
-        ClusterText(statement.variant ?? statement.sql).text
-    }
+    package static func text(of statement: Statement) -> String { ClusterText(statement).ofRows }
 
     /// Rows of several organizations, as statements outside groups take them: all by one statement or, on a cluster, where
     /// each organization may be on another server, those of an organization.

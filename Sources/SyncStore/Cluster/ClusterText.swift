@@ -1,3 +1,5 @@
+import Postgres
+
 /// The text of a statement on a cluster that shards by organization (Citus).
 ///
 /// There, a statement must say of each table, in terms of parameters alone, which organizations' rows it wants: then it
@@ -11,6 +13,8 @@
 /// 2. Rows that are inserted come from `organizations`, joined with the input: only so are they known to belong where
 ///    they go. All organizations exist, for a group holds them or their lanes (``GroupStatements/makeLanes``).
 /// 3. No plan is kept for any organization: it could not know the server.
+/// 4. One row is inserted by `VALUES`, for which the server that it comes to keeps its plan, since such a statement needs
+///    no other table: half of what the rules above cost (``ofOneRow``).
 ///
 /// What no rule makes is written out, beside the statement (`Statement.variant`). A test holds the result of every
 /// statement against what the cluster demands, without one.
@@ -18,6 +22,8 @@ struct ClusterText {
     private let sql: String
     /// What an organization's column is compared with: `= $1`, or `= ANY (…)`; nil where a statement is of none.
     private let anchor: String?
+
+    init(_ statement: Statement) { self.init(statement.variant ?? statement.sql) }
 
     init(_ sql: String) {
         self.sql = sql
@@ -27,8 +33,8 @@ struct ClusterText {
     /// The function of the cluster's that is worked out with the plan, of `sql/citus.sql`.
     static let distinct = "distinct_organizations"
 
-    /// The text for the cluster.
-    var text: String {
+    /// The text for any number of rows.
+    var ofRows: String {
         let text = sql.replacing("'force_generic_plan'", with: "'auto'")
         guard let anchor else { return text }
         return Self.anchored(Self.insertion(text, anchor), anchor)
@@ -54,6 +60,28 @@ struct ClusterText {
         if let match = sql.firstMatch(of: /organization_id = (\$\d+)/) { return String(match.output.1) }
         let isRow = sql.contains(/^INSERT INTO [^()]*\(\s*organization_id/) && sql.contains("\nSELECT $1::uuid,")
         return isRow ? "$1" : nil
+    }
+
+    /// The text for one row, of an `INSERT … SELECT … FROM unnest(…)` that asks for nothing else; nil for others.
+    ///
+    /// Its parameters are the same arrays, of which the first elements are taken.
+    var ofOneRow: String? {
+        let rows = #/(?s)^(INSERT\ INTO\ .*?\n)SELECT\ (.*?)\sFROM\ unnest\(([^()]*)\)\ AS\ (\w+)\ \(([^()]*)\)(.*)$/#
+        guard let match = sql.wholeMatch(of: rows) else { return nil }
+        let (_, target, list, arrays, alias, names, rest) = match.output
+        // the order of one row is no matter
+        let ending = String(rest.replacing(/^\nORDER BY [^\n]*/, with: ""))
+        let asksMore = "\(list)\(ending)".contains(/\b(SELECT|WHERE|JOIN)\b/)
+        guard !asksMore, ending.isEmpty || ending.hasPrefix("\nON CONFLICT ") || ending.hasPrefix("\nRETURNING ") else {
+            return nil
+        }
+        let values = Dictionary(uniqueKeysWithValues: zip(Self.words(names), Self.words(arrays)))
+        let all = Self.words(names).map { "\(alias).\($0)" }.joined(separator: ", ")
+        let given = list.replacing("\(alias).*", with: all).replacing(/\b(\w+)\.(\w+)\b/) { match in
+            let array = match.output.1 == alias ? values[String(match.output.2)] : nil
+            return array.map { "(\($0))[1]" } ?? String(match.output.0)
+        }
+        return "\(target)VALUES (\(given))\(ending)"
     }
 
     private static func words(_ list: Substring) -> [String] {

@@ -41,12 +41,11 @@ package struct DeviceRegistry: Sendable {
             var make = write
             make.add(Int64(limit))
             let owner = LaneKey(organization: organization.id, user: user)
-            let lanes = LaneRows.keys([owner])
             let isUserMade = organization.settings.provisioning == .onFirstPush
-            return try await pool.transaction { [lanes, newcomer, key, make] connection in
+            return try await pool.transaction { [newcomer, key, make] connection in
                 // a push adds devices under the lane's lock, and so does this; counted in a later statement than the
                 // lock's, it sees what the lock's last holder committed
-                var queries = [Query(GroupStatements.makeLanes, lanes), Query(LaneRows.lock, lanes)]
+                var queries = [LaneRows.make(owner), LaneRows.lock([owner])]
                 if isUserMade { queries.append(Query(Self.makeUserStatement, newcomer)) }
                 queries.append(Query(Self.makeDeviceStatement, make))
                 let results = try await connection.run(queries)

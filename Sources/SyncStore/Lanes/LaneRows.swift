@@ -41,11 +41,26 @@ package enum LaneRows {
         )
     }
 
-    /// Locks lanes in key order and reads them. Input: organizations, users, sorted.
     static let lock = reading("lanes_lock", fence: "FOR UPDATE")
 
-    /// Reads lanes without waiting for row locks.
     static let look = reading("lanes_look", fence: "OFFSET 0")
+
+    /// The same of lanes of one organization, on a cluster.
+    private static let lockOfOne = readingOfOne("lanes_lock_of_one", fence: "FOR UPDATE")
+    private static let lookOfOne = readingOfOne("lanes_look_of_one", fence: "")
+
+    private static func readingOfOne(_ name: String, fence: String) -> Statement {
+        Statement(
+            name,
+            """
+            SELECT \(list)
+            FROM lanes x
+            WHERE x.organization_id = $1 AND x.user_id = ANY ($2)
+            ORDER BY x.user_id
+            \(fence)
+            """
+        )
+    }
 
     private static func reading(_ name: String, fence: String) -> Statement {
         Statement(
@@ -78,8 +93,17 @@ package enum LaneRows {
     /// The parameters that name lanes, which must be sorted.
     package static func keys(_ lanes: [LaneKey]) -> Parameters { Columns.lanes.parameters(lanes) }
 
-    package static func lock(_ lanes: [LaneKey]) -> Query {
-        Query(lock, keys(lanes.sorted()))
+    /// Locks lanes in key order and reads them.
+    package static func lock(_ lanes: [LaneKey]) -> Query { query(lock, lockOfOne, lanes) }
+
+    /// Reads lanes without waiting for row locks.
+    package static func look(_ lanes: [LaneKey]) -> Query { query(look, lookOfOne, lanes) }
+
+    private static func query(_ statement: Statement, _ ofOne: Statement, _ lanes: [LaneKey]) -> Query {
+        let lanes = lanes.sorted()
+        return Query(statement, keys(lanes)).orOfOne(lanes, \.organization) {
+            Query(ofOne, Parameters(of: $0, lanes.map(\.user)))
+        }
     }
 
     /// The lanes that ``lock`` or ``look`` found.
@@ -94,19 +118,16 @@ package enum LaneRows {
 
     /// The query that writes lanes, in key order.
     static func write(_ lanes: [LaneRow]) -> Query {
-        Query(write, columns.parameters(lanes.sorted { $0.key < $1.key }))
+        columns.query(write, lanes.sorted { $0.key < $1.key })
     }
 
     /// Writes one existing, locked lane.
     package static func write(_ key: LaneKey, _ state: LaneState) -> Query { write([LaneRow(key: key, state: state)]) }
 
-    /// Reads lanes without waiting for row locks.
-    package static func look(_ lanes: [LaneKey]) -> Query { Query(look, keys(lanes.sorted())) }
-
     /// Creates a lane where it is missing and the organization takes one.
     package static func make(_ lane: LaneKey) -> Query { Query(GroupStatements.makeLanes, keys([lane])) }
 
-    static let statements = [lock, look, write]
+    static let statements = [lock, lockOfOne, look, lookOfOne, write]
 }
 
 extension Columns where Row == LaneKey {

@@ -83,7 +83,7 @@ struct GroupReader {
         self.watermarks = watermarks
         self.isComplete = isComplete
         wanted = group.enumerated().map { PushLookUps.wanted(by: $1.push, above: watermarks?[$0]) }
-        lanes = group.map(\.lane).sorted()
+        lanes = group.map(\.lane)
         for (index, job) in group.enumerated() { pushOfLane[job.lane] = index }
     }
 
@@ -122,7 +122,7 @@ struct GroupReader {
         }
         steps.append(
             (
-                Query(access == .locking ? LaneRows.lock : LaneRows.look, LaneRows.keys(lanes)),
+                access == .locking ? LaneRows.lock(lanes) : LaneRows.look(lanes),
                 { rows, snapshot in
                     for (key, lane) in try LaneRows.lanes(rows) {
                         guard let push = pushOfLane[key] else { continue }
@@ -134,10 +134,12 @@ struct GroupReader {
         )
         steps.append(
             (
-                PushIDRow.devices.query(GroupStatements.devices, deviceRows()),
-                { rows, snapshot in
+                GroupStatements.devices(group.map(\.device)),
+                { [group] rows, snapshot in
                     for var row in rows {
-                        let push = try row.push()
+                        let lane = try row.lane()
+                        let device = DeviceKey(lane: lane, id: try row.uuid("device_id"))
+                        guard let push = pushOfLane[lane], group[push].device == device else { continue }
                         snapshot.pushes[push].watermark = try row.int64("accepted_sequence")
                         snapshot.pushes[push].deviceSeenAt = try row.moment("last_seen_at")
                         snapshot.pushes[push].strayIDs = StrayIDs(stored: try row.optionalBytes("stray_ids"))

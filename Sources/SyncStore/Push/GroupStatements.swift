@@ -37,8 +37,8 @@ enum GroupStatements {
     static let devices = Statement(
         "group_devices",
         """
-        SELECT k.push, d.accepted_sequence, d.last_seen_at, d.stray_ids
-        FROM \(PushIDRow.devices.unnested(as: "k"))
+        SELECT k.organization_id, k.user_id, k.device_id, d.accepted_sequence, d.last_seen_at, d.stray_ids
+        FROM \(deviceKeys.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT x.accepted_sequence, x.last_seen_at, x.stray_ids FROM devices x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
@@ -46,6 +46,26 @@ enum GroupStatements {
         ) d
         """
     )
+
+    private static let deviceKeys = Columns<DeviceKey>(.device { $0 })
+
+    /// The same of one organization, on a cluster. Each of the users and each of the devices: whoever reads it knows which
+    /// are meant.
+    private static let devicesOfOne = Statement(
+        "group_devices_of_one",
+        """
+        SELECT x.organization_id, x.user_id, x.device_id, x.accepted_sequence, x.last_seen_at, x.stray_ids
+        FROM devices x
+        WHERE x.organization_id = $1 AND x.user_id = ANY ($2) AND x.device_id = ANY ($3)
+        """
+    )
+
+    /// Reads devices; perhaps others of the same users, too.
+    static func devices(_ keys: [DeviceKey]) -> Query {
+        deviceKeys.query(devices, keys).orOfOne(keys, \.lane.organization) {
+            Query(devicesOfOne, Parameters(of: $0, keys.map(\.lane.user), keys.map(\.id)))
+        }
+    }
 
     /// Counts users' devices up to a limit, where a device is unknown.
     static let deviceCounts = Statement(
@@ -181,6 +201,7 @@ enum GroupStatements {
     }
 
     static let reading = [
-        makeLanes, devices, deviceCounts, mutationsByKey, mutationsByID, rejections, mappings, open, openOwn,
+        makeLanes, devices, devicesOfOne, deviceCounts, mutationsByKey, mutationsByID, rejections, mappings, open,
+        openOwn,
     ]
 }

@@ -6,7 +6,9 @@ extension Columns {
     package func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
         var parameters = parameters(rows)
         if let moment { parameters.add(timestamp: moment.microseconds) }
-        return Query(statement, parameters)
+        var query = Query(statement, parameters)
+        query.isOfOneRow = rows.count == 1
+        return query
     }
 }
 

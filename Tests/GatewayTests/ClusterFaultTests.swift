@@ -1,0 +1,280 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import Postgres
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+/// A cluster of its own, of which `SLUICE_TEST_CITUS_URI` says that the extension is installed here: shards move and
+/// servers are killed while devices push through gateways on all servers.
+@Suite(.enabled(if: TestCluster.citusURI != nil), .timeLimit(.minutes(15))) struct ClusterFaultTests {
+    @Test func `tenants move and servers die under load and nothing is lost or done twice`() async throws {
+        let place = try await Place(addresses: ["127.0.57.1", "127.0.57.2", "127.0.57.3"])
+        let pushers = try await place.pushers(16)
+        let isOver = Flag()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (index, pusher) in pushers.enumerated() {
+                group.addTask {
+                    while !isOver.isSet {
+                        try await pusher.pushPair(through: place.gateways, from: index)
+                    }
+                }
+            }
+            group.addTask {
+                defer { isOver.set() }
+                try await Self.trouble(place, pushers)
+            }
+            try await group.waitForAll()
+        }
+        try await Self.expectAllOnce(place, pushers)
+        try await place.end()
+    }
+
+    /// What happens to the cluster while they push.
+    private static func trouble(_ place: Place, _ pushers: [Pusher]) async throws {
+        try await expectProgress(of: pushers)
+        let tenant = pushers[0].worker.organization
+        let home = try await place.home(of: tenant)
+        let other = 3 - home
+        // there and back, with whoever else is in that shard
+        try await place.move(tenant, from: home, to: other)
+        #expect(try await place.home(of: tenant) == other)
+        try await expectProgress(of: pushers)
+        try await place.move(tenant, from: other, to: home)
+        try await expectProgress(of: pushers)
+        // alone
+        try await place.coordinator.execute(
+            script: """
+                SELECT isolate_tenant_to_new_shard('organizations', '\(tenant.lowercased)', 'CASCADE',
+                    shard_transfer_mode := 'block_writes')
+                """,
+            timeout: Waiting.limit
+        )
+        try await expectProgress(of: pushers)
+        try await place.move(tenant, from: home, to: other)
+        try await expectProgress(of: pushers)
+
+        // a server dies: the organizations of the others go on
+        let homes = try await pushers.asyncMap { try await place.home(of: $0.worker.organization) }
+        let theirs = zip(pushers, homes).filter { $1 == 1 }.map(\.0)
+        let others = zip(pushers, homes).filter { $1 == 2 }.map(\.0)
+        #expect(!theirs.isEmpty && !others.isEmpty, "\(homes)")
+        try await place.cluster.kill(1)
+        let before = theirs.map(\.refusals)
+        try await expectProgress(of: others)
+        try await waitUntil("each of them has been refused") {
+            zip(theirs, before).allSatisfy { $0.refusals > $1 }
+        }
+        #expect(try await send(.GET, place.gateways[0].operations + "/readyz").status == 200)
+        try await place.cluster.start()
+        try await expectProgress(of: pushers)
+
+        // and one amid a move to it, which then has not taken place
+        let moving = pushers[1].worker.organization
+        let (source, target) = (try await place.home(of: moving), 3 - (try await place.home(of: moving)))
+        let move = Task { try await place.move(moving, from: source, to: target) }
+        try await place.awaitCopy(to: target)
+        try await place.cluster.kill(target)
+        await #expect(throws: PostgresError.self) { try await move.value }
+        try await place.cluster.start()
+        try await expectProgress(of: pushers)
+        #expect(try await place.home(of: moving) == source)
+        try await place.coordinator.execute(script: "CALL citus_cleanup_orphaned_resources()", timeout: Waiting.limit)
+        try await place.move(moving, from: source, to: target)
+        try await expectProgress(of: pushers)
+    }
+
+    /// Waits until each has had more accepted.
+    private static func expectProgress(of pushers: [Pusher]) async throws {
+        let before = pushers.map(\.accepted)
+        try await waitUntil("each device had more accepted") {
+            zip(pushers, before).allSatisfy { $0.accepted >= $1 + 4 }
+        }
+    }
+
+    private static func expectAllOnce(_ place: Place, _ pushers: [Pusher]) async throws {
+        for pusher in pushers {
+            let worker = pusher.worker
+            var changes: [JSONValue] = []
+            var page = try await worker.get("/v1/changes?limit=500")
+            while true {
+                changes += page.changes
+                guard page.isUpToDate == false, let next = page.next else { break }
+                page = try await worker.get("/v1/changes?limit=500&after=\(next)")
+            }
+            // what was created and edited once is there once, in its second version
+            #expect(changes.count == pusher.accepted / 2)
+            #expect(changes.allSatisfy { $0["version"]?.int64 == 2 })
+            #expect(Set(changes.map { $0["server_id"]?.text }).count == changes.count)
+            let counts = try await place.coordinator.run(
+                Query(
+                    Statement(
+                        "",
+                        """
+                        SELECT count(*), count(DISTINCT position), count(DISTINCT id), count(*) FILTER (WHERE status = 'succeeded')
+                        FROM mutations WHERE organization_id = '\(worker.organization.lowercased)'
+                        """
+                    )
+                )
+            )
+            for column in 0..<4 { #expect(try counts.int64(0, column) == Int64(pusher.accepted)) }
+        }
+        try await place.awaitNoPreparedTransactions()
+    }
+
+    /// A notification stays on the server where it is sent: gateways on several tell each other by one of them.
+    @Test func `gateways on different servers hear of each other's pushes at once`() async throws {
+        let place = try await Place(addresses: ["127.0.57.4", "127.0.57.5", "127.0.57.6"])
+        for gateway in place.gateways {
+            try await gateway.metric("sluice_replica_peers", reaches: 2)
+            try await gateway.metric("sluice_replica_hints_arrive", reaches: 1)
+        }
+        for (index, gateway) in place.gateways.enumerated() {
+            let listening = place.gateways[(index + 1) % 3]
+            let worker = try await SingleWorker(gateway)
+            let events = try await EventListener(listening.address, token: worker.token)
+            #expect(try await events.next()?.summary == "opening")
+            async let pulled = SingleWorker(listening, as: worker).get("/v1/changes?wait=60")
+            try await listening.metric("sluice_http_requests_in_flight", reaches: 2)
+            let draft = worker.draft(1)
+            #expect(try await worker.push([draft]).statuses == ["succeeded"])
+            #expect(try await events.next(3).map(\.event) == ["mutation", "id_mapping", "changes"])
+            #expect(try await pulled.changes.count == 1)
+            events.stop()
+        }
+        let doctor = try await Program.run(
+            ["doctor"],
+            environment: place.gateways[1].environment
+        )
+        #expect(!doctor.output.contains("connected to 3 servers"), "\(doctor.output)")
+        try await place.end()
+    }
+
+    /// A cluster with a gateway on each server.
+    private struct Place {
+        let cluster: TestCluster
+        let database: TestDatabase
+        let gateways: [GatewayProcess]
+        let coordinator: Connection
+
+        init(addresses: [String]) async throws {
+            cluster = try await TestCluster.spread(over: addresses)
+            database = try await LiveGateway.migratedDatabase(on: cluster)
+            coordinator = try await database.connect()
+            let uris = database.uris(user: "postgres")
+            gateways = try await uris.asyncMap {
+                try await GatewayProcess.start(database: $0, settings: ["SLUICE_HINTS_DATABASE_URL": uris[0]])
+            }
+        }
+
+        func pushers(_ count: Int) async throws -> [Pusher] {
+            try await (0..<count).asyncMap { _ in Pusher(worker: try await SingleWorker(gateways[0])) }
+        }
+
+        /// The place of the server that has an organization's rows.
+        func home(of organization: UUID) async throws -> Int {
+            let statement = Statement(
+                "test_home",
+                """
+                SELECT p.nodename FROM pg_dist_shard_placement p
+                WHERE p.shardid = get_shard_id_for_distribution_column('organizations', $1)
+                """
+            )
+            let parameters = Parameters([organization.lowercased])
+            let host = try await coordinator.run(Query(statement, parameters)).string(0, 0)
+            return try #require(cluster.nodes.firstIndex { $0.host == host })
+        }
+
+        func move(_ organization: UUID, from source: Int, to target: Int) async throws {
+            let connection = try await database.connect()
+            defer { connection.close() }
+            let (from, to) = (cluster.nodes[source], cluster.nodes[target])
+            try await connection.execute(
+                script: """
+                    SELECT citus_move_shard_placement(
+                        get_shard_id_for_distribution_column('organizations', '\(organization.lowercased)'),
+                        '\(from.host)', \(from.port), '\(to.host)', \(to.port), shard_transfer_mode := 'force_logical')
+                    """,
+                timeout: Waiting.limit
+            )
+        }
+
+        /// Waits until a move has begun to copy to a server.
+        func awaitCopy(to node: Int) async throws {
+            let uri = database.uris(user: "postgres")[node]
+            let connection = try await Connection.open(ConnectionConfiguration(uri: uri))
+            let statement = Statement(
+                "test_copies",
+                "SELECT count(*) FROM pg_subscription WHERE subname LIKE 'citus_shard%'"
+            )
+            try await waitUntil("shards are copied") { try await connection.run(Query(statement)).int64(0, 0) > 0 }
+            await connection.closeAndWait()
+        }
+
+        /// Waits until the cluster has settled what a crash left between the two phases of a commit.
+        func awaitNoPreparedTransactions() async throws {
+            let statement = Statement("test_prepared", "SELECT count(*) FROM pg_prepared_xacts")
+            for uri in database.uris(user: "postgres") {
+                let connection = try await Connection.open(ConnectionConfiguration(uri: uri))
+                try await waitUntil("no prepared transaction is left") {
+                    try await connection.run(Query(statement)).int64(0, 0) == 0
+                }
+                await connection.closeAndWait()
+            }
+        }
+
+        func end() async throws {
+            for gateway in gateways { #expect(try await gateway.terminate() == 0) }
+            coordinator.close()
+            await cluster.close()
+        }
+    }
+
+    private final class Flag: Sendable {
+        private let value = Atomic(false)
+        var isSet: Bool { value.load(ordering: .relaxed) }
+        func set() { value.store(true, ordering: .relaxed) }
+    }
+
+    /// A device that pushes a create and an edit of it at a time, and sends both again, by another gateway, until they
+    /// are accepted.
+    private final class Pusher: Sendable {
+        let worker: SingleWorker
+        private let counts = Mutex((accepted: 0, refusals: 0))
+
+        init(worker: SingleWorker) { self.worker = worker }
+
+        var accepted: Int { counts.withLock(\.accepted) }
+        var refusals: Int { counts.withLock(\.refusals) }
+
+        func pushPair(through gateways: [GatewayProcess], from first: Int) async throws {
+            let number = Int64(accepted) + 1
+            let create = worker.draft(number)
+            let edit = worker.draft(
+                number + 1,
+                ["operation": #""update""#, "local_id": create["local_id"] ?? "", "payload": #"{"title":"y"}"#]
+            )
+            let body = worker.envelope([create, edit])
+            for attempt in 0... {
+                let gateway = gateways[(first + attempt) % gateways.count]
+                let reply = try await GatewayProcess.post(
+                    gateway.address + "/v1/mutations",
+                    token: worker.token,
+                    body: body
+                )
+                if reply.status == 200 {
+                    #expect(reply.statuses == ["succeeded", "succeeded"], "\(reply.text)")
+                    counts.withLock { $0.accepted += 2 }
+                    return
+                }
+                expectProblem(reply, .storeUnavailable, errors: [])
+                counts.withLock { $0.refusals += 1 }
+                // as a client that waits a moment before it tries again
+                try await Task.sleep(for: .milliseconds(50))
+            }
+        }
+    }
+}
