@@ -138,7 +138,7 @@ import Testing
             let events = try await EventListener(listening.address, token: worker.token)
             #expect(try await events.next()?.summary == "opening")
             async let pulled = SingleWorker(listening, as: worker).get("/v1/changes?wait=60")
-            try await listening.metric("sluice_http_requests_in_flight", reaches: 2)
+            try await listening.metric("sluice_http_requests_in_flight", reaches: 1)
             let draft = worker.draft(1)
             #expect(try await worker.push([draft]).statuses == ["succeeded"])
             #expect(try await events.next(3).map(\.event) == ["mutation", "id_mapping", "changes"])

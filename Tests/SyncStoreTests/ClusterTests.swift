@@ -30,7 +30,14 @@ import Testing
             ClusterTextTests.texts(of: statement).map { (statement, $0) }
         }) {
             do throws(PostgresError) {
-                guard let plan = try await plan(of: text, statement.sql, on: connection) else {
+                guard
+                    let plan = try await plan(
+                        of: text,
+                        statement.sql,
+                        isOfOneRow: name != statement.name,
+                        on: connection
+                    )
+                else {
                     unexplained.append(name)
                     continue
                 }
@@ -42,7 +49,8 @@ import Testing
             } catch {
                 wrong.append("\(name): \(error.message)")
                 if connection.isInTransaction { _ = try await connection.run(.rollback) }
-                try await connection.execute(script: "DEALLOCATE ALL")
+                // what was not even prepared is not there
+                try? await connection.execute(script: "DEALLOCATE one")
             }
         }
         #expect(wrong.count == 0, "\(wrong.joined(separator: "\n\n"))")
@@ -53,6 +61,7 @@ import Testing
     private func plan(
         of text: String,
         _ sql: String,
+        isOfOneRow: Bool,
         on connection: Connection
     ) async throws(PostgresError) -> String? {
         try await connection.execute(script: "PREPARE one AS \(text)")
@@ -64,7 +73,9 @@ import Testing
         }
         let values = try (0..<rows.count).map { row throws(PostgresError) in
             let type = try rows.string(row, 0)
-            let element = Self.values[casts[row + 1] ?? String(type.prefix { $0 != "[" })] ?? "NULL"
+            let name = casts[row + 1] ?? String(type.prefix { $0 != "[" })
+            // the values of one row are looked at with the plan, and no domain takes these
+            let element = isOfOneRow && name != "uuid" ? "NULL" : Self.values[name] ?? "NULL"
             return type.hasSuffix("[]") ? "ARRAY[\(element)]::\(type)" : "\(element)::\(type)"
         }
         let call = values.isEmpty ? "one" : "one(\(values.joined(separator: ", ")))"

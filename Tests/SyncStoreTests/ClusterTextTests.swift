@@ -73,7 +73,7 @@ import Testing
             guard let insert = text.firstMatch(of: /^INSERT INTO (\w+)/), tables.contains(String(insert.output.1))
             else { continue }
             if let one = ClusterText(statement).ofOneRow {
-                #expect(one.contains(/\nVALUES \(\(\$\d+::uuid\[\]\)\[1\],/), "\(statement.name): \(one)")
+                #expect(one.contains(/\nVALUES \(\(?\$\d+::uuid/), "\(statement.name): \(one)")
             }
             let inputs = Set(text.matches(of: /unnest\([^()]*\)(?:\s+WITH ORDINALITY|) AS (\w+)/).map { $0.output.1 })
             let isKnown =
@@ -117,7 +117,9 @@ import Testing
         for statement in SchemaTests.statements {
             for (name, text) in Self.texts(of: statement) where text != statement.sql {
                 try await connection.execute(script: "PREPARE \(name) AS \(text)")
-                #expect(Self.parameters(text) == Self.parameters(statement.sql), "\(name)")
+                // one row has no order, and may leave out what tells it
+                let (taken, given) = (Self.parameters(text), Self.parameters(statement.sql))
+                #expect(name == statement.name ? taken == given : taken.isSubset(of: given), "\(name)")
             }
         }
     }

@@ -42,7 +42,11 @@ package actor TestCluster {
     package static func spread(over addresses: [String]) async throws -> TestCluster {
         var servers: [ServerProcess] = []
         for address in addresses {
-            let server = try await ServerProcess(isDurable: true, address: address, settings: citus)
+            let server = try await ServerProcess(
+                isDurable: true,
+                address: address,
+                settings: citus + ["citus.local_hostname=\(address)"]
+            )
             try await server.start()
             servers.append(server)
         }
@@ -52,7 +56,8 @@ package actor TestCluster {
 
     /// What docs/citus.md asks of each server; they reach each other on this machine alone.
     private static let citus = [
-        "shared_preload_libraries=citus", "citus.node_conninfo=sslmode=disable", "wal_level=logical", "max_prepared_transactions=600",
+        "shared_preload_libraries=citus", "citus.node_conninfo=sslmode=disable", "wal_level=logical",
+        "max_prepared_transactions=600",
         "max_worker_processes=32", "wal_retrieve_retry_interval=100ms",
     ]
 
