@@ -59,7 +59,8 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     public var isUnavailable: Bool {
         switch kind {
         case .connectionLost, .unavailable, .unresponsive, .poolExhausted: true
-        case .server(let sqlState): Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState)
+        case .server(let sqlState):
+            Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState) || message == Self.lastWords
         case .timedOut, .cancelled, .decoding: false
         }
     }
@@ -67,6 +68,10 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     /// The session was ended: by an administrator, a crash, for idling within a transaction, or for idling; or there
     /// is no room for it.
     private static let unavailableStates: Set = ["57P01", "57P02", "57P03", "57P05", "25P03"]
+
+    /// What a session of a Citus cluster says whose own server dies while it waits for another one; as an internal error
+    /// (XX000).
+    private static let lastWords = "postmaster was shut down, exiting"
 
     /// Class 08, connection exceptions, as a pooler or a proxy of its own protocol reports them; class 53,
     /// insufficient resources; class 58, errors of the system beneath.

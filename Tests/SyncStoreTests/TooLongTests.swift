@@ -146,6 +146,13 @@ private struct Naps: GroupWork {
         #expect((problem.code == .storeUnavailable) == isOutage)
     }
 
+    /// Of a cluster's session, when its own server dies under it.
+    @Test func `a server's last words are of an outage, and other internal errors are not`() {
+        let last = PostgresError(.server(sqlState: "XX000"), "postmaster was shut down, exiting")
+        #expect(last.isUnavailable)
+        #expect(!PostgresError(.server(sqlState: "XX000"), "could not find block").isUnavailable)
+    }
+
     @Test func `a statement that took too long is no outage`() {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
