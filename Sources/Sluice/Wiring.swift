@@ -258,6 +258,8 @@ enum Wiring {
         configuration.maximumListeners = FileLimit.listeners(beside: settings.maxConnections)
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
         configuration.heldAnswerBytes = settings.maxAnswerBytesInFlight
+        // for each committer what a group may have, and as much for the next one
+        configuration.decodedBodyBytes = max(2, settings.committers) * 2 * GroupLimits().bytes
         configuration.concurrentPages = max(2, settings.databasePoolSize / 4)
         configuration.leaseSeconds = Int(settings.leaseSeconds)
         configuration.retention = retentionPolicy(settings)

@@ -5,8 +5,6 @@ import SyncModel
 final class Budgets: Sendable {
     /// How long a request waits for room: a client that has waited longer has given up, or does better to come back.
     private static let patience: Duration = .seconds(5)
-    /// Bodies that are decoded at the same time, in bytes: a hundred pushes of fifty, or thousands of small ones.
-    private static let decodedBytes = 2_097_152
     /// How often waiting requests are looked at.
     private static let interval: Duration = .milliseconds(250)
 
@@ -24,7 +22,7 @@ final class Budgets: Sendable {
 
     init(_ configuration: HTTPConfiguration) {
         bodies = FairBudget(.bodies, limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
-        decoding = FairGate(.decoding, limit: Self.decodedBytes, patience: Self.patience)
+        decoding = FairGate(.decoding, limit: configuration.decodedBodyBytes, patience: Self.patience)
         answers = FairGate(
             .answers,
             limit: configuration.heldAnswerBytes,
