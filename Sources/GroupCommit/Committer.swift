@@ -1,6 +1,6 @@
 import Foundation
 import Logging
-import Postgres
+package import Postgres
 import SyncModel
 import Synchronization
 
@@ -17,6 +17,8 @@ package final class Committer<Work: GroupWork>: Sendable {
     private let work: Work
     private let connection: CommitterConnection
     private let metrics: CommitMetrics
+    /// The server that has a shard, as far as is known.
+    private let server: @Sendable (Int) -> ServerAddress?
     /// The group that is being committed.
     private let inHand = Mutex([Work.Job]())
 
@@ -25,13 +27,15 @@ package final class Committer<Work: GroupWork>: Sendable {
         queue: GroupQueue<Work.Job>,
         desk: Int,
         connection: CommitterConnection,
-        metrics: CommitMetrics
+        metrics: CommitMetrics,
+        server: @escaping @Sendable (Int) -> ServerAddress? = { _ in nil }
     ) {
         self.work = work
         self.queue = queue
         self.desk = desk
         self.connection = connection
         self.metrics = metrics
+        self.server = server
     }
 
     /// Runs until the queue is closed and empty.
@@ -40,6 +44,7 @@ package final class Committer<Work: GroupWork>: Sendable {
             let start = ContinuousClock.now
             let before = connection.traffic
             inHand.withLock { $0 = group }
+            connection.turn(to: queue.shard(at: desk).flatMap(server))
             await commit(group, share: 1)
             inHand.withLock { $0 = [] }
             metrics.group(

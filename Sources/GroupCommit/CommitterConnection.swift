@@ -1,34 +1,51 @@
 package import Postgres
 import Synchronization
 
-/// A committer's own connection: opened at first use and again after it broke, at most four times a second.
+/// A committer's own connection: opened at first use and again after it broke, at most four times a second. Where groups
+/// lie on several servers, one to each of those.
 package final class CommitterConnection: Sendable {
-    private struct State {
+    /// What there is with one server.
+    private struct Line {
         var connection: Connection?
-        /// Of the connections before it.
-        var pastTraffic = Traffic()
         /// How long a statement may take on it now.
         var limit: Duration
         var lastFailure: (at: ContinuousClock.Instant, error: PostgresError)?
     }
 
+    private struct State {
+        /// By server; nil is the configuration's own.
+        var lines: [ServerAddress?: Line] = [:]
+        /// The server that has the rows of the group in hand.
+        var server: ServerAddress?
+        /// Of the connections before those that are open.
+        var pastTraffic = Traffic()
+    }
+
+    /// How long a server that cannot be reached directly is not tried again: what it has is asked for by the
+    /// configuration's own.
+    private static let detour: Duration = .seconds(10)
+
     private let configuration: ConnectionConfiguration
     private let isInPlace: Bool
-    private let state: Mutex<State>
+    private let state = Mutex(State())
 
     /// - Parameter isInPlace: whether the committer's thread drives it, which then is the committer's own.
     package init(_ configuration: ConnectionConfiguration, isInPlace: Bool = false) {
         self.configuration = configuration
         self.isInPlace = isInPlace
-        state = Mutex(State(limit: configuration.statementTimeout))
     }
+
+    /// Says which server has the rows of the next group; nil for the configuration's own.
+    func turn(to server: ServerAddress?) { state.withLock { $0.server = server } }
 
     /// How long a statement usually may take.
     var statementTimeout: Duration { configuration.statementTimeout }
 
     /// What was sent so far, on this connection and those before it.
     var traffic: Traffic {
-        state.withLock { $0.pastTraffic + ($0.connection?.traffic ?? Traffic()) }
+        state.withLock { state in
+            state.lines.values.reduce(state.pastTraffic) { $0 + ($1.connection?.traffic ?? Traffic()) }
+        }
     }
 
     /// The open connection.
@@ -36,14 +53,14 @@ package final class CommitterConnection: Sendable {
     /// - Parameter share: the divisor of a statement's usual time: 1 for all of it, 2 for a half.
     /// - Throws: why connecting failed; within a quarter of a second of a failed try, that failure again.
     func open(share: Int = 1) async throws(PostgresError) -> Connection {
-        let connection = try await open()
+        let (connection, server) = try await nearest()
         let limit = configuration.statementTimeout / share
-        guard state.withLock({ $0.limit }) != limit else { return connection }
+        guard state.withLock({ $0.lines[server]?.limit }) != limit else { return connection }
         let parameters = Parameters(
             "\(limit.components.seconds * 1_000 + limit.components.attoseconds / 1_000_000_000_000_000)ms"
         )
         _ = try await connection.run(Query(Self.limitStatement, parameters))
-        state.withLock { $0.limit = limit }
+        state.withLock { $0.lines[server]?.limit = limit }
         return connection
     }
 
@@ -52,10 +69,23 @@ package final class CommitterConnection: Sendable {
         "SELECT set_config('statement_timeout', $1, false)"
     )
 
-    private func open() async throws(PostgresError) -> Connection {
-        let (open, failure) = state.withLock { ($0.connection, $0.lastFailure) }
+    /// To the server that has the group's rows or, where that is not reached from here, to the configuration's own.
+    private func nearest() async throws(PostgresError) -> (Connection, ServerAddress?) {
+        if let server = state.withLock({ $0.server }) {
+            let failure = state.withLock { $0.lines[server]?.lastFailure }
+            if failure.map({ .now - $0.at >= Self.detour }) ?? true {
+                do throws(PostgresError) { return (try await open(server), server) } catch {}
+            }
+        }
+        return (try await open(nil), nil)
+    }
+
+    private func open(_ server: ServerAddress?) async throws(PostgresError) -> Connection {
+        let (open, failure) = state.withLock { ($0.lines[server]?.connection, $0.lines[server]?.lastFailure) }
         if let open, open.isUsable { return open }
         if let failure, .now - failure.at < .milliseconds(250) { throw failure.error }
+        var configuration = configuration
+        configuration.server = server
         do throws(PostgresError) {
             let connection =
                 if isInPlace {
@@ -64,18 +94,20 @@ package final class CommitterConnection: Sendable {
                     try await Connection.open(configuration)
                 }
             state.withLock { state in
-                state.pastTraffic = state.pastTraffic + (state.connection?.traffic ?? Traffic())
-                state.connection = connection
-                state.limit = configuration.statementTimeout
+                state.pastTraffic = state.pastTraffic + (state.lines[server]?.connection?.traffic ?? Traffic())
+                state.lines[server] = Line(connection: connection, limit: configuration.statementTimeout)
             }
             return connection
         } catch {
-            state.withLock { $0.lastFailure = (.now, error) }
+            state.withLock { state in
+                state.pastTraffic = state.pastTraffic + (state.lines[server]?.connection?.traffic ?? Traffic())
+                state.lines[server] = Line(limit: configuration.statementTimeout, lastFailure: (.now, error))
+            }
             throw error
         }
     }
 
     func close() {
-        state.withLock { $0.connection }?.close()
+        for line in state.withLock({ Array($0.lines.values) }) { line.connection?.close() }
     }
 }

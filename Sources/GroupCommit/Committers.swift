@@ -18,6 +18,7 @@ package final class Committers<Work: GroupWork>: Service {
     ///   - hasHeavyDesk: whether one more commits heavy jobs.
     ///   - limits: of a group.
     ///   - patience: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
+    ///   - server: which has a shard's rows, as far as is known: a connection to it spares the way by another one.
     package init(
         _ count: Int,
         doing work: Work,
@@ -25,7 +26,8 @@ package final class Committers<Work: GroupWork>: Service {
         limits: GroupLimits = GroupLimits(),
         connection: ConnectionConfiguration,
         metrics: CommitMetrics,
-        patience: Duration
+        patience: Duration,
+        server: @escaping @Sendable (Int) -> ServerAddress? = { _ in nil }
     ) {
         let desks = max(1, count)
         let queue = GroupQueue<Work.Job>(desks: desks, hasHeavyDesk: hasHeavyDesk, limits: limits)
@@ -37,7 +39,8 @@ package final class Committers<Work: GroupWork>: Service {
                 queue: queue,
                 desk: desk,
                 connection: CommitterConnection(connection, isInPlace: desk < desks),
-                metrics: metrics
+                metrics: metrics,
+                server: server
             )
         }
     }

@@ -17,6 +17,8 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         var deskCount: DeskCount
         /// What is being done, by desk.
         var weights: [Int: Int] = [:]
+        /// Where that lies, by desk.
+        var shards: [Int: Int] = [:]
 
         mutating func jobs(of items: [GroupLine.Item]) -> [Job] {
             items.compactMap { jobs.removeValue(forKey: $0.ticket) }
@@ -79,6 +81,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
             let (group, isOver) = state.withLock { state in
                 let items = state.line.take(at: desk)
                 state.weights[desk] = items.reduce(0) { $0 + $1.weight }
+                state.shards[desk] = items.first?.shard
                 // jobs being committed elsewhere may leave more for this desk
                 return (state.jobs(of: items), state.isClosed && state.line.isIdle(for: desk))
             }
@@ -96,6 +99,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
             }
         }
     }
+
+    /// The shard of the group that a desk has in hand; nil where there are none.
+    func shard(at desk: Int) -> Int? { state.withLock { $0.shards[desk] } }
 
     /// Ends the group of a desk: another desk may have work of its organizations.
     private func finish(at desk: Int) {

@@ -37,7 +37,7 @@ final class Handle {
                 ("tcp_user_timeout", "10000"), ("keepalives_idle", "30"), ("keepalives_interval", "10"),
                 ("dbname", configuration.uri),
                 ("application_name", configuration.applicationName), ("client_encoding", "UTF8"),
-            ] + more
+            ] + (configuration.server.map { [("host", $0.host), ("port", String($0.port))] } ?? []) + more
         let words = options.map { strdup($0.0) } + options.map { strdup($0.1) }
         defer { for word in words { free(word) } }
         let names = words.prefix(options.count).map { UnsafePointer($0) } + [nil]

@@ -47,6 +47,7 @@ enum Wiring {
             leaseSeconds: settings.leaseSeconds
         )
         configuration.hintsURL = settings.hintsDatabaseURL
+        configuration.commitsDirectly = settings.directCommits
         configuration.masterKeys = settings.masterKeys
         configuration.patience = settings.databasePatience
         configuration.devicesPerUser = settings.maxDevicesPerUser

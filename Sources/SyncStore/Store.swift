@@ -106,6 +106,8 @@ package final class Store: Sendable {
         }
         let notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
         let hot = Self.connection(configuration, settings: Self.hotSettings(with: configuration.patience), cluster)
+        let homes = configuration.commitsDirectly ? ShardHomes(pool: pool, cluster: cluster) : nil
+        let server: @Sendable (Int) -> ServerAddress? = { homes?.server(of: $0) }
         let parkedBell = ParkedBell()
         let events = Committers(
             1,
@@ -118,7 +120,8 @@ package final class Store: Sendable {
             ),
             connection: hot,
             metrics: CommitMetrics(prefix: "sluice_ingest_group", jobs: "batches"),
-            patience: configuration.patience.push
+            patience: configuration.patience.push,
+            server: server
         )
         let pushes = Committers(
             configuration.committers,
@@ -132,7 +135,8 @@ package final class Store: Sendable {
             hasHeavyDesk: true,
             connection: hot,
             metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes"),
-            patience: configuration.patience.push
+            patience: configuration.patience.push,
+            server: server
         )
         let lanes = Committers(
             configuration.committers,
@@ -147,7 +151,8 @@ package final class Store: Sendable {
             limits: .lanes,
             connection: hot,
             metrics: CommitMetrics(prefix: "sluice_lane_group", jobs: "steps"),
-            patience: configuration.patience.laneStep
+            patience: configuration.patience.laneStep,
+            server: server
         )
         self.pool = pool
         self.cluster = cluster

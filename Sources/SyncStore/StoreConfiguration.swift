@@ -8,6 +8,8 @@ package struct StoreConfiguration: Sendable {
     /// A libpq URI of the one server by which gateways tell each other of changes, where they are connected to several
     /// servers of a cluster; nil for `databaseURL`.
     package var hintsURL: String?
+    /// Whether groups on a cluster are committed over connections to the servers that have their rows.
+    package var commitsDirectly = false
     /// Connections for everything but group commit.
     package var poolSize: Int
     /// Committers of pushes, and as many of lane steps; each has a connection of its own, and so have one more for

@@ -171,8 +171,10 @@ import Testing
             database = try await LiveGateway.migratedDatabase(on: cluster)
             coordinator = try await database.connect()
             let uris = database.uris(user: "postgres")
-            gateways = try await uris.asyncMap {
-                try await GatewayProcess.start(database: $0, settings: ["SLUICE_HINTS_DATABASE_URL": uris[0]])
+            // two go straight to the servers that have the rows, one by the coordinator
+            gateways = try await zip(uris, ["no", "yes", "yes"]).asyncMap { uri, isDirect in
+                let settings = ["SLUICE_HINTS_DATABASE_URL": uris[0], "SLUICE_DIRECT_COMMITS": isDirect]
+                return try await GatewayProcess.start(database: uri, settings: settings)
             }
         }
 

@@ -59,7 +59,7 @@ import Tokens
             "retention_succeeded_days": "2.5", "retention_days": "14",
             "retention_interval_seconds": "60", "retention_audit_days": "90",
             "log_level": "debug", "log_format": "text", "metrics_organizations": "100", "max_mutations": "10000",
-            "max_body_bytes": "67108864", "max_polls": "8",
+            "max_body_bytes": "67108864", "max_polls": "8", "direct_commits": "yes",
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
             "max_answer_bytes_in_flight": "8589934592", "max_devices_per_user": "7",
         ]
@@ -75,7 +75,7 @@ import Tokens
             #expect(settings.databaseURL == values["database_url"])
             #expect(settings.hintsDatabaseURL == values["hints_database_url"])
             #expect(settings.webhookAddresses.allowed.count == 2 && settings.maxWebhooks == 9)
-            #expect(settings.maxPolls == 8)
+            #expect(settings.maxPolls == 8 && settings.directCommits)
             #expect(settings.webhookSigningKey?.text == values["webhook_signing_key"])
             #expect(settings.databasePoolSize == 20)
             #expect(settings.committers == 4)

@@ -5,6 +5,35 @@ import Testing
 @testable import GroupCommit
 
 @Suite struct TrafficTests {
+    @Test func `a group goes to the server that has it, and where that is not reached by way of the usual one`()
+        async throws
+    {
+        let database = try await TestDatabase.make()
+        let committer = CommitterConnection(
+            ConnectionConfiguration(uri: database.uri, statementTimeout: Waiting.limit)
+        )
+        let usual = try await committer.open()
+        // nobody listens there
+        committer.turn(to: ServerAddress(host: "127.0.0.1", port: 1))
+        #expect(try await committer.open() === usual)
+        #expect(try await committer.open(share: 2) === usual)
+        // the same server by another name
+        let folder = try #require(database.uri.firstMatch(of: /host=([^&]+)/)).output.1
+        committer.turn(to: ServerAddress(host: String(folder) + "/.", port: 5_432))
+        let direct = try await committer.open(share: 2)
+        #expect(direct !== usual)
+        _ = try await direct.run([.begin, .commit])
+        #expect(try await committer.open(share: 2) === direct)
+        committer.turn(to: nil)
+        #expect(try await committer.open() === usual)
+        // two settings of a statement's time on the one, one on the other
+        #expect(committer.traffic.statements == 5)
+        committer.close()
+        await usual.closeAndWait()
+        await direct.closeAndWait()
+        try await database.close()
+    }
+
     @Test func `a committer's traffic outlives its connections`() async throws {
         let database = try await TestDatabase.make()
         let committer = CommitterConnection(

@@ -9,12 +9,15 @@ extension Setting {
         .meaning(
             "The one server of a Citus cluster by which gateways that connect to several tell each other of changes."
         )
+    static let directCommits = Setting("direct_commits", .choice(["no", "yes"]), "no")
+        .meaning("With yes, pushes go straight to the server of a Citus cluster that has the organization.")
     static let databasePoolSize = Setting("database_pool_size", .number(1...500), "8")
         .meaning("Connections to the database, those of the committers not counted.")
     static let committers = Setting("committers", .number(1...32), "2")
         .meaning(
             "Committers of pushes, and as many of lanes; these, one for heavy pushes and one for events have a connection each. "
-                + "More are of use where the database has more than two cores; more than there are partitions are of none."
+                + "More are of use where the database has more than two cores, and each beyond two lets 1 MiB more of bodies be "
+                + "decoded ahead; more than there are partitions are of none."
         )
     static let statementSeconds = Setting("statement_seconds", .decimal(0.5...60), "2.5")
         .meaning("How long a statement may take in the database; a push waits up to 1.8 times as long, hence 4.5 s.")
@@ -142,7 +145,7 @@ extension Setting {
 
     /// Every setting, in the order of the help text.
     static let all = [
-        databaseURL, hintsDatabaseURL, databasePoolSize, committers, statementSeconds,
+        databaseURL, hintsDatabaseURL, directCommits, databasePoolSize, committers, statementSeconds,
         publicAddress, operationsAddress, corsOrigins,
         jwtSecret, jwtKeysFile, jwtJWKSURL, jwtIssuersFile,
         jwtIssuer, jwtAudience, jwtAudienceClaim, jwtExclusiveKeys, jwtUserClaim, jwtUserIDs,

@@ -108,6 +108,7 @@ struct Settings: Sendable {
 extension Settings {
     var databaseURL: String { text(.databaseURL) }
     var hintsDatabaseURL: String? { self[.hintsDatabaseURL] }
+    var directCommits: Bool { self[.directCommits] == "yes" }
     var databasePoolSize: Int { number(.databasePoolSize) }
     var committers: Int { number(.committers) }
     var databasePatience: DatabasePatience { DatabasePatience(statement: .seconds(decimal(.statementSeconds))) }
