@@ -534,21 +534,4 @@ extension Gateway {
         }
         return found
     }
-
-    /// Ends the sessions that wait for a lock.
-    func killWaiters() async throws {
-        let killer = try await database.connect()
-        _ = try await killer.run(
-            Query(
-                Statement(
-                    "test_kill",
-                    """
-                    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                    WHERE datname = current_database() AND wait_event_type = 'Lock'
-                    """
-                )
-            )
-        )
-        await killer.closeAndWait()
-    }
 }
