@@ -220,7 +220,8 @@ import Testing
     }
 
     /// Small and large tables, before they were ever analyzed and after, for these values and for all.
-    @Test func `subjects and names are found by index in one partition`() async throws {
+    @Test(.onOneServer("plans of one server"))
+    func `subjects and names are found by index in one partition`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let user = try await gateway.store.identities.mapped(ada, in: organization)

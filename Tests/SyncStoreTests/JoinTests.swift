@@ -348,7 +348,7 @@ import Testing
         let (store, organization) = (one.gateway.store, one.organization.id)
         try await held.execute(
             """
-            UPDATE lanes SET lease_owner = gen_random_uuid(), ready_at = '2100-01-01T00:00:00Z', lease_token = 7
+            UPDATE lanes SET lease_owner = '\(UUID())', ready_at = '2100-01-01T00:00:00Z', lease_token = 7
             WHERE \(held.owner)
             """
         )

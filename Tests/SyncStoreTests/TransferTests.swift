@@ -337,7 +337,8 @@ import Testing
 
     // MARK: - Plans
 
-    @Test(arguments: [false, true]) func `exports and look-ups go by indexes, however large tables are`(
+    @Test(.onOneServer("plans of one server"), arguments: [false, true])
+    func `exports and look-ups go by indexes, however large tables are`(
         isLarge: Bool
     ) async throws {
         let one = try await Phone.forwarding()
