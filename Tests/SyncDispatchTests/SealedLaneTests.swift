@@ -113,8 +113,8 @@ import Testing
         let connection = try await stage.gateway.database.connect()
         try await connection.execute(
             script: """
-                UPDATE mutations SET payload = (SELECT payload FROM mutations WHERE id = '\(entries[0].id)')
-                WHERE id = '\(entries[1].id)'
+                UPDATE mutations AS m SET payload = o.payload FROM mutations o
+                WHERE o.organization_id = m.organization_id AND o.id = '\(entries[0].id)' AND m.id = '\(entries[1].id)'
                 """
         )
         await connection.closeAndWait()

@@ -12,10 +12,10 @@ import Testing
     /// More than 10,000 failures of others, which are older than what the phone pushes now.
     private static func crowded() async throws -> Phone {
         let phone = try await Phone.forwarding()
-        try await phone.fillStuck(33_000)
+        try await phone.fillStuck(33_000, since: "2026-11-11T07:00:00Z")
         try await phone.execute(
             """
-            UPDATE mutations SET status = 'failed', error_code = 'upstream_rejected', stuck_at = stuck_at - interval '9 days'
+            UPDATE mutations SET status = 'failed', error_code = 'upstream_rejected'
             WHERE stuck_at IS NOT NULL
             """
         )
