@@ -27,6 +27,12 @@ import Testing
         /// The messages of the log, in order.
         var messages: [String] { gateway.messages }
 
+        /// Holds what every push to the organization has to raise, until `COMMIT`.
+        func holdFeed() async throws {
+            let feed = "feeds WHERE organization_id = '\(worker.organization)'"
+            try await sessions.connection.execute(script: "BEGIN; SELECT FROM \(feed) FOR UPDATE")
+        }
+
         /// Returns once no new connection is taken.
         func publicListenerIsClosed() async throws {
             try await waitUntil("no connection is taken") { !GatewayProcess.takesConnections(gateway.port) }
@@ -40,7 +46,7 @@ import Testing
         let first = scene.worker.draft(1)
         _ = try await scene.worker.push([first])
         // what every push to the organization has to raise is held by somebody else
-        try await scene.sessions.connection.execute(script: "BEGIN; SELECT FROM feeds FOR UPDATE")
+        try await scene.holdFeed()
         let (second, third) = (scene.worker.draft(2), other.draft(1))
         async let held = scene.worker.push([second])
         async let waiting = other.push([third], prefer: "wait=20")
@@ -80,7 +86,7 @@ import Testing
         let scene = try await Scene()
         let worker = scene.worker
         _ = try await worker.push([worker.draft(1)])
-        try await scene.sessions.connection.execute(script: "BEGIN; SELECT FROM feeds FOR UPDATE")
+        try await scene.holdFeed()
         let pushes = (2...3).map { number in
             let body = worker.envelope([worker.draft(Int64(number))])
             return "POST /v1/mutations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(worker.token)\r\n\(field)"
@@ -187,7 +193,7 @@ import Testing
     func `a second ctrl c ends it at once`(first: Int32) async throws {
         let scene = try await Scene()
         _ = try await scene.worker.push([scene.worker.draft(1)])
-        try await scene.sessions.connection.execute(script: "BEGIN; SELECT FROM feeds FOR UPDATE")
+        try await scene.holdFeed()
         let draft = scene.worker.draft(2)
         let push = Task { try await scene.worker.push([draft]) }
         try await scene.sessions.await(1, waitingFor: "Lock")
