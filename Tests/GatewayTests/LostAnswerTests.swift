@@ -21,7 +21,7 @@ import Testing
             database = try await LiveGateway.migratedDatabase(on: cluster)
             gateway = try await GatewayProcess.start(database: database.uri)
             worker = try await SingleWorker(gateway)
-            sessions = DatabaseSessions(connection: try await database.connect())
+            sessions = try await DatabaseSessions(database)
         }
 
         /// Makes every commit that follows wait for its confirmation, or those that wait go on.
@@ -73,7 +73,7 @@ import Testing
 
         func close() async throws {
             #expect(try await gateway.terminate() == 0)
-            await sessions.connection.closeAndWait()
+            await sessions.close()
             await cluster.close()
         }
     }
@@ -113,9 +113,9 @@ import Testing
         try await scene.gateway.waitUntilReady()
 
         let replies = [try await scene.worker.push(drafts), try await scene.worker.push(drafts)]
-        let reopened = DatabaseSessions(connection: try await scene.database.connect())
+        let reopened = try await DatabaseSessions(scene.database)
         try await scene.expectOnce(replies, reopened)
-        await reopened.connection.closeAndWait()
+        await reopened.close()
         try await scene.close()
     }
 
@@ -149,7 +149,7 @@ import Testing
             "POST /v1/mutations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(worker.token)\r\n"
                 + "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
         )
-        let sessions = DatabaseSessions(connection: try await database.connect())
+        let sessions = try await DatabaseSessions(database)
         let committed = Statement("committed", "SELECT count(*) FROM mutations")
         try await waitUntil("it is committed", every: .milliseconds(1)) {
             try await sessions.connection.run(Query(committed)).int64(0, 0) > 0
@@ -163,6 +163,6 @@ import Testing
         #expect(reply.results.map { $0["replayed"]?.bool } == [true])
         #expect(try await worker.get("/v1/changes").changes.count == 1)
         #expect(try await gateway.terminate() == 0)
-        await sessions.connection.closeAndWait()
+        await sessions.close()
     }
 }

@@ -116,7 +116,9 @@ import Testing
         let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
         let draft = scene.ada.create()
-        let backends = try await Self.backends(of: scene)
+        let sessions = try await DatabaseSessions(scene.gateway.database)
+        let backends = try await sessions.processes()
+        await sessions.close()
         #expect(!backends.isEmpty)
         try await cluster.freeze(true)
         for pid in backends { kill(pid, SIGSTOP) }
@@ -153,22 +155,5 @@ import Testing
         try await holder.execute(script: "ROLLBACK")
         holder.close()
         #expect(try await push.statuses == ["succeeded"], "a push tries more than once")
-    }
-
-    private static func backends(of scene: Scene) async throws -> [pid_t] {
-        let connection = try await scene.gateway.database.connect()
-        defer { connection.close() }
-        let rows = try await connection.run(
-            Query(
-                Statement(
-                    "backends",
-                    """
-                    SELECT pid::bigint FROM pg_stat_activity
-                    WHERE datname = current_database() AND pid <> pg_backend_pid()
-                    """
-                )
-            )
-        )
-        return try (0..<rows.count).map { pid_t(try rows.int64($0, 0)) }
     }
 }

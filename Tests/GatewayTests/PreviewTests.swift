@@ -163,10 +163,12 @@ import Testing
         let pushed = try await scene.ada.push([scene.ada.create()])
         let server = try #require(pushed.results[0]["server_id"]?.string)
         let holder = try await scene.gateway.database.connect()
-        try await holder.execute(
-            script: "BEGIN; SELECT 1 FROM lanes FOR UPDATE; SELECT 1 FROM entities FOR UPDATE;"
-                + "SELECT 1 FROM organizations FOR UPDATE; SELECT 1 FROM feeds FOR UPDATE"
-        )
+        try await holder.execute(script: "BEGIN")
+        let organization = "'\(scene.ada.organization)'"
+        let rows = ["lanes", "entities", "feeds"].map { "\($0) WHERE organization_id = \(organization)" }
+        for rows in ["organizations WHERE id = \(organization)"] + rows {
+            try await holder.execute(script: "SELECT 1 FROM \(rows) FOR UPDATE")
+        }
         // a push would wait, and be refused for it
         let reply = try await scene.ada.preview([scene.ada.change(server: server, base: 1), scene.ada.create()])
         #expect(reply.statuses == ["succeeded", "succeeded"], "\(reply.text)")

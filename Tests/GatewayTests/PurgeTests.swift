@@ -183,7 +183,7 @@ import Testing
     }
 
     /// Killed between two statements, wherever that is: what is left is purged by the next try.
-    @Test func `a purge that is cut off goes on where it was`() async throws {
+    @Test(.onOneServer("has a trigger on a table")) func `a purge that is cut off goes on where it was`() async throws {
         for table in ["mutations", "id_mappings", "entities", "devices", "feeds", "organizations"] {
             let scene = try await Scene()
             _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])

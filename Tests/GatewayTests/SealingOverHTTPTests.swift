@@ -126,7 +126,7 @@ import Testing
         )
         #expect(unknown.status == 1 && unknown.complaint.contains("there is no organization"))
         let connection = try await database.connect()
-        try await connection.execute(script: "UPDATE organization_keys SET created_at = created_at - interval '1 hour'")
+        try await connection.execute(script: "UPDATE organization_keys SET created_at = '2000-01-01'")
         await connection.closeAndWait()
         let sealed = try await Program.run(["keys", "seal"], environment: environment)
         #expect(sealed.status == 0 && sealed.output.contains("2 rows looked at, 2 sealed, 0 older"), "\(sealed.output)")

@@ -21,11 +21,17 @@ import Testing
                 settings: settings.merging(["SLUICE_LOG_LEVEL": "info"]) { $1 }
             )
             worker = try await SingleWorker(gateway)
-            sessions = DatabaseSessions(connection: try await database.connect())
+            sessions = try await DatabaseSessions(database)
         }
 
         /// The messages of the log, in order.
         var messages: [String] { gateway.messages }
+
+        /// Holds what every push to the organization has to raise, until `COMMIT`.
+        func holdFeed() async throws {
+            let feed = "feeds WHERE organization_id = '\(worker.organization)'"
+            try await sessions.connection.execute(script: "BEGIN; SELECT FROM \(feed) FOR UPDATE")
+        }
 
         /// Returns once no new connection is taken.
         func publicListenerIsClosed() async throws {
@@ -40,7 +46,7 @@ import Testing
         let first = scene.worker.draft(1)
         _ = try await scene.worker.push([first])
         // what every push to the organization has to raise is held by somebody else
-        try await scene.sessions.connection.execute(script: "BEGIN; SELECT FROM feeds FOR UPDATE")
+        try await scene.holdFeed()
         let (second, third) = (scene.worker.draft(2), other.draft(1))
         async let held = scene.worker.push([second])
         async let waiting = other.push([third], prefer: "wait=20")
@@ -71,7 +77,7 @@ import Testing
         #expect(try await other.push([third]).results.map { $0["replayed"]?.bool } == [true])
         #expect(try await scene.worker.get("/v1/changes").changes.count == 4)
         #expect(try await scene.gateway.terminate() == 0)
-        await scene.sessions.connection.closeAndWait()
+        await scene.sessions.close()
     }
 
     /// Whoever sends requests ahead hears of each that was taken.
@@ -80,7 +86,7 @@ import Testing
         let scene = try await Scene()
         let worker = scene.worker
         _ = try await worker.push([worker.draft(1)])
-        try await scene.sessions.connection.execute(script: "BEGIN; SELECT FROM feeds FOR UPDATE")
+        try await scene.holdFeed()
         let pushes = (2...3).map { number in
             let body = worker.envelope([worker.draft(Int64(number))])
             return "POST /v1/mutations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(worker.token)\r\n\(field)"
@@ -101,7 +107,7 @@ import Testing
         }
         #expect(await connection.rest().isEmpty)
         #expect(try await scene.gateway.end() == 0)
-        await scene.sessions.connection.closeAndWait()
+        await scene.sessions.close()
     }
 
     /// A person has to settle a conflict before the lane goes on; nobody will while the gateway ends.
@@ -126,7 +132,7 @@ import Testing
         #expect(reply.status == 202, "\(reply.text)")
         #expect(reply.statuses == ["pending"])
         #expect(try await scene.gateway.end() == 0)
-        await scene.sessions.connection.closeAndWait()
+        await scene.sessions.close()
     }
 
     /// Phones on slow networks keep a connection open, or a request half-sent, for as long as they are let.
@@ -149,15 +155,15 @@ import Testing
         #expect(.now - start < .seconds(30), "in service the one has 75 s, the other 30 s")
         #expect(try await scene.gateway.end() == 0)
         #expect(scene.messages.last == "Sluice ended")
-        await scene.sessions.connection.closeAndWait()
+        await scene.sessions.close()
     }
 
     @Test func `a database that is frozen does not hold the end up`() async throws {
         let cluster = try await TestCluster.dedicated()
         let scene = try await Scene(on: cluster, settings: ["SLUICE_STATEMENT_SECONDS": "2.5"])
         _ = try await scene.worker.push([scene.worker.draft(1)])
-        let backends = try await scene.sessions.others()
-        await scene.sessions.connection.closeAndWait()
+        let backends = try await scene.sessions.processes()
+        await scene.sessions.close()
         for backend in backends { kill(backend, SIGSTOP) }
         try await cluster.freeze(true)
         let push = scene.worker.draft(2)
@@ -187,7 +193,7 @@ import Testing
     func `a second ctrl c ends it at once`(first: Int32) async throws {
         let scene = try await Scene()
         _ = try await scene.worker.push([scene.worker.draft(1)])
-        try await scene.sessions.connection.execute(script: "BEGIN; SELECT FROM feeds FOR UPDATE")
+        try await scene.holdFeed()
         let draft = scene.worker.draft(2)
         let push = Task { try await scene.worker.push([draft]) }
         try await scene.sessions.await(1, waitingFor: "Lock")
@@ -201,7 +207,7 @@ import Testing
         #expect(scene.messages.last == "Interrupted again; what was in hand was given up")
         await #expect(throws: (any Error).self) { try await push.value }
         try await scene.sessions.connection.execute(script: "COMMIT")
-        await scene.sessions.connection.closeAndWait()
+        await scene.sessions.close()
     }
 
     @Test func `the log tells of start and end and nothing twice`() async throws {
@@ -219,6 +225,6 @@ import Testing
         #expect(!scene.gateway.log.contains(GatewayProcess.secret))
         #expect(!scene.gateway.log.contains(GatewayProcess.operatorToken))
         #expect(!scene.gateway.log.contains(scene.database.uri))
-        await scene.sessions.connection.closeAndWait()
+        await scene.sessions.close()
     }
 }

@@ -18,19 +18,17 @@ extension Gateway {
         return try await read("SELECT count(*) FROM \(table) WHERE \(column) = $1", parameters).int64(0, 0)
     }
 
-    /// Waits until `count` backends of this database wait for a lock, or `isOver` says that it will not come to that.
-    package func waitForLocks(_ count: Int, unless isOver: @Sendable () -> Bool = { false }) async throws {
-        let connection = try await database.connect()
-        let statement = Statement(
-            "test_waiting",
-            """
-            SELECT count(*) FROM pg_stat_activity
-            WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid <> pg_backend_pid()
-            """
-        )
-        while !isOver(), try await connection.run(Query(statement)).int64(0, 0) < count {
-            try await connection.execute(script: "SELECT pg_sleep(0.002)")
-        }
-        await connection.closeAndWait()
+    /// Waits until `count` sessions of this database wait for a lock, or `isOver` says that it will not come to that.
+    package func waitForLocks(_ count: Int64, unless isOver: @Sendable () -> Bool = { false }) async throws {
+        let sessions = try await DatabaseSessions(database)
+        try await sessions.await(count, waitingFor: "Lock", unless: isOver)
+        await sessions.close()
+    }
+
+    /// Ends the sessions that wait for a lock.
+    package func killWaiters() async throws {
+        let sessions = try await DatabaseSessions(database)
+        try await sessions.terminate(waitingFor: "Lock")
+        await sessions.close()
     }
 }

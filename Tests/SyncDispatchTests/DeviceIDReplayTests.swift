@@ -287,14 +287,8 @@ import Testing
         let pull = try await stage.gateway.database.connect()
         try await pull.execute(script: "BEGIN; \(stage.giving("folder", 50, "9"))")
         async let turn = stage.settle(dispatch, .status(201, #"{"id":9}"#), by: worker)
-        try await stage.until("the lane's step waits for the pull") {
-            try await stage.read(
-                """
-                SELECT count(*) FROM pg_stat_activity
-                WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%local_ids%'
-                """
-            ).int64(0, 0) == 1
-        }
+        // nobody else is there, so it is the lane's step that waits for the pull
+        try await stage.gateway.waitForLocks(1)
         try await pull.execute(script: "COMMIT")
         await pull.closeAndWait()
         #expect(try await turn.isReleased)

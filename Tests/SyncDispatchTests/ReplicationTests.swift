@@ -557,12 +557,13 @@ import Testing
 
     @Test func `a server without a logical log says what it needs`() async throws {
         let gateway = try await Gateway()
-        let cluster = try await TestCluster.shared()
+        let cluster = try await TestCluster.dedicated()
         let follower = try await Follower(gateway, try await FollowedDatabase())
         let door = ReplicationDoor { _ in FollowedDatabase.configuration(cluster.uri()) }
         let running = follower.work(door: door)
         try await follower.waitForError("ALTER SYSTEM SET wal_level = logical")
         await running.stop()
+        await cluster.close()
     }
 
     @Test func `a role without the right is told`() async throws {

@@ -71,8 +71,8 @@ import Testing
         try await phone.push([phone.create()])
         gateway.clock.advance(seconds: 9 * 86_400)
         let holder = try await gateway.database.connect()
-        _ = try await holder.run([.begin])
-        _ = try await holder.run(Query(Statement("hold", "SELECT 1 FROM lanes FOR UPDATE")))
+        let lanes = "lanes WHERE organization_id = '\(phone.organization.id)'"
+        try await holder.execute(script: "BEGIN; SELECT 1 FROM \(lanes) FOR UPDATE")
         await service.look()
         #expect(service.state.overdue == 2 * 86_400)
         gateway.clock.advance(seconds: 15)

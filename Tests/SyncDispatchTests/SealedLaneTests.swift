@@ -113,8 +113,8 @@ import Testing
         let connection = try await stage.gateway.database.connect()
         try await connection.execute(
             script: """
-                UPDATE mutations SET payload = (SELECT payload FROM mutations WHERE id = '\(entries[0].id)')
-                WHERE id = '\(entries[1].id)'
+                UPDATE mutations AS m SET payload = o.payload FROM mutations o
+                WHERE o.organization_id = m.organization_id AND o.id = '\(entries[0].id)' AND m.id = '\(entries[1].id)'
                 """
         )
         await connection.closeAndWait()
@@ -157,14 +157,7 @@ import Testing
         guard case .run = try await lanes.step(.claim, of: lane, worker: UUID()) else {
             return #expect(Bool(false), "the lane does not run")
         }
-        let connection = try await stage.gateway.database.connect()
-        try await connection.execute(
-            script: """
-                UPDATE mutations SET payload = to_json(overlay(payload #>> '{}' PLACING 'AAAA' FROM 40))
-                WHERE id = '\(entry.id)'
-                """
-        )
-        await connection.closeAndWait()
+        try await stage.change(payloadOf: entry.id) { "\($0.prefix(39))AAAA\($0.dropFirst(43))" }
         stage.gateway.clock.advance(seconds: 121)
         let other = Phone(stage.gateway, stage.organization)
         try await other.push([other.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])])
@@ -187,15 +180,8 @@ import Testing
         let other = Phone(stage.gateway, stage.organization)
         try await other.push([nowhere])
         _ = try await stage.gateway.store.keyRotation.renew(stage.organization.id)
-        let connection = try await stage.gateway.database.connect()
-        try await connection.execute(
-            script: """
-                UPDATE organization_keys SET master_key = 'lost:00000000' WHERE number = 1;
-                UPDATE mutations SET payload = to_json(replace(payload #>> '{}', ':1:1:', ':1:99:'))
-                WHERE id = '\(nowhere.id)'
-                """
-        )
-        await connection.closeAndWait()
+        try await stage.execute("UPDATE organization_keys SET master_key = 'lost:00000000' WHERE number = 1")
+        try await stage.change(payloadOf: nowhere.id) { $0.replacing(":1:1:", with: ":1:99:") }
         stage.gateway.clock.advance(seconds: 6)
         let worker = UUID()
         let lanes = [stage.phone.user, other.user].map { LaneKey(organization: stage.organization.id, user: $0) }
@@ -302,5 +288,13 @@ import Testing
         let delete = stage.change("delete", server: "7", payload: spoof)
         let refusedDelete = try await stage.phone.push([delete]).results.first
         #expect(refusedDelete?.status == "rejected" && refusedDelete?.rules == ["payload_must_be_valid_json"])
+    }
+}
+
+extension Stage {
+    /// Puts something else where a mutation's payload lies sealed.
+    fileprivate func change(payloadOf id: UUID, _ change: (String) -> String) async throws {
+        let sealed = try await read("SELECT payload #>> '{}' FROM mutations WHERE id = '\(id)'").string(0, 0)
+        try await execute("UPDATE mutations SET payload = '\"\(change(sealed))\"' WHERE id = '\(id)'")
     }
 }

@@ -59,7 +59,7 @@ import Testing
     }
 
     /// Small and grown tables, never analysed and analysed: a page reads what it looks at, and no more.
-    @Test func `pages are read by an index`() async throws {
+    @Test(.onOneServer("plans of one server")) func `pages are read by an index`() async throws {
         let gateway = try await Gateway()
         let (one, other) = (try await gateway.organization().id, try await gateway.organization().id)
         let connection = try await gateway.database.connect()
@@ -97,7 +97,7 @@ import Testing
     }
 
     /// What operators look on every two seconds ends after so many rows, however many there are.
-    @Test func `what goes on is read by indexes and is bounded`() async throws {
+    @Test(.onOneServer("plans of one server")) func `what goes on is read by indexes and is bounded`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         for _ in 0..<4 { try await phone.push((0..<100).map { _ in phone.create() }) }

@@ -152,7 +152,7 @@ import Testing
     }
 
     /// What a user did before costs nothing.
-    @Test func `only open mutations are looked at`() async throws {
+    @Test(.onOneServer("plans of one server")) func `only open mutations are looked at`() async throws {
         let phone = try await Phone.forwarding()
         let entry = phone.forward("create", local: UUID(), payload: "{}")
         try await phone.push([entry])

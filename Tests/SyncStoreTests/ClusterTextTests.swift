@@ -99,7 +99,8 @@ import Testing
     }
 
     /// The cluster's texts are SQL for the same tables, and take the same parameters.
-    @Test func `every text for a cluster is prepared on the migrated schema`() async throws {
+    @Test(.onOneServer("has functions of a cluster made"))
+    func `every text for a cluster is prepared on the migrated schema`() async throws {
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()
         defer { connection.close() }

@@ -91,7 +91,8 @@ import Testing
     }
 
     /// Each mutation's entity is found by key, whatever the tables' size was when the plan was made.
-    @Test(arguments: [false, true]) func `what stands there is looked up by index`(_ isAnalyzed: Bool) async throws {
+    @Test(.onOneServer("plans of one server"), arguments: [false, true])
+    func `what stands there is looked up by index`(_ isAnalyzed: Bool) async throws {
         let phone = try await Phone.new()
         let connection = try await phone.gateway.database.connect(settings: Store.pooledSettings)
         defer { connection.close() }

@@ -141,7 +141,7 @@ import Testing
     }
 
     /// Plans that were made while the tables were empty, used when they are full.
-    @Test func `a deep lane is never read through`() async throws {
+    @Test(.onOneServer("plans of one server")) func `a deep lane is never read through`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let count = 10_000

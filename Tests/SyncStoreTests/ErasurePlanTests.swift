@@ -10,7 +10,7 @@ import Testing
 
 /// How the server executes the statements of an erasure and of an export, however large the tables are and whether it
 /// knows that or not.
-@Suite struct ErasurePlanTests {
+@Suite(.onOneServer("plans of one server")) struct ErasurePlanTests {
     @Test(arguments: [false, true]) func `an erasure and an export look at the rows of their user alone`(
         isLarge: Bool
     ) async throws {

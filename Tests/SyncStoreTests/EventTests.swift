@@ -67,7 +67,7 @@ import Testing
     }
 
     /// A page at the end of a long lane costs what one at its beginning costs.
-    @Test(arguments: ["force_custom_plan", "force_generic_plan"])
+    @Test(.onOneServer("plans of one server"), arguments: ["force_custom_plan", "force_generic_plan"])
     func `pages of events and of the feed look up by index`(mode: String) async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())

@@ -118,15 +118,7 @@ import Testing
             .begin, Identities.make(ada, first, in: organization.id, at: gateway.clock.now)[0],
         ])
         let second = Task { try await gateway.store.identities.mapped(ada, in: organization) }
-        let watcher = try await gateway.database.connect()
-        defer { watcher.close() }
-        let waiting = Statement(
-            "test_waiting",
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        try await waitUntil("the second waits for the first") {
-            try await watcher.run(Query(waiting)).int64(0, 0) == 1
-        }
+        try await gateway.waitForLocks(1)
         _ = try await connection.run([.commit])
         #expect(try await second.value == first)
         #expect(try await count(gateway) == 1)
@@ -228,7 +220,8 @@ import Testing
     }
 
     /// Small and large tables, before they were ever analyzed and after, for these values and for all.
-    @Test func `subjects and names are found by index in one partition`() async throws {
+    @Test(.onOneServer("plans of one server"))
+    func `subjects and names are found by index in one partition`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let user = try await gateway.store.identities.mapped(ada, in: organization)

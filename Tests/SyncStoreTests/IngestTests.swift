@@ -221,7 +221,7 @@ import Testing
     // MARK: - Statements
 
     /// Each names rows by whole keys: chains of look-ups by index, in one partition, on small tables and on grown ones.
-    @Test(arguments: [false, true])
+    @Test(.onOneServer("plans of one server"), arguments: [false, true])
     func `the statements look up rows by index and prune partitions`(isGrown: Bool) async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()

@@ -9,7 +9,7 @@ import Testing
 @testable import SyncStore
 
 /// How the server executes the statements of a join, however large the tables are and whether it knows that or not.
-@Suite struct JoinPlanTests {
+@Suite(.onOneServer("plans of one server")) struct JoinPlanTests {
     @Test(arguments: [false, true]) func `a join looks at the rows of its users alone`(isLarge: Bool) async throws {
         let one = try await Phone.forwarding()
         let other = Phone(one.gateway, one.organization)

@@ -348,7 +348,7 @@ import Testing
         let (store, organization) = (one.gateway.store, one.organization.id)
         try await held.execute(
             """
-            UPDATE lanes SET lease_owner = gen_random_uuid(), ready_at = '2100-01-01T00:00:00Z', lease_token = 7
+            UPDATE lanes SET lease_owner = '\(UUID())', ready_at = '2100-01-01T00:00:00Z', lease_token = 7
             WHERE \(held.owner)
             """
         )
@@ -464,18 +464,7 @@ import Testing
         // the second write of the join's row is the last of all statements: it waits there
         async let cut = store.joining.join(one.user, into: other.user, in: organization)
         try await one.gateway.waitForLocks(1)
-        let killer = try await one.gateway.database.connect()
-        _ = try await killer.run(
-            Query(
-                Statement(
-                    "test_kill",
-                    """
-                    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                    WHERE datname = current_database() AND wait_event_type = 'Lock'
-                    """
-                )
-            )
-        )
+        try await one.gateway.killWaiters()
         do {
             _ = try await cut
             Issue.record("it was not cut off")
@@ -484,7 +473,6 @@ import Testing
         }
         try await blocker.execute(script: "ROLLBACK")
         await blocker.closeAndWait()
-        await killer.closeAndWait()
         #expect(try await one.gateway.everything(but: ["user_joins"]) == before)
         let restarted = try await Gateway(replicaOf: one.gateway)
         restarted.clock.set(one.gateway.clock.now)

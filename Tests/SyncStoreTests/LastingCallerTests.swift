@@ -62,7 +62,7 @@ import Testing
     }
 
     /// A thousand callers are a few thousand look-ups by key, however large the tables are and whether the server knows it.
-    @Test func `callers are looked up by index`() async throws {
+    @Test(.onOneServer("plans of one server")) func `callers are looked up by index`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"provisioning":"explicit"}"#)
         let connection = try await gateway.database.connect(settings: Store.pooledSettings)

@@ -220,7 +220,7 @@ import Testing
         #expect(try await Self.page(phone, cursor, 1, [.failed]).mappings.isEmpty)
     }
 
-    @Test func `a page of a long list is read by its index`() async throws {
+    @Test(.onOneServer("plans of one server")) func `a page of a long list is read by its index`() async throws {
         let phone = try await Phone.new()
         try await phone.push([phone.create()])
         try await phone.execute(

@@ -177,17 +177,20 @@ import Testing
 
     // MARK: - Steps
 
-    /// Ends every connection that is busy with a group, over and over.
+    /// Ends every connection that is busy with a group, over and over, and less and less often: where a push takes long,
+    /// some come through at last.
     private static func cutConnections(of gateway: Gateway, until isOver: Flag) async throws {
         let connection = try await gateway.database.connect()
+        var pause = 0.02
         while !isOver.isRaised {
             try await connection.execute(
                 script: """
                     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                     WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle';
-                    SELECT pg_sleep(0.02)
+                    SELECT pg_sleep(\(pause))
                     """
             )
+            pause *= 1.02
         }
         await connection.closeAndWait()
     }

@@ -87,7 +87,8 @@ import Testing
     }
 
     /// In the normal case a request costs no round trip: some hundreds share one.
-    @Test func `requests are admitted from memory and drawn in portions`() async throws {
+    @Test(.onOneServer("has a trigger on a table"))
+    func `requests are admitted from memory and drawn in portions`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":400}"#)
         let connection = try await gateway.database.connect()

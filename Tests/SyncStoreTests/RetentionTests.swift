@@ -446,7 +446,8 @@ import Testing
     // MARK: - Plans
 
     /// A step reads what is old and nothing else, whatever the tables' size was when it was planned.
-    @Test(arguments: [false, true]) func `steps look up by index and prune partitions`(isAnalyzed: Bool) async throws {
+    @Test(.onOneServer("plans of one server"), arguments: [false, true])
+    func `steps look up by index and prune partitions`(isAnalyzed: Bool) async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         for _ in 0..<6 {

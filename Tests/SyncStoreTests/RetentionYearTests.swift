@@ -11,7 +11,8 @@ import Testing
 
 /// A year in a few seconds: what is made is given up after some days, and tables keep their size.
 @Suite struct RetentionYearTests {
-    @Test func `tables and indexes stay as large as they were over a year`() async throws {
+    @Test(.onOneServer("sizes of one server's tables"))
+    func `tables and indexes stay as large as they were over a year`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let stranger = Phone(gateway, try await gateway.organization())

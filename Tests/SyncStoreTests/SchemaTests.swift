@@ -57,7 +57,8 @@ import Testing
         ],
     ].flatMap { $0 }
 
-    @Test func `every statement is prepared on the migrated schema`() async throws {
+    @Test(.onOneServer("the texts of one server"))
+    func `every statement is prepared on the migrated schema`() async throws {
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()
         #expect(Set(Self.statements.map(\.name)).count == Self.statements.count)
@@ -117,7 +118,8 @@ import Testing
 
     /// The statements of a group name rows by whole keys: on a filled schema each is a chain of index look-ups, and the
     /// partitions that hold none of the rows are never touched.
-    @Test func `the hot statements look up rows by index and prune partitions`() async throws {
+    @Test(.onOneServer("plans of one server"))
+    func `the hot statements look up rows by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         for _ in 0..<4 { try await phone.push((0..<100).map { _ in phone.create() }) }
@@ -168,7 +170,8 @@ import Testing
         return phone
     }
 
-    @Test func `the statements of lanes look up rows by index and prune partitions`() async throws {
+    @Test(.onOneServer("plans of one server"))
+    func `the statements of lanes look up rows by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let phone = try await forwarding(gateway)
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
@@ -194,7 +197,7 @@ import Testing
     }
 
     /// However long the lists are of what is waited for: looking ends with the first that is not done.
-    @Test(arguments: [false, true])
+    @Test(.onOneServer("plans of one server"), arguments: [false, true])
     func `releasing looks at no more than is done`(isAnalyzed: Bool) async throws {
         let gateway = try await Gateway()
         let phone = try await forwarding(gateway)
@@ -222,7 +225,8 @@ import Testing
     }
 
     /// A page's numbers are found by index alone, in one partition, whatever other devices have.
-    @Test func `the pulls look up numbers by index and prune partitions`() async throws {
+    @Test(.onOneServer("plans of one server"))
+    func `the pulls look up numbers by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (user, device) = (UUID(), UUID())
@@ -256,7 +260,7 @@ import Testing
     }
 
     /// Looking for lanes that are due costs the same whatever number of others waits.
-    @Test func `lanes that wait for their time are not looked at`() async throws {
+    @Test(.onOneServer("plans of one server")) func `lanes that wait for their time are not looked at`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect(settings: Store.pooledSettings)
@@ -287,7 +291,7 @@ import Testing
 
     /// Whether an upstream takes what others send is asked of the last mutations that became final, however many there are,
     /// before the table was ever analyzed and after.
-    @Test func `what others sent is found by when it became final`() async throws {
+    @Test(.onOneServer("plans of one server")) func `what others sent is found by when it became final`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect(settings: Store.pooledSettings)

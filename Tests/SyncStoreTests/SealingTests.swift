@@ -99,14 +99,15 @@ import Testing
         let (evesEntity, eves) = try await history(eve)
         #expect(try await gateway.store.keyRotation.keys(after: UUID.least, 0).count == 2)
         // into another tenant's row, another row of the same, another column
+        func read(_ column: String, _ table: String, _ id: String) async throws -> String {
+            try await gateway.read("SELECT \(column)::text FROM \(table) WHERE id = '\(id)'").string(0, 0)
+        }
+        let payload = try await read("payload", "mutations", adas[0].id.uuidString)
+        let document = try await read("document", "entities", entity)
         try await execute(
             """
-            UPDATE mutations SET payload = (SELECT payload FROM mutations WHERE id = '\(adas[0].id)')
-            WHERE id = '\(eves[0].id)';
-            UPDATE mutations SET payload = (SELECT payload FROM mutations WHERE id = '\(adas[0].id)')
-            WHERE id = '\(adas[1].id)';
-            UPDATE entities SET document = (SELECT document FROM entities WHERE id = '\(entity)')
-            WHERE id = '\(evesEntity)'
+            UPDATE mutations SET payload = '\(payload)' WHERE id IN ('\(eves[0].id)', '\(adas[1].id)');
+            UPDATE entities SET document = '\(document)' WHERE id = '\(evesEntity)'
             """,
             gateway
         )

@@ -252,7 +252,7 @@ import Testing
 
     // MARK: - Statements
 
-    @Test(arguments: [false, true])
+    @Test(.onOneServer("plans of one server"), arguments: [false, true])
     func `the statements look up rows by index`(isGrown: Bool) async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()

@@ -10,7 +10,7 @@ import Testing
 @testable import SyncStore
 
 /// How the server executes what operators ask for, however large the tables are and whether it knows that or not.
-@Suite struct StuckPlanTests {
+@Suite(.onOneServer("plans of one server")) struct StuckPlanTests {
     /// Statements with values, and the most pages that each may look at in a table of thousands.
     private static func calls(_ phone: Phone, _ mutation: UUID) -> [(Statement, String, Int)] {
         let organization = "'\(phone.organization.id)'"

@@ -39,7 +39,9 @@ extension Phone {
     func neighbour() -> Phone { Phone(gateway, organization) }
 
     /// Thousands of mutations of others, in this organization and in another: some stand still, most are done.
-    func fillStuck(_ count: Int = 6_000) async throws {
+    ///
+    /// - Parameter start: since when the first stands still, each of the next a second later.
+    func fillStuck(_ count: Int = 6_000, since start: String = "2026-11-20T07:00:00Z") async throws {
         try await execute(
             """
             INSERT INTO mutations (organization_id, user_id, id, device_id, sequence_number, position, change_position,
@@ -53,7 +55,7 @@ extension Phone {
                 CASE WHEN NOT s.is_done THEN json '{"code":"x","detail":"y"}' END,
                 CASE WHEN s.is_done THEN NULL WHEN n % 5 = 0 THEN 'conflict' ELSE 'upstream_rejected' END,
                 CASE WHEN NOT s.is_done THEN 409 END,
-                CASE WHEN NOT s.is_done THEN timestamptz '2026-11-20T07:00:00Z' + n * interval '1 second' END,
+                CASE WHEN NOT s.is_done THEN timestamptz '\(start)' + n * interval '1 second' END,
                 now(), now(), now(), CASE WHEN s.is_done THEN now() END
             FROM generate_series(1, \(count)) n CROSS JOIN LATERAL (SELECT n % 2 = 0 AS is_done) s
             """

@@ -179,7 +179,7 @@ private struct Naps: GroupWork {
             script: "INSERT INTO gateways VALUES (gen_random_uuid(), clock_timestamp() + interval '1 hour')"
         )
         #expect(try await eventually { !hints.isHearing })
-        try await connection.execute(script: "DELETE FROM gateways WHERE seen_at > clock_timestamp()")
+        try await connection.execute(script: "DELETE FROM gateways WHERE seen_at > now()")
         #expect(try await eventually { hints.isHearing })
     }
 

@@ -328,7 +328,10 @@ import Testing
         let phone = Phone(gateway, try await gateway.organization())
         try await phone.push([phone.create(), phone.create()])
         try await phone.execute(
-            "UPDATE entities SET document = (SELECT document FROM entities WHERE feed_position = 2) WHERE feed_position = 1"
+            """
+            UPDATE entities AS e SET document = o.document FROM entities o
+            WHERE o.organization_id = e.organization_id AND o.feed_position = 2 AND e.feed_position = 1
+            """
         )
         var left: [EntityKey] = []
         let text = try await gateway.exported(phone.organization.id, unreadable: { left.append($0) })
@@ -337,7 +340,8 @@ import Testing
 
     // MARK: - Plans
 
-    @Test(arguments: [false, true]) func `exports and look-ups go by indexes, however large tables are`(
+    @Test(.onOneServer("plans of one server"), arguments: [false, true])
+    func `exports and look-ups go by indexes, however large tables are`(
         isLarge: Bool
     ) async throws {
         let one = try await Phone.forwarding()

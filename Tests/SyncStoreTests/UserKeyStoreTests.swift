@@ -416,7 +416,7 @@ import Testing
     // MARK: - Statements
 
     /// Before the table was ever analyzed and after, small and grown.
-    @Test func `keys are found by index`() async throws {
+    @Test(.onOneServer("plans of one server")) func `keys are found by index`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect(settings: Store.pooledSettings)

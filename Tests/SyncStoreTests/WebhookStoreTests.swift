@@ -287,7 +287,7 @@ import Testing
     // MARK: - Plans
 
     /// On small tables, and on grown ones that nobody has analysed: rows are named by keys, partitions pruned.
-    @Test(arguments: [0, 20_000])
+    @Test(.onOneServer("plans of one server"), arguments: [0, 20_000])
     func `the statements look rows up by index`(rows: Int) async throws {
         let (gateway, _, endpoint) = try await stage(2, [.mutationFailed, .entityChanged])
         try await gateway.execute(

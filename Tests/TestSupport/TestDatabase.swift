@@ -44,20 +44,27 @@ package final class TestDatabase: Sendable {
         return components.string ?? uri
     }
 
-    /// The same on every server of a cluster, its coordinator first.
+    /// The URIs for a superuser on every server of a cluster, its coordinator first.
+    package var uris: [String] {
+        cluster.nodes.isEmpty ? [uri] : cluster.nodes.map { cluster.uri(database: name, on: $0) }
+    }
+
+    /// The same for another role.
     package func uris(user: String) -> [String] {
         guard !cluster.nodes.isEmpty else { return [uri(user: user)] }
-        return cluster.nodes.map { node in
-            var components = URLComponents(string: cluster.uri(database: name, on: node))
+        return uris.map { uri in
+            var components = URLComponents(string: uri)
             components?.user = user
-            return components?.string ?? uri(user: user)
+            return components?.string ?? uri
         }
     }
 
     /// A connection whose statements may take as long as they do.
-    package func connect(settings: [(String, String)] = []) async throws -> Connection {
+    ///
+    /// - Parameter server: one of ``uris``; nil for the one that gateways connect to.
+    package func connect(to server: String? = nil, settings: [(String, String)] = []) async throws -> Connection {
         var configuration = ConnectionConfiguration(
-            uri: uri,
+            uri: server ?? uri,
             settings: settings,
             connectTimeout: Waiting.limit,
             statementTimeout: .zero

@@ -91,22 +91,23 @@ struct LaneGroup {
             lanes.append(JobRow(job: Int32(index), lane: lane))
         }
         guard !lanes.isEmpty else { return [] }
-        return [
-            PushIDRow.ids.query(LaneStatements.inFlight, flights),
-            JobRow.columns.query(LaneStatements.doneBlockers, lanes),
-        ]
+        let blockers = JobRow.columns.query(LaneStatements.doneBlockers, lanes)
+        // a worker may be lost with nothing in flight, and what asks for nothing has no server in a cluster
+        return [blockers] + (flights.isEmpty ? [] : [PushIDRow.ids.query(LaneStatements.inFlight, flights)])
     }
 
     func readLost(_ results: [Rows]) throws {
         var lacking = LackingKeys()
-        for var row in results[0] {
-            guard let (plan, entry) = try step(&row) else { continue }
-            let found = try lacking.collect { try reader.mutation(&row, of: plan.request.lane, entry) }
-            guard let mutation = found else { continue }
-            plan.recover(mutation, isForwarded: entry.type(mutation.entity.type).isForwarded)
+        for rows in results.dropFirst() {
+            for var row in rows {
+                guard let (plan, entry) = try step(&row) else { continue }
+                let found = try lacking.collect { try reader.mutation(&row, of: plan.request.lane, entry) }
+                guard let mutation = found else { continue }
+                plan.recover(mutation, isForwarded: entry.type(mutation.entity.type).isForwarded)
+            }
         }
         try lacking.check()
-        for var row in results[1] {
+        for var row in results[0] {
             guard let (plan, _) = try step(&row) else { continue }
             plan.recover(waitersFor: try row.uuid("id"))
         }

@@ -187,7 +187,7 @@ import Testing
     }
 
     /// Somebody's trigger, a database that only reads, a right that is missing.
-    @Test(arguments: ["P0001", "25006", "42501"])
+    @Test(.onOneServer("has a trigger on a table"), arguments: ["P0001", "25006", "42501"])
     func `the act is not done whatever the database refuses it for`(state: String) async throws {
         let scene = try await Scene.withOperators()
         try await scene.execute(
@@ -246,7 +246,7 @@ import Testing
     }
 
     /// What was done is answered as done, whatever becomes of the audit's second half.
-    @Test func `an act that was done is answered`() async throws {
+    @Test(.onOneServer("has a trigger on a table")) func `an act that was done is answered`() async throws {
         let scene = try await Scene.withOperators()
         try await scene.execute(
             """

@@ -43,7 +43,7 @@ import Testing
         try await scene.stick(failed: 1, conflicts: 0, of: scene.eve)
         try await scene.execute(
             """
-            UPDATE lanes SET halted_by = gen_random_uuid() WHERE user_id = '\(scene.ada.user)';
+            UPDATE lanes SET halted_by = '\(UUID())' WHERE user_id = '\(scene.ada.user)';
             UPDATE lanes SET ready_at = '2027-01-01', queued_since = '2026-11-17T00:00:00Z'
             WHERE user_id = '\(scene.eve.user)'
             """

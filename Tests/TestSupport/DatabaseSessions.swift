@@ -1,0 +1,76 @@
+package import Glibc
+package import Postgres
+
+/// A look at what the sessions of a database do in Postgres.
+///
+/// On a cluster it looks at every server, for a statement waits where the rows are: there the coordinator has a session
+/// that waits for a lock, while its own only waits for an answer.
+package struct DatabaseSessions: Sendable {
+    /// To the server that gateways connect to; for statements of the test's own.
+    package let connection: Connection
+    private let others: [Connection]
+
+    package init(_ database: TestDatabase) async throws {
+        connection = try await database.connect()
+        var others: [Connection] = []
+        for uri in database.uris.dropFirst() { others.append(try await database.connect(to: uri)) }
+        self.others = others
+    }
+
+    private var servers: [Connection] { [connection] + others }
+
+    private static let theirs = "datname = current_database() AND pid <> pg_backend_pid()"
+
+    /// - Parameter event: a wait event's type or name: `Lock`, `SyncRep`.
+    private static func waiting(for event: String) -> String {
+        "\(theirs) AND '\(event)' IN (wait_event_type, wait_event)"
+    }
+
+    /// How many sessions wait for something: a wait event's type or name, as `Lock` or `SyncRep`.
+    package func count(waitingFor event: String) async throws -> Int64 {
+        let statement = Statement(
+            "sessions_waiting_\(event)",
+            "SELECT count(*) FROM pg_stat_activity WHERE \(Self.waiting(for: event))"
+        )
+        var count: Int64 = 0
+        for server in servers { count += try await server.run(Query(statement)).int64(0, 0) }
+        return count
+    }
+
+    /// Waits until so many sessions wait for something, or `isOver` says that it will not come to that.
+    package func await(
+        _ count: Int64,
+        waitingFor event: String,
+        unless isOver: @Sendable () -> Bool = { false }
+    ) async throws {
+        try await waitUntil("\(count) sessions wait for \(event)") {
+            if isOver() { return true }
+            return try await self.count(waitingFor: event) >= count
+        }
+    }
+
+    /// The processes of all other sessions of the database, on the server that gateways connect to.
+    package func processes() async throws -> [pid_t] {
+        let statement = Statement("sessions_others", "SELECT pid FROM pg_stat_activity WHERE \(Self.theirs)")
+        let rows = try await connection.run(Query(statement))
+        return try (0..<rows.count).map { try rows.int32($0, 0) }
+    }
+
+    /// Ends the sessions that wait for something.
+    package func terminate(waitingFor event: String) async throws {
+        try await terminate(Self.waiting(for: event))
+    }
+
+    /// Ends all other sessions of the database.
+    package func terminateOthers() async throws { try await terminate(Self.theirs) }
+
+    private func terminate(_ which: String) async throws {
+        for server in servers {
+            try await server.execute(script: "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE \(which)")
+        }
+    }
+
+    package func close() async {
+        for server in servers { await server.closeAndWait() }
+    }
+}
