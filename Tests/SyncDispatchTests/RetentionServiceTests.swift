@@ -64,7 +64,8 @@ import Testing
     }
 
     /// A clock that goes on between the end of a run and the next look, as clocks do.
-    @Test func `what was left is tellable until a run has done it`() async throws {
+    @Test(.onOneServer("a session's patience with locks, which is its role's on a cluster's workers"))
+    func `what was left is tellable until a run has done it`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let service = Self.service(gateway)

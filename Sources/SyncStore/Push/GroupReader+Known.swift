@@ -51,8 +51,9 @@ extension GroupReader {
 
     /// Looks up the keys of entries, and the client ids that their answer shows the mappings of.
     mutating func addRepeated() {
-        steps.append(mutations(rows(wanted, \.keys), laneSeals))
-        let clients = rows(wanted, \.clients)
+        let (keys, clients) = (rows(wanted, \.keys), rows(wanted, \.clients))
+        // a push of nothing names none, and what asks for nothing has no server in a cluster
+        if !keys.isEmpty { steps.append(mutations(keys, laneSeals)) }
         guard !clients.isEmpty else { return }
         steps.append((PushIDRow.clients.query(GroupStatements.mappings, clients), Self.readMappings))
     }
