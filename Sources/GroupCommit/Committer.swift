@@ -1,6 +1,5 @@
 import Foundation
-import Logging
-package import Postgres
+import Postgres
 import SyncModel
 import Synchronization
 
@@ -17,8 +16,7 @@ package final class Committer<Work: GroupWork>: Sendable {
     private let work: Work
     private let connection: CommitterConnection
     private let metrics: CommitMetrics
-    /// The server that has a shard, as far as is known.
-    private let server: @Sendable (Int) -> ServerAddress?
+    private let routes: Routes?
     /// The group that is being committed.
     private let inHand = Mutex([Work.Job]())
 
@@ -28,14 +26,14 @@ package final class Committer<Work: GroupWork>: Sendable {
         desk: Int,
         connection: CommitterConnection,
         metrics: CommitMetrics,
-        server: @escaping @Sendable (Int) -> ServerAddress? = { _ in nil }
+        routes: Routes? = nil
     ) {
         self.work = work
         self.queue = queue
         self.desk = desk
         self.connection = connection
         self.metrics = metrics
-        self.server = server
+        self.routes = routes
     }
 
     /// Runs until the queue is closed and empty.
@@ -44,7 +42,7 @@ package final class Committer<Work: GroupWork>: Sendable {
             let start = ContinuousClock.now
             let before = connection.traffic
             inHand.withLock { $0 = group }
-            connection.turn(to: queue.shard(at: desk).flatMap(server))
+            if let routes { connection.turn(to: queue.shard(at: desk).flatMap(routes.server)) }
             await commit(group, share: 1)
             inHand.withLock { $0 = [] }
             metrics.group(
@@ -183,10 +181,11 @@ package final class Committer<Work: GroupWork>: Sendable {
     private func fail(_ group: [Work.Job], _ error: any Error) {
         let problem = work.problem(error)
         for job in group { job.refuse(problem) }
-        // jobs behind would get the same answer while the database is away: tell them now. Where it is there, and says
-        // that a server behind it is away, those of other shards may fare better.
+        // jobs behind would get the same answer while the database is away: tell them now. Where one server of several
+        // is away, those of other shards may fare better.
         guard let error = error as? PostgresError, error.isUnavailable, let first = group.first else { return }
-        for job in queue.drain(at: desk, besides: error.sqlState == nil ? nil : first.lane.organization) {
+        let isOneOfSeveral = error.sqlState != nil || connection.isTurned
+        for job in queue.drain(at: desk, besides: isOneOfSeveral ? first.lane.organization : nil) {
             job.refuse(problem)
         }
     }

@@ -27,16 +27,27 @@ package final class CommitterConnection: Sendable {
 
     private let configuration: ConnectionConfiguration
     private let isInPlace: Bool
+    private let onDetour: (@Sendable (ServerAddress, PostgresError) -> Void)?
     private let state = Mutex(State())
 
-    /// - Parameter isInPlace: whether the committer's thread drives it, which then is the committer's own.
-    package init(_ configuration: ConnectionConfiguration, isInPlace: Bool = false) {
+    /// - Parameters:
+    ///   - isInPlace: whether the committer's thread drives it, which then is the committer's own.
+    ///   - onDetour: as of `Routes`.
+    package init(
+        _ configuration: ConnectionConfiguration,
+        isInPlace: Bool = false,
+        onDetour: (@Sendable (ServerAddress, PostgresError) -> Void)? = nil
+    ) {
         self.configuration = configuration
         self.isInPlace = isInPlace
+        self.onDetour = onDetour
     }
 
     /// Says which server has the rows of the next group; nil for the configuration's own.
     func turn(to server: ServerAddress?) { state.withLock { $0.server = server } }
+
+    /// Whether groups lie on several servers.
+    var isTurned: Bool { state.withLock { $0.server != nil } }
 
     /// How long a statement usually may take.
     var statementTimeout: Duration { configuration.statementTimeout }
@@ -74,7 +85,11 @@ package final class CommitterConnection: Sendable {
         if let server = state.withLock({ $0.server }) {
             let failure = state.withLock { $0.lines[server]?.lastFailure }
             if failure.map({ .now - $0.at >= Self.detour }) ?? true {
-                do throws(PostgresError) { return (try await open(server), server) } catch {}
+                do throws(PostgresError) {
+                    return (try await open(server), server)
+                } catch {
+                    if failure == nil { onDetour?(server, error) }
+                }
             }
         }
         return (try await open(nil), nil)

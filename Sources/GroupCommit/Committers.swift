@@ -18,7 +18,7 @@ package final class Committers<Work: GroupWork>: Service {
     ///   - hasHeavyDesk: whether one more commits heavy jobs.
     ///   - limits: of a group.
     ///   - patience: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
-    ///   - server: which has a shard's rows, as far as is known: a connection to it spares the way by another one.
+    ///   - routes: where the database is one of several servers.
     package init(
         _ count: Int,
         doing work: Work,
@@ -27,7 +27,7 @@ package final class Committers<Work: GroupWork>: Service {
         connection: ConnectionConfiguration,
         metrics: CommitMetrics,
         patience: Duration,
-        server: @escaping @Sendable (Int) -> ServerAddress? = { _ in nil }
+        routes: Routes? = nil
     ) {
         let desks = max(1, count)
         let queue = GroupQueue<Work.Job>(desks: desks, hasHeavyDesk: hasHeavyDesk, limits: limits)
@@ -38,9 +38,9 @@ package final class Committers<Work: GroupWork>: Service {
                 work: work,
                 queue: queue,
                 desk: desk,
-                connection: CommitterConnection(connection, isInPlace: desk < desks),
+                connection: CommitterConnection(connection, isInPlace: desk < desks, onDetour: routes?.onDetour),
                 metrics: metrics,
-                server: server
+                routes: routes
             )
         }
     }

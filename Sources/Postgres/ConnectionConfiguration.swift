@@ -2,7 +2,7 @@
 public struct ConnectionConfiguration: Sendable {
     /// A libpq connection URI or keyword string. It may hold a password, so it must not be logged.
     public var uri: String
-    /// Another server to connect to, for the same database and role; nil for the URI's.
+    /// Another server of the dialect's kind to connect to, for the same database and role; nil for the URI's.
     public var server: ServerAddress?
     /// Shown in `pg_stat_activity`.
     public var applicationName: String

@@ -73,6 +73,11 @@ final class ConnectionDriver {
         guard let dialect = configuration.dialect else { return _ = try apply(settings) }
         let answer = try apply(settings, asking: [Query(dialect.question)])
         let isSpoken = try answer[0].bool(0, 0)
+        if let server = configuration.server {
+            guard isSpoken, try apply([], asking: [Query(dialect.identity)])[0].string(0, 0) == server.identity else {
+                throw PostgresError(.unavailable, "another server than is meant answers at \(server)")
+            }
+        }
         dialect.onAnswer(isSpoken)
         guard isSpoken else { return }
         _ = try apply(dialect.settings)

@@ -3,6 +3,9 @@
 public struct Dialect: Sendable {
     /// Answers one row with one boolean: whether the server is of the kind.
     public var question: Statement
+    /// Answers one row with one text: which of the servers of its kind it is. Asked where another server than the URI's is
+    /// connected to, whose name may mean something else from here; see `ServerAddress.identity`.
+    public var identity: Statement
     /// What a server of the kind needs set otherwise than the configuration says.
     public var settings: [(String, String)]
     /// What is sent there for a query: another text for the same parameters, or another query with the same result. Under
@@ -13,11 +16,13 @@ public struct Dialect: Sendable {
 
     public init(
         question: Statement,
+        identity: Statement,
         settings: [(String, String)],
         translation: @escaping @Sendable (Query) -> Query,
         onAnswer: @escaping @Sendable (Bool) -> Void = { _ in }
     ) {
         self.question = question
+        self.identity = identity
         self.settings = settings
         self.translation = translation
         self.onAnswer = onAnswer

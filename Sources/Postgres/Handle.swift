@@ -31,6 +31,10 @@ final class Handle {
             )
         }
         self.password = password.isEmpty ? nil : password
+        // libpq connects to it, whatever the host's name
+        if configuration.server != nil, Self.option("hostaddr", in: configuration.uri) != nil {
+            throw PostgresError(.unavailable, "hostaddr in the connection URI leaves no choice of a server")
+        }
         let options =
             [
                 // A silent peer is noticed in this time; the URI may say otherwise.
@@ -80,6 +84,15 @@ final class Handle {
             option += 1
         }
         return password
+    }
+
+    /// What a URI or keyword string says of an option, where it says something.
+    private static func option(_ name: String, in uri: String) -> String? {
+        guard let options = PQconninfoParse(uri, nil) else { return nil }
+        defer { PQconninfoFree(options) }
+        var option = options
+        while let keyword = option.pointee.keyword, String(cString: keyword) != name { option += 1 }
+        return option.pointee.val.map { String(cString: $0) }
     }
 
     // Connecting

@@ -41,11 +41,16 @@ enum SchemaCheck {
     }
 
     /// Opens a connection for `body` alone.
+    ///
+    /// - Parameter server: another server of the URL's cluster.
     static func withConnection<Value: Sendable>(
         to databaseURL: String,
+        at server: ServerAddress? = nil,
         _ body: (Connection) async throws -> Value
     ) async throws -> Value {
-        let configuration = ConnectionConfiguration(uri: databaseURL, connectTimeout: .seconds(3))
+        var configuration = ConnectionConfiguration(uri: databaseURL, connectTimeout: .seconds(3))
+        configuration.server = server
+        if server != nil { configuration.dialect = Cluster().dialect }
         let connection = try await Connection.open(configuration)
         do {
             let value = try await body(connection)

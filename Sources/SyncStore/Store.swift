@@ -106,8 +106,7 @@ package final class Store: Sendable {
         }
         let notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
         let hot = Self.connection(configuration, settings: Self.hotSettings(with: configuration.patience), cluster)
-        let homes = configuration.commitsDirectly ? ShardHomes(pool: pool, cluster: cluster) : nil
-        let server: @Sendable (Int) -> ServerAddress? = { homes?.server(of: $0) }
+        let routes = configuration.commitsDirectly ? ShardHomes(pool: pool, cluster: cluster).routes(logger) : nil
         let parkedBell = ParkedBell()
         let events = Committers(
             1,
@@ -121,7 +120,7 @@ package final class Store: Sendable {
             connection: hot,
             metrics: CommitMetrics(prefix: "sluice_ingest_group", jobs: "batches"),
             patience: configuration.patience.push,
-            server: server
+            routes: routes
         )
         let pushes = Committers(
             configuration.committers,
@@ -136,7 +135,7 @@ package final class Store: Sendable {
             connection: hot,
             metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes"),
             patience: configuration.patience.push,
-            server: server
+            routes: routes
         )
         let lanes = Committers(
             configuration.committers,
@@ -152,7 +151,7 @@ package final class Store: Sendable {
             connection: hot,
             metrics: CommitMetrics(prefix: "sluice_lane_group", jobs: "steps"),
             patience: configuration.patience.laneStep,
-            server: server
+            routes: routes
         )
         self.pool = pool
         self.cluster = cluster

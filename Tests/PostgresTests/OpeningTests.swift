@@ -18,6 +18,13 @@ import Testing
         #expect(error?.description.contains("hunter2") == false)
     }
 
+    @Test func `a URI with an address leaves no choice of a server`() async {
+        var configuration = ConnectionConfiguration(uri: "postgresql://a:hunter2@x/x?hostaddr=127.0.0.1")
+        configuration.server = ServerAddress(host: "127.0.0.1", port: 1, identity: "meant")
+        let error = await failure { _ = try await Connection.open(configuration) }
+        #expect(error?.message == "hostaddr in the connection URI leaves no choice of a server")
+    }
+
     @Test func `a refused setting fails the opening`() async throws {
         let database = try await TestDatabase.make()
         let error = await failure { _ = try await database.connect(settings: [("no_such_setting", "1")]) }

@@ -1,4 +1,5 @@
 import Postgres
+import Synchronization
 import TestSupport
 import Testing
 
@@ -9,21 +10,35 @@ import Testing
         async throws
     {
         let database = try await TestDatabase.make()
+        var configuration = ConnectionConfiguration(uri: database.uri, statementTimeout: Waiting.limit)
+        configuration.dialect = Dialect(
+            question: Statement("test_question", "SELECT true"),
+            identity: Statement("test_identity", "SELECT 'meant'"),
+            settings: [],
+            translation: { $0 }
+        )
+        let detours = Mutex<[String]>([])
         let committer = CommitterConnection(
-            ConnectionConfiguration(uri: database.uri, statementTimeout: Waiting.limit)
+            configuration,
+            onDetour: { server, error in detours.withLock { $0.append("\(server): \(error.message)") } }
         )
         let usual = try await committer.open()
         // nobody listens there
-        committer.turn(to: ServerAddress(host: "127.0.0.1", port: 1))
+        committer.turn(to: ServerAddress(host: "127.0.0.1", port: 1, identity: "meant"))
         #expect(try await committer.open() === usual)
         #expect(try await committer.open(share: 2) === usual)
-        // the same server by another name
+        // the same server by other names, by one of which another is meant
         let folder = try #require(database.uri.firstMatch(of: /host=([^&]+)/)).output.1
-        committer.turn(to: ServerAddress(host: String(folder) + "/.", port: 5_432))
+        committer.turn(to: ServerAddress(host: "\(folder)/./.", port: 5_432, identity: "another"))
+        #expect(try await committer.open(share: 2) === usual)
+        committer.turn(to: ServerAddress(host: "\(folder)/.", port: 5_432, identity: "meant"))
         let direct = try await committer.open(share: 2)
         #expect(direct !== usual)
         _ = try await direct.run([.begin, .commit])
         #expect(try await committer.open(share: 2) === direct)
+        #expect(detours.withLock { $0.count } == 2)
+        let other = "\(folder)/./.:5432"
+        #expect(detours.withLock { $0.last } == "\(other): another server than is meant answers at \(other)")
         committer.turn(to: nil)
         #expect(try await committer.open() === usual)
         // two settings of a statement's time on the one, one on the other

@@ -12,7 +12,8 @@ struct ClusterExamination {
                 let facts = try await Distribution.facts(on: connection)
                 guard let version = facts.version else { return [] }
                 guard facts.isSpread else { return [unspread(version)] }
-                return [spread(version, facts)] + diagnoses(of: try await Distribution.health(on: connection))
+                let health = try await Distribution.health(on: connection)
+                return [spread(version, facts)] + diagnoses(of: health) + (await commits(to: health.homes))
             }
         } catch {
             return [.failed("cluster", "cannot be asked: \(error.words)", "Look at its servers, and try again.")]
@@ -83,6 +84,32 @@ struct ClusterExamination {
             "all gateways are connected to one server, which plans everything",
             "Let gateways connect to different servers, and set \(Setting.hintsDatabaseURL.variable) to the coordinator."
         )
+    }
+
+    /// Whether groups can go straight to the servers that have their rows, and do. Nothing where servers are silent.
+    private func commits(to homes: Set<ServerAddress>) async -> [Diagnosis] {
+        if homes.isEmpty { return [] }
+        let setting = Setting.directCommits.variable
+        var failures: [String] = []
+        for server in homes.sorted(by: { "\($0)" < "\($1)" }) {
+            do {
+                try await SchemaCheck.withConnection(to: settings.databaseURL, at: server) { _ in }
+            } catch {
+                failures.append("\(server): \(error.words)")
+            }
+        }
+        switch (failures.isEmpty, settings.directCommits) {
+        case (true, true): return [.ok("cluster commits", "straight to \(homes.count) servers")]
+        case (true, false):
+            let finding = "go by way of another server, though all can be reached from here"
+            return [.warning("cluster commits", finding, "Set \(setting)=yes: each push then costs the servers less.")]
+        case (false, true):
+            let advice =
+                "Let the gateway's role and password in from here under the names in pg_dist_node, or leave out \(setting): "
+                + "what cannot be reached goes by way of another server, and each try takes time."
+            return [.failed("cluster commits", failures.joined(separator: "; "), advice)]
+        case (false, false): return [.ok("cluster commits", "go by way of the server that gateways connect to")]
+        }
     }
 
     private func hints(_ finding: String) -> Diagnosis {

@@ -17,6 +17,7 @@ package final class Cluster: Sendable {
     package var dialect: Dialect {
         Dialect(
             question: Self.question,
+            identity: ShardHomes.identity,
             settings: Self.settings,
             translation: { [translations] in translations.of($0) },
             onAnswer: { [weak self] in self?.seen.store($0, ordering: .relaxed) }

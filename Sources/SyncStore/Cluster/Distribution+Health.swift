@@ -20,6 +20,8 @@ extension Distribution {
         package var isCoordinator = false
         /// Servers that gateways are connected to now.
         package var entrances = 0
+        /// Those that have shards of organizations.
+        package var homes: Set<ServerAddress> = []
     }
 
     private static let health = Statement(
@@ -93,6 +95,7 @@ extension Distribution {
         health.hasLockTimeout = try row.bool("has_lock_timeout")
         health.isCoordinator = try row.bool("is_coordinator")
         health.entrances = Int(try row.int64("entrances"))
+        health.homes = try await ShardHomes.servers(on: connection)
         return health
     }
 }

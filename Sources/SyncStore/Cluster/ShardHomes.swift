@@ -1,3 +1,5 @@
+import GroupCommit
+import Logging
 import Postgres
 import Synchronization
 
@@ -25,6 +27,16 @@ final class ShardHomes: Sendable {
         self.cluster = cluster
     }
 
+    /// The way of groups, with a log line for each server that it does not lead to.
+    func routes(_ logger: Logger) -> Routes {
+        Routes(to: server) { server, error in
+            logger.warning(
+                "commits by way of another server",
+                metadata: ["server": "\(server)", "error": "\(error.message)"]
+            )
+        }
+    }
+
     /// The server of a shard of `organizations`; nil while it is not known, which waits for nothing.
     func server(of shard: Int) -> ServerAddress? {
         guard cluster.isThere else { return nil }
@@ -39,27 +51,53 @@ final class ShardHomes: Sendable {
 
     /// What cannot be read is read again in some seconds; meanwhile what was known holds.
     private func ask() async {
-        let answer = try? await pool.run([Query(Self.statement)])[0].read { row in
-            (
-                shard: Int(try row.int64("shardid")),
-                server: ServerAddress(host: try row.string("nodename"), port: try row.int32("nodeport"))
-            )
-        }
+        let answer = try? Self.homes(in: await pool.run([Query(Self.statement)])[0])
         state.withLock { state in
             state.isAsking = false
-            if let answer { state.homes = Dictionary(answer.map { ($0.shard, $0.server) }) { first, _ in first } }
+            if let answer { state.homes = answer }
         }
     }
 
+    private static func homes(in rows: Rows) throws -> [Int: ServerAddress] {
+        let homes = try rows.read { row in
+            (
+                Int(try row.int64("shardid")),
+                ServerAddress(
+                    host: try row.string("nodename"),
+                    port: try row.int32("nodeport"),
+                    identity: try row.string("identity")
+                )
+            )
+        }
+        return Dictionary(homes) { first, _ in first }
+    }
+
+    /// A server's number in its cluster, and when that was made, which no other was at the same microsecond.
+    private static func identity(of group: String) -> String {
+        """
+        \(group) || ' ' || (SELECT min(m.applied_at AT TIME ZONE 'UTC') FROM schema_migrations m)
+        """
+    }
+
+    static let identity = Statement(
+        "cluster_identity",
+        "SELECT \(identity(of: "l.groupid")) FROM pg_dist_local_group l"
+    )
+
     /// From the catalog that each server has.
-    static let statement = Statement(
+    private static let statement = Statement(
         "cluster_homes",
         """
-        SELECT s.shardid, n.nodename, n.nodeport
+        SELECT s.shardid, n.nodename, n.nodeport, \(identity(of: "n.groupid")) AS identity
         FROM pg_dist_shard s
         JOIN pg_dist_placement p ON p.shardid = s.shardid
         JOIN pg_dist_node n ON n.groupid = p.groupid AND n.noderole = 'primary' AND n.isactive
         WHERE s.logicalrelid = 'organizations'::regclass
         """
     )
+
+    /// The servers that have shards.
+    static func servers(on connection: Connection) async throws -> Set<ServerAddress> {
+        Set(try homes(in: await connection.run(Query(statement))).values)
+    }
 }
