@@ -78,11 +78,12 @@ struct ClusterExamination {
     private func entrance(_ health: Distribution.Health) -> Diagnosis {
         if health.entrances > 1 { return hints("gateways are connected to \(health.entrances) servers") }
         if !health.isCoordinator { return hints("this gateway connects to another server than the coordinator") }
-        if health.servers < 3 { return .ok("cluster entrance", "the coordinator") }
+        if health.servers < 3 || settings.directCommits { return .ok("cluster entrance", "the coordinator") }
         return .warning(
             "cluster entrance",
             "all gateways are connected to one server, which plans everything",
-            "Let gateways connect to different servers, and set \(Setting.hintsDatabaseURL.variable) to the coordinator."
+            "Set \(Setting.directCommits.variable)=yes, or let gateways connect to different servers, and set "
+                + "\(Setting.hintsDatabaseURL.variable) to the coordinator."
         )
     }
 
