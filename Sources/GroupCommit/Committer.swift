@@ -18,7 +18,13 @@ package final class Committer<Work: GroupWork>: Sendable {
     private let metrics: CommitMetrics
     private let routes: Routes?
     /// The group that is being committed.
-    private let inHand = Mutex([Work.Job]())
+    private let inHand = Mutex(InHand())
+
+    private struct InHand {
+        var jobs: [Work.Job] = []
+        /// What its last try met.
+        var setback: PostgresError?
+    }
 
     package init(
         work: Work,
@@ -41,10 +47,10 @@ package final class Committer<Work: GroupWork>: Sendable {
         while let group = await queue.next(at: desk) {
             let start = ContinuousClock.now
             let before = connection.traffic
-            inHand.withLock { $0 = group }
+            inHand.withLock { $0 = InHand(jobs: group) }
             if let routes { connection.turn(to: queue.shard(at: desk).flatMap(routes.server)) }
             await commit(group, share: 1)
-            inHand.withLock { $0 = [] }
+            inHand.withLock { $0 = InHand() }
             metrics.group(
                 jobs: group.count,
                 mutations: group.reduce(0) { $0 + $1.weight },
@@ -58,8 +64,15 @@ package final class Committer<Work: GroupWork>: Sendable {
     /// Answers jobs that have waited too long, in the queue or for a database that does not answer.
     func expire(after age: Duration) {
         let now = ContinuousClock.now
-        let late = inHand.withLock { $0.filter { now - $0.enqueuedAt >= age } } + queue.expired(age, now: now)
-        for job in late { job.refuse(Problem.storeUnavailable) }
+        let (late, setback) = inHand.withLock { inHand in
+            (inHand.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }, inHand.setback)
+        }
+        if !late.isEmpty {
+            // a lock that somebody holds, say, is another thing than a database that does not answer
+            let problem = setback.map { work.problem($0) } ?? .storeUnavailable
+            for job in late { job.refuse(problem) }
+        }
+        for job in queue.expired(age, now: now) { job.refuse(Problem.storeUnavailable) }
     }
 
     // MARK: - One group
@@ -217,6 +230,7 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     /// Leaves the connection outside a transaction and says what to do.
     private func setback(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> Setback {
+        inHand.withLock { $0.setback = error }
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }
         if error.sqlState == "23505" { return .readAgain }

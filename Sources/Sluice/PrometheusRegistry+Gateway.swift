@@ -281,12 +281,12 @@ extension PrometheusRegistry {
     }
 
     /// The servers of a cluster, where the database is one.
-    func addClusterMetrics(of census: ClusterCensus) {
+    func addClusterMetrics(of servers: ClusterServers) {
         addGauge(
             "sluice_cluster_server_up",
             "1 while a server of the Citus cluster answers the one that this replica is connected to; else 0.",
             by: "server"
-        ) { census.findings.mapValues { $0 ? 1 : 0 } }
+        ) { servers.findings.mapValues { $0 ? 1 : 0 } }
     }
 
     /// How well caching verified tokens works, and how fresh the verifying keys are.

@@ -103,8 +103,7 @@ enum Wiring {
         let dispatcher = dispatcher(settings, store: store, upstream: upstream, courier: courier, logger: logger)
         let census = LaneCensus(store: store.lanes, organizations: settings.metricsOrganizations, now: SystemClock.now)
         registry.addDispatchMetrics(of: dispatcher, census, organizations: settings.metricsOrganizations)
-        let servers = ClusterCensus(store: store)
-        registry.addClusterMetrics(of: servers)
+        registry.addClusterMetrics(of: store.cluster.servers)
         let poller = poller(settings, store: store, upstream: upstream, limits: http.limits, logger: logger)
         registry.addPollerMetrics(of: poller)
         let retention = RetentionService(
@@ -146,7 +145,7 @@ enum Wiring {
             companions + (database.map { [$0] } ?? []) + [
                 keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, erasures,
                 operating,
-                courier, replication, poller, dispatcher, census, webhooks, sources, servers, operations, server, state,
+                courier, replication, poller, dispatcher, census, webhooks, sources, store.clusterCensus, operations, server, state,
             ]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },

@@ -61,6 +61,8 @@ package final class Store: Sendable {
     private let hintsPool: Pool?
     /// The cluster that the database is, if it is one.
     package let cluster: Cluster
+    /// Run by whoever serves for long.
+    package let clusterCensus: ClusterCensus
     package let now: TimeSource
     package let failure: StoreFailure
     package let logger: Logger
@@ -71,6 +73,10 @@ package final class Store: Sendable {
     private let keyCheck: MasterKeyCheck
     /// The time limit of ``readiness()``, less than the five seconds of a health check.
     private static let readinessPatience: Duration = .seconds(2)
+    /// How long ago a cluster's server may have been seen so that it counts as there: twice what a look takes beside its
+    /// pause, while one server hangs.
+    private static let clusterPatience: Duration = .seconds(15)
+    private let lastReadiness = Mutex<[String]?>(nil)
 
     /// Opens nothing yet: connections are made at first use and again after they broke.
     package init(_ configuration: StoreConfiguration, now: @escaping TimeSource, logger: Logger) {
@@ -106,7 +112,8 @@ package final class Store: Sendable {
         }
         let notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
         let hot = Self.connection(configuration, settings: Self.hotSettings(with: configuration.patience), cluster)
-        let routes = configuration.commitsDirectly ? ShardHomes(pool: pool, cluster: cluster).routes(logger) : nil
+        let routes = configuration.commitsDirectly ? cluster.servers.routes(logger) : nil
+        clusterCensus = ClusterCensus(pooled, cluster: cluster)
         let parkedBell = ParkedBell()
         let events = Committers(
             1,
@@ -247,8 +254,14 @@ package final class Store: Sendable {
     package func readiness() async -> [String] {
         do {
             // the prober (an orchestrator, `sluice healthcheck`) has its own time limit, whatever statements have
-            return try await within(Self.readinessPatience) { try await self.unreadiness() }
+            let reasons = try await within(Self.readinessPatience) { try await self.unreadiness() }
+            lastReadiness.withLock { $0 = reasons }
+            return reasons
         } catch let error as PostgresError {
+            // connections that all wait for one server of a cluster keep no one from the others
+            if cluster.servers.wasSeen(within: Self.clusterPatience), let last = lastReadiness.withLock({ $0 }) {
+                return last
+            }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
             return ["the database cannot be reached"]
         } catch {

@@ -101,6 +101,13 @@ struct MigrateCommand: AsyncParsableCommand {
         let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
             try await Distribution.facts(on: $0)
         }
+        guard facts.isSpread || facts.isCoordinator else { throw Distribution.Refusal.worker }
+        if !citus, !facts.isSpread, facts.workers > 0 {
+            Terminal.complain(
+                "the database is a coordinator with \(facts.workers) workers, and its tables are to lie on it alone; "
+                    + "to spread them, while they are empty: sluice migrate --citus"
+            )
+        }
         guard citus, !facts.isSpread else { return facts.isSpread }
         guard facts.version != nil else { throw Distribution.Refusal.noCluster }
         guard facts.servers > 0 else { throw Distribution.Refusal.noServer }
@@ -125,6 +132,11 @@ struct MigrateCommand: AsyncParsableCommand {
         switch refusal {
         case .noCluster:
             "this database is no Citus coordinator: run CREATE EXTENSION citus on every server, and register the servers"
+        case .worker:
+            "this server is a worker of a Citus cluster: tables are made on the coordinator; set "
+                + "\(Setting.databaseURL.variable) to it"
+        case .tableElsewhere(let words):
+            "a server of the cluster has a table of its own: \(words); drop it there, in this database, and run this again"
         case .noServer: "no server of the cluster takes shards: register one with citus_add_node"
         case .inUse(let table):
             "table \(table) has rows: a database in use is not spread; docs/citus.md says how to move to a cluster"

@@ -11,7 +11,7 @@ struct ClusterExamination {
             return try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
                 let facts = try await Distribution.facts(on: connection)
                 guard let version = facts.version else { return [] }
-                guard facts.isSpread else { return [unspread(version)] }
+                guard facts.isSpread else { return [unspread(version, facts)] }
                 let health = try await Distribution.health(on: connection)
                 return [spread(version, facts)] + diagnoses(of: health) + (await commits(to: health.homes))
             }
@@ -20,8 +20,11 @@ struct ClusterExamination {
         }
     }
 
-    private func unspread(_ version: String) -> Diagnosis {
-        .ok("cluster", "Citus \(version) is installed; the tables lie on this server alone")
+    private func unspread(_ version: String, _ facts: Distribution.Facts) -> Diagnosis {
+        let finding = "Citus \(version) is installed; the tables lie on this server alone"
+        if facts.workers == 0 { return .ok("cluster", finding) }
+        let advice = "Its \(facts.workers) workers have none of them. While they are empty: sluice migrate --citus"
+        return .warning("cluster", finding, advice)
     }
 
     private func spread(_ version: String, _ facts: Distribution.Facts) -> Diagnosis {

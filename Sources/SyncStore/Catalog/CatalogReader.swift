@@ -53,8 +53,14 @@ final class CatalogReader: Sendable {
     }
 
     /// Reads an organization; the rows are of a moment after the call.
+    ///
+    /// - Throws: `unavailable` at once where the organization was on a server that is away: those who wait for it would
+    ///   hold the connections that all share.
     func read(_ id: UUID) async throws -> Found {
-        try await withCheckedContinuation { waiter in
+        if let shard = state.withLock({ $0.places[id] })?.shard, cluster.servers.isSilent(shard) {
+            throw PostgresError(.unavailable, "the server that has the organization does not answer")
+        }
+        return try await withCheckedContinuation { waiter in
             let (mustBegin, isLarge) = state.withLock { state in
                 // on a cluster each may be on another server
                 if cluster.isThere || state.large.contains(id) {

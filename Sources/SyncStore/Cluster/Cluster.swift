@@ -7,6 +7,8 @@ import Synchronization
 package final class Cluster: Sendable {
     private let seen = Atomic(false)
     private let translations = Translations()
+    /// Its servers.
+    package let servers = ClusterServers()
 
     package init() {}
 
@@ -17,7 +19,7 @@ package final class Cluster: Sendable {
     package var dialect: Dialect {
         Dialect(
             question: Self.question,
-            identity: ShardHomes.identity,
+            identity: ClusterServers.identity,
             settings: Self.settings,
             translation: { [translations] in translations.of($0) },
             onAnswer: { [weak self] in self?.seen.store($0, ordering: .relaxed) }

@@ -2,21 +2,19 @@ import Postgres
 import ServiceLifecycle
 import Synchronization
 
-/// Looks now and then which servers of a cluster answer, for metrics. Does nothing where the database is none.
+/// Looks every few seconds which servers of a cluster answer, and what they have. Does nothing where the database is none.
 package final class ClusterCensus: Service {
-    private static let interval: Duration = .seconds(15)
+    private static let interval: Duration = .seconds(5)
 
-    private let pool: Pool
+    /// A connection of its own: those of the pool may all wait for a server that hangs.
+    private let configuration: ConnectionConfiguration
     private let cluster: Cluster
-    private let found = Mutex([String: Bool]())
+    private let connection = Mutex<Connection?>(nil)
 
-    package init(store: Store) {
-        pool = store.pool
-        cluster = store.cluster
+    init(_ configuration: ConnectionConfiguration, cluster: Cluster) {
+        self.configuration = configuration
+        self.cluster = cluster
     }
-
-    /// Whether each server answered, by host and port, as of the last look; empty before the first.
-    package var findings: [String: Bool] { found.withLock { $0 } }
 
     package func run() async throws {
         await cancelWhenGracefulShutdown {
@@ -25,13 +23,24 @@ package final class ClusterCensus: Service {
                 try? await Task.sleep(for: Self.interval)
             }
         }
+        await connection.withLock { $0 }?.closeAndWait()
     }
 
-    /// Where not even the server that is asked answers, that is known by other metrics, and nothing of the others.
     private func look() async {
         guard cluster.isThere else { return }
-        let servers = try? await pool.withConnection { connection in try await Distribution.servers(on: connection) }
-        let answers = servers.map { Dictionary($0.map { ($0.name, $0.isThere) }) { first, _ in first } }
-        found.withLock { $0 = answers ?? [:] }
+        do {
+            let connection = try await opened()
+            let homes = try await ClusterServers.homes(on: connection)
+            cluster.servers.learn(try await ClusterServers.servers(on: connection), homes: homes)
+        } catch {
+            cluster.servers.forget()
+        }
+    }
+
+    private func opened() async throws -> Connection {
+        if let connection = connection.withLock({ $0 }), connection.isUsable { return connection }
+        let connection = try await Connection.open(configuration)
+        self.connection.withLock { $0 = connection }
+        return connection
     }
 }

@@ -51,39 +51,9 @@ extension Distribution {
                 GROUP BY n.groupid
         """
 
-    private static let answers = Statement(
-        "cluster_answers",
-        """
-        SELECT a.nodename || ':' || a.nodeport AS server, a.success AS is_there,
-            CASE WHEN a.success THEN a.result::int8 END AS prepared_transactions
-        FROM run_command_on_all_nodes('SHOW max_prepared_transactions', give_warning_for_connection_errors := true) r
-        JOIN pg_dist_node n ON n.nodeid = r.nodeid
-        CROSS JOIN LATERAL (SELECT n.nodename, n.nodeport, r.success, r.result) a
-        """
-    )
-
-    /// A server as seen from the one that is asked.
-    struct Server: Sendable {
-        /// Its host and port.
-        let name: String
-        let isThere: Bool
-        /// Its `max_prepared_transactions`; nil where it does not answer.
-        let preparedTransactions: Int?
-    }
-
-    static func servers(on connection: Connection) async throws -> [Server] {
-        try await connection.run(Query(answers)).read { row in
-            Server(
-                name: try row.string("server"),
-                isThere: try row.bool("is_there"),
-                preparedTransactions: try row.optionalInt64("prepared_transactions").map { Int($0) }
-            )
-        }
-    }
-
     package static func health(on connection: Connection) async throws -> Health {
         var health = Health()
-        let servers = try await servers(on: connection)
+        let servers = try await ClusterServers.servers(on: connection)
         health.silent = servers.filter { !$0.isThere }.map(\.name)
         health.preparedTransactions = servers.compactMap(\.preparedTransactions).min() ?? 0
         // asks all servers for their sessions: one that is away would fail it
@@ -95,7 +65,8 @@ extension Distribution {
         health.hasLockTimeout = try row.bool("has_lock_timeout")
         health.isCoordinator = try row.bool("is_coordinator")
         health.entrances = Int(try row.int64("entrances"))
-        health.homes = try await ShardHomes.servers(on: connection)
+        let homes = Set(try await ClusterServers.homes(on: connection).values)
+        health.homes = Set(servers.filter { homes.contains($0.name) }.compactMap(\.address))
         return health
     }
 }

@@ -6,10 +6,14 @@ package enum Distribution {
     package enum Refusal: Error, Sendable, Equatable {
         /// It is no coordinator of a cluster.
         case noCluster
+        /// It is another server of a cluster than the coordinator.
+        case worker
         /// No server of the cluster takes shards.
         case noServer
         /// It has rows already, in this table.
         case inUse(String)
+        /// Another server has a table of its own of that name; the database's words.
+        case tableElsewhere(String)
     }
 
     /// What a database is, seen from where it is connected to.
@@ -20,6 +24,10 @@ package enum Distribution {
         package var isSpread = false
         /// Whether none has come since that is not.
         package var isWhole = false
+        /// Whether this is the coordinator, or a server by itself.
+        package var isCoordinator = true
+        /// Servers besides the coordinator.
+        package var workers = 0
         /// Servers that take shards.
         package var servers = 0
         /// Shards of each table.
@@ -42,7 +50,9 @@ package enum Distribution {
     private static let serversStatement = Statement(
         "cluster_servers",
         """
-        SELECT (SELECT count(*) FROM pg_dist_node n WHERE n.isactive AND n.shouldhaveshards AND n.noderole = 'primary')
+        SELECT (SELECT l.groupid = 0 FROM pg_dist_local_group l LIMIT 1) AS is_coordinator,
+            (SELECT count(*) FROM pg_dist_node n WHERE n.isactive AND n.groupid <> 0 AND n.noderole = 'primary') AS workers,
+            (SELECT count(*) FROM pg_dist_node n WHERE n.isactive AND n.shouldhaveshards AND n.noderole = 'primary')
                 AS servers,
             NOT EXISTS (
                 SELECT FROM pg_class c
@@ -60,6 +70,8 @@ package enum Distribution {
         facts.version = try installed.string("extversion")
         facts.isSpread = try await connection.run(Query(Cluster.question)).bool(0, 0)
         guard var counts = try await connection.run(Query(serversStatement)).first else { return facts }
+        facts.isCoordinator = try counts.bool("is_coordinator")
+        facts.workers = Int(try counts.int64("workers"))
         facts.servers = Int(try counts.int64("servers"))
         facts.isWhole = try counts.bool("is_whole")
         facts.shards = Int(try counts.int64("shards"))
@@ -87,6 +99,7 @@ package enum Distribution {
             if error.sqlState == "55000", let table = error.message.firstMatch(of: /table (\w+) has rows/) {
                 throw Refusal.inUse(String(table.output.1))
             }
+            if error.sqlState == "42P07" { throw Refusal.tableElsewhere(error.message) }
             throw error
         }
     }

@@ -65,13 +65,14 @@ package final class LaneStore: Service {
     ///   - excluding: organizations that are looked after already.
     ///   - limit: lanes at most.
     package func due(at now: Timestamp, excluding: [UUID], limit: Int) async throws(Problem) -> [LaneKey] {
-        let parameters = Parameters(now, excluding, Int64(limit))
-        do {
-            return try await lanes(Self.dueStatement, parameters)
-        } catch  where cluster.isThere && error.code == .storeUnavailable {
-            // a server of the cluster is away: those of the others are found shard by shard
-            return try await lanes(Self.dueByShardStatement, parameters)
+        let silent = cluster.servers.silent
+        if silent.isEmpty {
+            do {
+                return try await lanes(Self.dueStatement, Parameters(now, excluding, Int64(limit)))
+            } catch  where cluster.isThere && [.storeUnavailable, .overloaded].contains(error.code) {}
         }
+        // a server of the cluster is away: those of the others are found shard by shard
+        return try await lanes(Self.dueByShardStatement, Parameters(now, excluding, Int64(limit), silent))
     }
 
     /// Lanes of one organization that may be claimed, the longest due first.
@@ -213,22 +214,30 @@ package final class LaneStore: Service {
         """
     )
 
-    /// The same without the shards that cannot be read: dearer, and only asked where the other fails. Each shard's answer
-    /// is a text of lines, and that of a server that is away is no success.
+    /// The same without the shards of servers that are known to be away ($4, by host and port) or do not answer: dearer,
+    /// and only asked where the other fails. Each shard's answer is a text of lines, and that of a server that is away is
+    /// no success.
     static let dueByShardStatement = Statement(
         "lanes_due_by_shard",
-        dueStatement.sql,
+        "\(dueStatement.sql) OFFSET cardinality($4::text[]) * 0",
         variant: """
             SELECT split_part(line.text, ' ', 1)::uuid AS organization_id, split_part(line.text, ' ', 2)::uuid AS user_id
-            FROM run_command_on_shards('lanes', format($command$
-                SELECT string_agg(x.line, E'\\n') FROM (
-                    SELECT l.organization_id || ' ' || l.user_id || ' ' || extract(epoch FROM l.ready_at) AS line
-                    FROM %%s l
-                    WHERE l.ready_at <= %L AND l.organization_id <> ALL (%L::uuid[])
-                    ORDER BY l.ready_at
-                    LIMIT %s
-                ) x
-                $command$, $1::timestamptz, $2::uuid[], $3::int8)) s
+            FROM (
+                SELECT array_agg(n.nodename) AS hosts, array_agg(n.nodeport) AS ports, array_agg(format($command$
+                    SELECT string_agg(x.line, E'\\n') FROM (
+                        SELECT l.organization_id || ' ' || l.user_id || ' ' || extract(epoch FROM l.ready_at) AS line
+                        FROM %s l
+                        WHERE l.ready_at <= %L AND l.organization_id <> ALL (%L::uuid[])
+                        ORDER BY l.ready_at
+                        LIMIT %s
+                    ) x
+                    $command$, shard_name(s.logicalrelid, s.shardid), $1::timestamptz, $2::uuid[], $3::int8)) AS commands
+                FROM pg_dist_shard s
+                JOIN pg_dist_placement p ON p.shardid = s.shardid
+                JOIN pg_dist_node n ON n.groupid = p.groupid AND n.isactive AND n.noderole = 'primary'
+                WHERE s.logicalrelid = 'lanes'::regclass AND n.nodename || ':' || n.nodeport <> ALL ($4::text[])
+            ) k
+            CROSS JOIN LATERAL master_run_on_worker(k.hosts, k.ports, k.commands, true) s
             CROSS JOIN LATERAL string_to_table(s.result, E'\\n') AS line (text)
             WHERE s.success AND s.result <> ''
             ORDER BY split_part(line.text, ' ', 3)::numeric

@@ -42,10 +42,14 @@ final class MasterKeyCheck: Sendable {
         if let before, .now - before.at < Self.interval { return (before.missing, before.anyKnown) }
         let found: (unknown: [(label: String, count: Int64)], anyKnown: Bool)
         do {
-            found = try await look()
-        } catch let error as PostgresError where cluster.isThere && error.sqlState != nil && error.isUnavailable {
-            // one server of a cluster is away: the organizations of the others are served
-            return (before?.missing ?? [], before?.anyKnown ?? true)
+            found = try await cluster.isThere ? within(.seconds(1)) { try await self.look() } : look()
+        } catch let error as PostgresError
+            where cluster.isThere && (error.kind == .timedOut || error.sqlState != nil && error.isUnavailable)
+        {
+            // one server of a cluster is away, or hangs: the organizations of the others are served
+            let seen = Look(at: .now, missing: before?.missing ?? [], anyKnown: before?.anyKnown ?? true)
+            last.withLock { $0 = seen }
+            return (seen.missing, seen.anyKnown)
         }
         let missing = found.unknown.map { label, count in
             "\(count) data keys are wrapped by master key \(label), which is not configured"
