@@ -6,7 +6,12 @@ extension ConnectionDriver {
 
     /// Sends all queries with one Sync and collects their results; `isAlive` tells whether the connection can go on.
     func pipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
-        let sent = translation.map(queries.map) ?? queries
+        let sent: [Query]
+        do throws(PostgresError) {
+            sent = try translated(queries)
+        } catch {
+            return (.failure(error), true)
+        }
         if let error = refusal(of: sent) { return (.failure(error), true) }
         let (steps, unsent) = send(sent)
         guard handle.sync() else {
@@ -27,6 +32,11 @@ extension ConnectionDriver {
             let kind = interruption.ofNoAnswer ?? .connectionLost
             return (.failure(PostgresError(kind, "the server did not react to the request to cancel")), false)
         }
+    }
+
+    private func translated(_ queries: [Query]) throws(PostgresError) -> [Query] {
+        guard let translation else { return queries }
+        return try queries.map(translation)
     }
 
     /// Why these queries can't be sent at all, found before any is.

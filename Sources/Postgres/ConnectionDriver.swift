@@ -15,7 +15,7 @@ final class ConnectionDriver {
     /// Set by jobs after which the connection is better replaced.
     var isWorn = false
     /// Turns queries into the server's words, where it is of another kind.
-    private(set) var translation: (@Sendable (Query) -> Query)?
+    private(set) var translation: (@Sendable (Query) throws(PostgresError) -> Query)?
     private let configuration: ConnectionConfiguration
 
     private init(_ configuration: ConnectionConfiguration, _ mailbox: Mailbox) throws(PostgresError) {

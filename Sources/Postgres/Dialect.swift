@@ -9,8 +9,9 @@ public struct Dialect: Sendable {
     /// What a server of the kind needs set otherwise than the configuration says.
     public var settings: [(String, String)]
     /// What is sent there for a query: another text for the same parameters, or another query with the same result. Under
-    /// one name it is always the same text. Errors name the statement that was asked for.
-    public var translation: @Sendable (Query) -> Query
+    /// one name it is always the same text. Errors name the statement that was asked for. What it refuses is not sent, and
+    /// fails with nothing done.
+    public var translation: @Sendable (Query) throws(PostgresError) -> Query
     /// Called on the connection's thread with each answer. It must not block.
     public var onAnswer: @Sendable (Bool) -> Void
 
@@ -18,7 +19,7 @@ public struct Dialect: Sendable {
         question: Statement,
         identity: Statement,
         settings: [(String, String)],
-        translation: @escaping @Sendable (Query) -> Query,
+        translation: @escaping @Sendable (Query) throws(PostgresError) -> Query,
         onAnswer: @escaping @Sendable (Bool) -> Void = { _ in }
     ) {
         self.question = question

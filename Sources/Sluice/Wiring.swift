@@ -145,7 +145,8 @@ enum Wiring {
             companions + (database.map { [$0] } ?? []) + [
                 keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, erasures,
                 operating,
-                courier, replication, poller, dispatcher, census, webhooks, sources, store.clusterCensus, operations, server, state,
+                courier, replication, poller, dispatcher, census, webhooks, sources, store.clusterCensus, operations,
+                server, state,
             ]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },

@@ -76,7 +76,7 @@ package final class Store: Sendable {
     /// How long ago a cluster's server may have been seen so that it counts as there: twice what a look takes beside its
     /// pause, while one server hangs.
     private static let clusterPatience: Duration = .seconds(15)
-    private let lastReadiness = Mutex<[String]?>(nil)
+    private let lastReadiness = Mutex<[String]>([])
 
     /// Opens nothing yet: connections are made at first use and again after they broke.
     package init(_ configuration: StoreConfiguration, now: @escaping TimeSource, logger: Logger) {
@@ -259,9 +259,7 @@ package final class Store: Sendable {
             return reasons
         } catch let error as PostgresError {
             // connections that all wait for one server of a cluster keep no one from the others
-            if cluster.servers.wasSeen(within: Self.clusterPatience), let last = lastReadiness.withLock({ $0 }) {
-                return last
-            }
+            if cluster.servers.wasSeen(within: Self.clusterPatience) { return lastReadiness.withLock { $0 } }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
             return ["the database cannot be reached"]
         } catch {

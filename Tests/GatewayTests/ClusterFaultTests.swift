@@ -72,6 +72,10 @@ import Testing
         try await place.cluster.start()
         try await expectProgress(of: pushers)
 
+        // another hangs, which nobody is told of: it is found, and the organizations of the others are served
+        try await hang(2, place, theirs: others, others: theirs)
+        try await expectProgress(of: pushers)
+
         // and one amid a move to it, which then has not taken place
         let moving = pushers[1].worker.organization
         let (source, target) = (try await place.home(of: moving), 3 - (try await place.home(of: moving)))
@@ -85,6 +89,26 @@ import Testing
         try await place.coordinator.execute(script: "CALL citus_cleanup_orphaned_resources()", timeout: Waiting.limit)
         try await place.move(moving, from: source, to: target)
         try await expectProgress(of: pushers)
+    }
+
+    private static func hang(_ node: Int, _ place: Place, theirs: [Pusher], others: [Pusher]) async throws {
+        let name = "\(place.cluster.nodes[node].host):\(place.cluster.nodes[node].port)"
+        try await place.cluster.hang(node, true)
+        for gateway in place.gateways.prefix(2) {
+            try await gateway.metric("sluice_cluster_server_up{server=\"\(name)\"}", reaches: 0)
+        }
+        let before = theirs.map(\.refusals)
+        for _ in 0..<3 {
+            try await expectProgress(of: others)
+            #expect(try await send(.GET, place.gateways[0].operations + "/readyz").status == 200)
+        }
+        try await waitUntil("each of them has been refused") {
+            zip(theirs, before).allSatisfy { $0.refusals > $1 }
+        }
+        try await place.cluster.hang(node, false)
+        for gateway in place.gateways.prefix(2) {
+            try await gateway.metric("sluice_cluster_server_up{server=\"\(name)\"}", reaches: 1)
+        }
     }
 
     /// Waits until each has had more accepted.
@@ -284,7 +308,9 @@ import Testing
                     counts.withLock { $0.accepted += 2 }
                     return
                 }
-                expectProblem(reply, .storeUnavailable, errors: [])
+                // a statement that waits for a server that hangs takes too long
+                let code: ProblemCode = reply.text.contains("problem:overloaded") ? .overloaded : .storeUnavailable
+                expectProblem(reply, code, errors: [])
                 if reply.status == 500 { Issue.record("\(gateway.log.suffix(3_000))") }
                 counts.withLock { $0.refusals += 1 }
                 // as a client that waits a moment before it tries again

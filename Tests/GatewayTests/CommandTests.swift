@@ -46,7 +46,8 @@ import Testing
     @Test func `the help of serve documents every variable`() async throws {
         let help = try await Program.run(["serve", "--help"])
         let variables = [
-            "DATABASE_URL", "HINTS_DATABASE_URL", "DIRECT_COMMITS", "DATABASE_POOL_SIZE", "COMMITTERS", "STATEMENT_SECONDS",
+            "DATABASE_URL", "HINTS_DATABASE_URL", "DIRECT_COMMITS", "DATABASE_POOL_SIZE", "COMMITTERS",
+            "STATEMENT_SECONDS",
             "PUBLIC_ADDRESS", "OPERATIONS_ADDRESS", "CORS_ORIGINS", "JWT_SECRET",
             "JWT_KEYS_FILE", "JWT_JWKS_URL", "JWT_ISSUERS_FILE", "JWT_ISSUER", "JWT_AUDIENCE",
             "JWT_EXCLUSIVE_KEYS", "JWT_USER_CLAIM", "JWT_USER_IDS", "JWT_ORGANIZATION_CLAIM",

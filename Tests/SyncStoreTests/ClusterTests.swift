@@ -41,7 +41,7 @@ import Testing
                     unexplained.append(name)
                     continue
                 }
-                guard ClusterTextTests.ofAllServers[statement.name] == nil else { continue }
+                guard ClusterText.ofAllServers[statement.name] == nil else { continue }
                 let counts = plan.matches(of: /Task Count: (\d+)/).map(\.output.1)
                 if counts.contains(where: { $0 != "1" }) || plan.contains("pull to coordinator") {
                     wrong.append("\(name): \(plan)")

@@ -9,58 +9,18 @@ import Testing
 /// What a cluster demands of statements, held without one: where each table's organizations are said by parameters, a
 /// statement goes to one server.
 @Suite struct ClusterTextTests {
-    /// Statements that ask all servers, and why they may.
-    static let ofAllServers: [String: String] = [
-        "lanes_due": "finds lanes of any organization, once a second; where a server is away, shard by shard instead",
-        "lanes_census": "counts lanes of all organizations, four times a minute",
-        "lanes_census_organizations": "counts lanes of all organizations, four times a minute",
-        "retention_debts": "looks what is old, in all organizations, by pages",
-        "organization_keys_masters": "counts data keys of all organizations, once a minute",
-        "organization_keys_page": "rewraps the keys of all organizations, by pages, when an operator says so",
-        "user_keys_page": "rewraps the keys of all organizations, by pages, when an operator says so",
-        "erase_due": "finds erasures of any organization that nobody goes on with",
-        "erase_backlog": "counts erasures under way, for metrics",
-        "webhooks_due": "finds endpoints of any organization with something to send",
-        "webhooks_behind": "finds endpoints of any organization that have not heard of all",
-        "webhooks_census": "counts endpoints, for metrics",
-        "organizations_named": "an operator finds an organization by its name",
-        "organizations_search": "an operator looks for organizations by a part of the name, by pages",
-        "organizations_list": "an operator lists organizations, by pages",
-        "sources_due": "finds sources of any organization that are due",
-        "sources_census": "counts sources, for metrics",
-        "ingest_due": "finds events of any organization that wait",
-        "ingest_organizations": "looks what is old, in all organizations, by pages",
-        "restore_feeds": "after a restore, all organizations",
-        "restore_lanes": "after a restore, all organizations",
-        "restore_local_id_pages": "after a restore, all organizations",
-        "restore_erasures": "after a restore, all organizations",
-        "audit_page_of_all": "an operator reads what was done to any organization, by pages",
-        "audit_old": "looks what is old, of all organizations and of none, by pages",
-        "now_troubled": "counts what stands still for an operator who looks on, up to a bound",
-        "now_lanes": "counts lanes for an operator who looks on, up to a bound",
-        "now_oldest": "finds the lane that has waited longest, for an operator who looks on",
-        "stuck_owners": "finds the organizations in which something stands still, by pages",
-        "stuck_page_of_all": "an operator lists what stands still anywhere, by pages",
-        "stuck_edge_of_all": "an operator lists what stands still anywhere, by pages",
-        "stuck_page_of_some_groups_of_all": "an operator lists what stands still anywhere, by pages",
-        "stuck_edge_of_some_groups_of_all": "an operator lists what stands still anywhere, by pages",
-        "lanes_halted_of_all": "an operator lists lanes of any organization, by pages",
-        "lanes_waiting_of_all": "an operator lists lanes of any organization, by pages",
-        "operations_due": "finds operations of any organization that are due",
-        "operation_list_of_all": "an operator lists operations, by pages",
-        "operation_prune": "deletes operations of any organization that ended long ago",
-    ]
-
     @Test func `every statement says of each table which organizations it is about`() throws {
         let tables = try Self.tables()
         #expect(tables.count > 25 && tables.contains("mutations") && !tables.contains("gateways"))
         var unnamed: [String] = []
         for statement in SchemaTests.statements {
             let loose = Self.looseTables(Cluster.text(of: statement), of: tables)
-            if Self.ofAllServers[statement.name] == nil, !loose.isEmpty {
+            if ClusterText.ofAllServers[statement.name] == nil, !loose.isEmpty {
                 unnamed.append("\(statement.name): \(loose.joined(separator: ", "))")
             }
-            if loose.isEmpty { #expect(Self.ofAllServers[statement.name] == nil, "\(statement.name) is of one server") }
+            if loose.isEmpty {
+                #expect(ClusterText.ofAllServers[statement.name] == nil, "\(statement.name) is of one server")
+            }
         }
         #expect(unnamed == [])
     }
@@ -111,7 +71,11 @@ import Testing
                 CREATE FUNCTION get_shard_id_for_distribution_column(text, uuid) RETURNS bigint
                     LANGUAGE sql AS 'SELECT 1';
                 CREATE FUNCTION is_erased(uuid, uuid) RETURNS boolean LANGUAGE sql AS 'SELECT false';
-                CREATE FUNCTION run_command_on_shards(text, text, OUT success bool, OUT result text)
+                CREATE TABLE pg_dist_node (groupid int, nodename text, nodeport int, isactive bool, noderole text);
+                CREATE TABLE pg_dist_shard (logicalrelid regclass, shardid bigint);
+                CREATE TABLE pg_dist_placement (shardid bigint, groupid int);
+                CREATE FUNCTION shard_name(regclass, bigint) RETURNS text LANGUAGE sql AS 'SELECT NULL::text';
+                CREATE FUNCTION master_run_on_worker(text[], int[], text[], bool, OUT success bool, OUT result text)
                     RETURNS SETOF record LANGUAGE sql AS 'SELECT true, NULL::text'
                 """
         )

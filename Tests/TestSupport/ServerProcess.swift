@@ -48,10 +48,17 @@ actor ServerProcess {
     }
 
     /// Freezes (`true`) or continues the server's main process.
-    func freeze(_ frozen: Bool) throws {
+    ///
+    /// - Parameter wholly: with its sessions, as if the machine were cut off.
+    func freeze(_ frozen: Bool, wholly: Bool = false) throws {
         let text = try String(contentsOfFile: "\(directory)/data/postmaster.pid", encoding: .utf8)
         guard let line = text.split(separator: "\n").first, let pid = pid_t(line) else { return }
         _ = kill(pid, frozen ? SIGSTOP : SIGCONT)
+        guard wholly else { return }
+        let children = try String(contentsOfFile: "/proc/\(pid)/task/\(pid)/children", encoding: .utf8)
+        for child in children.split(separator: " ").compactMap({ pid_t($0) }) {
+            _ = kill(child, frozen ? SIGSTOP : SIGCONT)
+        }
     }
 
     /// Ends the server and removes its directory.

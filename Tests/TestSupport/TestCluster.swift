@@ -132,6 +132,13 @@ package actor TestCluster {
     /// Freezes (`true`) or continues the server's main process, which then answers no new connection.
     package func freeze(_ frozen: Bool) async throws { for server in servers { try await server.freeze(frozen) } }
 
+    /// Freezes (`true`) or continues a server with its sessions, as if its machine were cut off.
+    ///
+    /// - Parameter node: the place among ``nodes``.
+    package func hang(_ node: Int, _ hung: Bool) async throws {
+        try await servers[node].freeze(hung, wholly: true)
+    }
+
     private static func start(
         external: String?,
         isDurable: Bool = false,

@@ -21,7 +21,10 @@ package final class Cluster: Sendable {
             question: Self.question,
             identity: ClusterServers.identity,
             settings: Self.settings,
-            translation: { [translations] in translations.of($0) },
+            translation: { [translations, servers] query throws(PostgresError) in
+                try servers.requireAll(for: query.statement)
+                return translations.of(query)
+            },
             onAnswer: { [weak self] in self?.seen.store($0, ordering: .relaxed) }
         )
     }
@@ -36,8 +39,9 @@ package final class Cluster: Sendable {
         """
     )
 
-    /// A plan for any organization cannot know the server: it is made for each.
-    static let settings = [("plan_cache_mode", "auto")]
+    /// A plan for any organization cannot know the server: it is made for each. To a server that hangs its neighbours would
+    /// connect for 30 seconds, in which no statement of theirs can be cancelled.
+    static let settings = [("plan_cache_mode", "auto"), ("citus.node_connection_timeout", "2s")]
 
     /// The text of a statement there.
     package static func text(of statement: Statement) -> String { ClusterText(statement).ofRows }

@@ -20,7 +20,7 @@ package final class ClusterCensus: Service {
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
                 await self.look()
-                try? await Task.sleep(for: Self.interval)
+                try? await Task.sleep(for: self.cluster.servers.isInDoubt ? .seconds(1) : Self.interval)
             }
         }
         await connection.withLock { $0 }?.closeAndWait()

@@ -49,6 +49,18 @@ package final class ClusterServers: Sendable {
         state.withLock { state in state.misses.filter { $0.value >= Self.patience }.keys.sorted() }
     }
 
+    /// Refuses what asks all servers while one of them is away.
+    func requireAll(for statement: Statement) throws(PostgresError) {
+        guard let server = silent.first, ClusterText.ofAllServers[statement.name] != nil else { return }
+        let message = "\(server) does not answer, and all servers would be asked"
+        throw PostgresError(.unavailable, message, statement: statement.name)
+    }
+
+    /// Whether one has not answered the last look, and is asked again before it is taken to be away.
+    var isInDoubt: Bool {
+        state.withLock { state in state.misses.values.contains { $0 < Self.patience } }
+    }
+
     /// Whether the server of a shard is away. Whoever has its organizations is refused then without waiting for it, so that
     /// others need not wait behind them.
     func isSilent(_ shard: Int) -> Bool {
@@ -72,7 +84,9 @@ package final class ClusterServers: Sendable {
             state.lookedAt = .now
             let before = state.misses
             state.misses = [:]
-            for server in servers where !server.isThere { state.misses[server.name] = before[server.name, default: 0] + 1 }
+            for server in servers where !server.isThere {
+                state.misses[server.name] = before[server.name, default: 0] + 1
+            }
             for address in servers.compactMap(\.address) { state.addresses["\(address)"] = address }
         }
     }

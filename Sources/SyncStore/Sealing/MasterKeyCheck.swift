@@ -44,7 +44,9 @@ final class MasterKeyCheck: Sendable {
         do {
             found = try await cluster.isThere ? within(.seconds(1)) { try await self.look() } : look()
         } catch let error as PostgresError
-            where cluster.isThere && (error.kind == .timedOut || error.sqlState != nil && error.isUnavailable)
+            where cluster.isThere
+            && (error.kind == .timedOut || error.sqlState != nil && error.isUnavailable
+                || !cluster.servers.silent.isEmpty)
         {
             // one server of a cluster is away, or hangs: the organizations of the others are served
             let seen = Look(at: .now, missing: before?.missing ?? [], anyKnown: before?.anyKnown ?? true)
