@@ -169,6 +169,21 @@ import Testing
             #expect(try await pulled.changes.count == 1)
             events.stop()
         }
+        // tables are made on the coordinator, and nothing is on another server
+        let empty = try await TestDatabase.make(template: "empty", on: place.cluster)
+        for (arguments, uri) in zip([["migrate"], ["migrate", "--citus"]], empty.uris(user: "postgres").suffix(2)) {
+            let run = try await Program.run(arguments, environment: ["SLUICE_DATABASE_URL": uri])
+            #expect(run.status == 1, "\(run.complaint)")
+            #expect(run.complaint.contains("this server is a worker of a Citus cluster"), "\(run.complaint)")
+        }
+        let coordinator = ["SLUICE_DATABASE_URL": empty.uris(user: "postgres")[0]]
+        let alone = try await Program.run(["migrate"], environment: coordinator)
+        #expect(alone.status == 0, "\(alone.complaint)")
+        #expect(alone.complaint.contains("to spread them, while they are empty"), "\(alone.complaint)")
+        let finding = try await Program.run(["doctor"], environment: coordinator)
+        #expect(finding.output.contains("Its 2 workers have none of them."), "\(finding.output)")
+        let spread = try await Program.run(["migrate", "--citus"], environment: coordinator)
+        #expect(spread.output.contains("spread over 2 servers, in 4 shards"), "\(spread.output)\(spread.complaint)")
         // operators work with each, whichever server has the organization
         for gateway in place.gateways {
             for _ in 0..<6 { try await gateway.makeOrganization(UUID()) }

@@ -133,6 +133,19 @@ private struct Naps: GroupWork {
         #expect(work.tries.all.count { $0 == [culprit] } == 1 + Committer<Naps>.attempts, "nobody waits")
     }
 
+    @Test func `who has waited too long for a lock is told so, and not that the database is away`() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let work = Naps()
+        let committer = committer(database, work)
+        async let answer = submit(Self.lane(), isLocked: true, to: committer)
+        let running = Task { await committer.run() }
+        while work.tries.all.count < 2 { await Task.yield() }
+        committer.expire(after: .zero)
+        #expect(await answer == .overloaded)
+        committer.queue.close()
+        await running.value
+    }
+
     @Test(arguments: [
         ("08006", true), ("08P01", true), ("57P01", true), ("57P05", true), ("25P03", true), ("53100", true),
         ("58030", true), ("57014", false), ("55P03", false), ("23505", false), ("22001", false), ("42P01", false),
