@@ -101,6 +101,8 @@ package final class CommitterConnection: Sendable {
         if let failure, .now - failure.at < .milliseconds(250) { throw failure.error }
         var configuration = configuration
         configuration.server = server
+        // told apart from the sessions by which the gateway is connected to its own server
+        if server != nil { configuration.applicationName += " direct" }
         do throws(PostgresError) {
             let connection =
                 if isInPlace {

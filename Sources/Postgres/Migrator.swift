@@ -154,7 +154,9 @@ extension Migrator {
             // behind a transaction that goes on and on: it is undone and tried again later.
             let limit = Int(max(patience.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
-            try await connection.execute(script: migration.text(with: variables))
+            for statement in Migration.statements(in: migration.text(with: variables)) {
+                try await connection.execute(script: statement)
+            }
         } catch {
             if error.sqlState == nil { throw error }
             throw MigratorError.failed(migration.name, error)

@@ -1,10 +1,22 @@
-import Postgres
 import TestSupport
 import Testing
+
+@testable import Postgres
 
 @Suite struct MigratorTests {
     private static let first = Migration(name: "0001_first", sql: "CREATE TABLE a (n int); CREATE INDEX ON a (n);")
     private static let second = Migration(name: "0002_second", sql: "CREATE TABLE b AS SELECT :count::int AS n")
+    @Test func `a text is taken apart where statements end and nowhere else`() {
+        let body = "CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS $a$ BEGIN; RETURN $1 || '$$;'; END; $a$"
+        let texts = [
+            "-- one; two\nCREATE TABLE \"a;b\" (x text DEFAULT 'it''s; so')", body,
+            "\n/* a; /* b; */ c; */ SELECT E'\\';', $$;$$",
+            " SELECT a$b, 1 AS ä$",
+        ]
+        #expect(Migration.statements(in: texts.joined(separator: ";") + "; -- the end;\n") == texts)
+        #expect(Migration.statements(in: ";; /* ; */ -- ;") == [])
+    }
+
     private static let both = Migrator(migrations: [second, first], variables: ["count": "16"])
 
     private func migratorError(_ migrator: Migrator, on connection: Connection) async throws -> MigratorError? {

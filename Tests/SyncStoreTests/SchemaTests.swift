@@ -86,7 +86,7 @@ import Testing
         // LISTEN, BEGIN and LOCK cannot be prepared by PREPARE, nor what asks for tables of a cluster
         let unprepared: Set = [
             "hints_listen", "backlog_begin", "external_ids_lock", "cluster_servers", "cluster_health",
-            "cluster_nodes", "cluster_answer", "cluster_homes", "cluster_identity",
+            "cluster_nodes", "cluster_answer", "cluster_shard", "cluster_homes", "cluster_identity",
         ]
         #expect(names.subtracting(Self.statements.map(\.name)) == unprepared)
     }

@@ -69,9 +69,11 @@ struct MigrateCommand: AsyncParsableCommand {
             if try await Pooling.look(at: settings.databaseURL) == .shared {
                 throw Terminal.failure(PoolerAdvice.sentence, Terminal.badConfiguration)
             }
-            let isToBeSpread = try await requireCluster(settings)
+            let (isToBeSpread, isWorker) = try await requireCluster(settings)
             let (names, newer) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
                 let status = try await migrator.status(on: connection)
+                // where there is nothing to do, a gateway that connects to a worker may run it, too
+                if isWorker, roles || !status.pending.isEmpty { throw Distribution.Refusal.worker }
                 // without pending migrations no rights are needed: a gateway's role may run it, too
                 let isDone = dryRun || status.pending.isEmpty
                 return (isDone ? status.pending : try await migrate(migrator, connection), status.unknownNewer)
@@ -95,9 +97,9 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Whether tables are spread over a cluster, for they are already, or are to be from now on. Asked before anything is
-    /// changed.
-    private func requireCluster(_ settings: Settings) async throws -> Bool {
+    /// Whether tables are spread over a cluster, for they are already, or are to be from now on; and whether this is one of
+    /// its servers that take no changes. Asked before anything is changed.
+    private func requireCluster(_ settings: Settings) async throws -> (isToBeSpread: Bool, isWorker: Bool) {
         let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
             try await Distribution.facts(on: $0)
         }
@@ -108,10 +110,10 @@ struct MigrateCommand: AsyncParsableCommand {
                     + "to spread them, while they are empty: sluice migrate --citus"
             )
         }
-        guard citus, !facts.isSpread else { return facts.isSpread }
+        guard citus, !facts.isSpread else { return (facts.isSpread, !facts.isCoordinator) }
         guard facts.version != nil else { throw Distribution.Refusal.noCluster }
         guard facts.servers > 0 else { throw Distribution.Refusal.noServer }
-        return true
+        return (true, false)
     }
 
     private func spread(_ settings: Settings) async throws {

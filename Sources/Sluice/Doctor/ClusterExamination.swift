@@ -110,7 +110,8 @@ struct ClusterExamination {
         case (false, true):
             let advice =
                 "Let the gateway's role and password in from here under the names in pg_dist_node, or leave out \(setting): "
-                + "what cannot be reached goes by way of another server, and each try takes time."
+                + "what cannot be reached goes by way of another server, and each try takes time. Where another server answers, "
+                + "give each in pg_dist_node a name that means the same everywhere."
             return [.failed("cluster commits", failures.joined(separator: "; "), advice)]
         case (false, false): return [.ok("cluster commits", "go by way of the server that gateways connect to")]
         }

@@ -101,7 +101,7 @@ extension Administration {
         "restore_sessions",
         """
         SELECT count(*) FROM pg_stat_activity a
-        WHERE a.datname = current_database() AND a.application_name = 'sluice' AND a.pid <> pg_backend_pid()
+        WHERE a.datname = current_database() AND a.application_name IN ('sluice', 'sluice direct') AND a.pid <> pg_backend_pid()
         """
     )
 

@@ -57,7 +57,7 @@ final class CatalogReader: Sendable {
     /// - Throws: `unavailable` at once where the organization was on a server that is away: those who wait for it would
     ///   hold the connections that all share.
     func read(_ id: UUID) async throws -> Found {
-        if let shard = state.withLock({ $0.places[id] })?.shard, cluster.servers.isSilent(shard) {
+        if !cluster.servers.silent.isEmpty, let shard = try await shard(of: id), cluster.servers.isSilent(shard) {
             throw PostgresError(.unavailable, "the server that has the organization does not answer")
         }
         return try await withCheckedContinuation { waiter in
@@ -73,6 +73,16 @@ final class CatalogReader: Sendable {
             }
             if mustBegin { Task { await isLarge ? readAside(id) : readAll() } }
         }.get()
+    }
+
+    /// The shard that an organization has or would have, which any server can tell.
+    private func shard(of id: UUID) async throws -> Int? {
+        if let place = state.withLock({ $0.places[id] }) { return place.shard }
+        let rows = try await pool.run([Query(Self.shard, Parameters([id]))])[0]
+        guard var row = rows.first else { return nil }
+        let shard = Int(try row.int64("shard"))
+        state.withLock { $0.places[id] = .shard(shard) }
+        return shard
     }
 
     private func readAll() async {
@@ -163,6 +173,11 @@ final class CatalogReader: Sendable {
             }
         }
     }
+
+    private static let shard = Statement(
+        "cluster_shard",
+        "SELECT get_shard_id_for_distribution_column('organizations', k.id)::int8 AS shard FROM unnest($1::uuid[]) AS k (id)"
+    )
 
     private static let organizations = Statement(
         "catalog_organizations",
