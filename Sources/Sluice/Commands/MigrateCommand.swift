@@ -82,7 +82,7 @@ struct MigrateCommand: AsyncParsableCommand {
             if names.isEmpty { Terminal.say("The schema is up to date.") }
             if !newer.isEmpty { Terminal.say("A newer version has applied \(newer.joined(separator: ", ")).") }
             if isToBeSpread { try await spread(settings) }
-            try await grant(settings)
+            if !isWorker { try await grant(settings) }
         } catch let refusal as Distribution.Refusal {
             throw Terminal.failure(Self.words(refusal))
         } catch let error as PostgresError where error.isUnavailable || error.kind == .timedOut {
