@@ -6,7 +6,7 @@ extension Gateway {
     /// Rows of a statement, by a connection of its own.
     package func read(_ sql: String, _ parameters: Parameters = Parameters()) async throws -> Rows {
         let connection = try await database.connect()
-        let rows = try await connection.run(Query(Statement("test_read", sql), parameters))
+        let rows = try await connection.run(Query(Statement("", sql), parameters))
         await connection.closeAndWait()
         return rows
     }

@@ -134,7 +134,7 @@ extension Stage {
 
     func read(_ sql: String) async throws -> Rows {
         let connection = try await gateway.database.connect()
-        let rows = try await connection.run(Query(Statement("test_read", sql)))
+        let rows = try await connection.run(Query(Statement("", sql)))
         await connection.closeAndWait()
         return rows
     }

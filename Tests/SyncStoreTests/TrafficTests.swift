@@ -6,7 +6,8 @@ import Testing
 @testable import GroupCommit
 
 @Suite struct TrafficTests {
-    @Test func `a group goes to the server that has it, and where that is not reached by way of the usual one`()
+    @Test(.onOneServer("has a server of two names"))
+    func `a group goes to the server that has it, and where that is not reached by way of the usual one`()
         async throws
     {
         let database = try await TestDatabase.make()
