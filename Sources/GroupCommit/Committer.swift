@@ -22,7 +22,7 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     private struct InHand {
         var jobs: [Work.Job] = []
-        /// What its last try met.
+        /// The lock or the time that its last try met.
         var setback: PostgresError?
     }
 
@@ -230,7 +230,8 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     /// Leaves the connection outside a transaction and says what to do.
     private func setback(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> Setback {
-        inHand.withLock { $0.setback = error }
+        // of what is tried again for another reason nobody is told
+        inHand.withLock { $0.setback = error.isRetryable || error.isTooLong ? error : nil }
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }
         if error.sqlState == "23505" { return .readAgain }

@@ -111,7 +111,12 @@ package final class CommitterConnection: Sendable {
                     try await Connection.open(configuration)
                 }
             state.withLock { state in
-                state.pastTraffic = state.pastTraffic + (state.lines[server]?.connection?.traffic ?? Traffic())
+                // what the server was before it was started anew is no line any more
+                for (old, line) in state.lines where old?.host == server?.host && old?.port == server?.port {
+                    state.pastTraffic = state.pastTraffic + (line.connection?.traffic ?? Traffic())
+                    line.connection?.close()
+                    state.lines[old] = nil
+                }
                 state.lines[server] = Line(connection: connection, limit: configuration.statementTimeout)
             }
             return connection

@@ -87,6 +87,8 @@ package final class ClusterServers: Sendable {
             for server in servers where !server.isThere {
                 state.misses[server.name] = before[server.name, default: 0] + 1
             }
+            let names = Set(servers.map(\.name))
+            state.addresses = state.addresses.filter { names.contains($0.key) }
             for address in servers.compactMap(\.address) { state.addresses["\(address)"] = address }
         }
     }
