@@ -34,6 +34,11 @@ final class CatalogReader: Sendable {
         var places: [UUID: Placement] = [:]
         /// Organizations that are read by themselves: the others would wait for their many types.
         var large: Set<UUID> = []
+
+        /// What is remembered is bounded, whoever asks for what organizations.
+        mutating func makeRoom() {
+            if places.count >= Catalog.capacity { (places, large) = ([:], []) }
+        }
     }
 
     /// Organizations in one round trip at most.
@@ -81,7 +86,10 @@ final class CatalogReader: Sendable {
         let rows = try await pool.run([Query(Self.shard, Parameters([id]))])[0]
         guard var row = rows.first else { return nil }
         let shard = Int(try row.int64("shard"))
-        state.withLock { $0.places[id] = .shard(shard) }
+        state.withLock { state in
+            state.makeRoom()
+            state.places[id] = .shard(shard)
+        }
         return shard
     }
 
@@ -166,7 +174,7 @@ final class CatalogReader: Sendable {
 
     private func note(_ found: [UUID: Found]) {
         state.withLock { state in
-            if state.places.count >= Catalog.capacity { (state.places, state.large) = ([:], []) }
+            state.makeRoom()
             for (id, one) in found {
                 state.places[id] = one.place
                 if one.types.count > Self.fewTypes { state.large.insert(id) }
