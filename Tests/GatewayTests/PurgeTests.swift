@@ -287,7 +287,7 @@ import Testing
                 FROM (SELECT \(row) AS t FROM \(table) x WHERE \(column) = '\(worker.organization)') s
                 """
         }
-        let rows = try await connection.run(Query(Statement("checksums", parts.joined(separator: " UNION ALL "))))
+        let rows = try await connection.run(Query(Statement("", parts.joined(separator: " UNION ALL "))))
         return try Dictionary(
             uniqueKeysWithValues: (0..<rows.count).map { (try rows.string($0, 0), try rows.string($0, 1)) }
         )

@@ -46,7 +46,7 @@ import Testing
             let connection = try await Connection.open(ConnectionConfiguration(uri: uri))
             defer { connection.close() }
             if let script { try await connection.execute(script: script) }
-            let rows = try await connection.run(Query(Statement("ask", sql)))
+            let rows = try await connection.run(Query(Statement("", sql)))
             return try (0..<rows.count).map { try rows.string($0, 0) }
         }
 

@@ -100,7 +100,7 @@ struct Scene: Sendable {
     func lines(_ sql: String) async throws -> [String] {
         let connection = try await gateway.database.connect()
         defer { connection.close() }
-        let rows = try await connection.run(Query(Statement("lines", sql)))
+        let rows = try await connection.run(Query(Statement("", sql)))
         return try (0..<rows.count).map { try rows.string($0, 0) }
     }
 

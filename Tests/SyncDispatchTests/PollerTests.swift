@@ -441,7 +441,7 @@ import Testing
         let connection = try await gateway.database.connect()
         defer { connection.close() }
         let sql = "SELECT id FROM entities WHERE organization_id = $1 ORDER BY length(id), id"
-        let rows = try await connection.run(Query(Statement("poll_entities", sql), Parameters(organization.id)))
+        let rows = try await connection.run(Query(Statement("", sql), Parameters(organization.id)))
         return try (0..<rows.count).map { try rows.string($0, 0) }
     }
 }

@@ -126,7 +126,7 @@ import Testing
         case .erase:
             let connection = try await gateway.database.connect()
             let delete = "DELETE FROM webhook_deliveries WHERE organization_id = '\(organization)'"
-            _ = try await connection.run(Query(Statement("test_erase", delete)))
+            _ = try await connection.run(Query(Statement("", delete)))
             await connection.closeAndWait()
         }
         gate.open()

@@ -350,7 +350,7 @@ import Testing
         gateway.clock.advance(seconds: 8 * Gateway.day)
         let holder = try await gateway.database.connect()
         _ = try await holder.run([.begin])
-        _ = try await holder.run(Query(Statement("hold", "SELECT 1 FROM lanes WHERE \(phone.owner) FOR UPDATE")))
+        _ = try await holder.run(Query(Statement("", "SELECT 1 FROM lanes WHERE \(phone.owner) FOR UPDATE")))
         let result = try #require(try await gateway.retain())
         #expect(!result.isComplete && result.report[.payloads] == 1)
         #expect(try await other.count("mutations", "payload IS NULL") == 1)

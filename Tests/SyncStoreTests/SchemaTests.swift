@@ -213,7 +213,7 @@ import Testing
                 """
         )
         let blocker = try await connection.run(
-            Query(Statement("test_blocker", "SELECT id FROM mutations WHERE \(lane) AND status = 'pending'"))
+            Query(Statement("", "SELECT id FROM mutations WHERE \(lane) AND status = 'pending'"))
         ).uuid(0, 0)
         let key = "'{\(phone.organization.id)}', '{\(phone.user)}', '{\(blocker)}'"
         let plan = try await connection.explain(

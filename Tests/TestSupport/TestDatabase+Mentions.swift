@@ -25,7 +25,7 @@ extension TestDatabase {
         }
         var parameters = Parameters()
         parameters.add(text)
-        let statement = Statement("mentions", parts.joined(separator: " UNION ALL "))
+        let statement = Statement("", parts.joined(separator: " UNION ALL "))
         let rows = try await connection.run(Query(statement, parameters))
         var mentions: [String: Int] = [:]
         for row in 0..<rows.count {
