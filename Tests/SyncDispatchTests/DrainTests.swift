@@ -59,7 +59,8 @@ import Testing
         #expect(upstream.requests.count == 1)
     }
 
-    @Test func `an idle dispatcher sends a few statements a second whatever waits`() async throws {
+    @Test(.onOneServer("counts transactions, of which a cluster has its own"))
+    func `an idle dispatcher sends a few statements a second whatever waits`() async throws {
         let stage = try await Stage(pollInterval: 1)
         let due = stage.gateway.clock.now.adding(seconds: 3_600).rfc3339
         try await stage.execute(

@@ -103,7 +103,9 @@ struct ClusterExamination {
             }
         }
         switch (failures.isEmpty, settings.directCommits) {
-        case (true, true): return [.ok("cluster commits", "straight to \(homes.count) servers")]
+        case (true, true):
+            let finding = "straight to \(homes.count) servers, with up to \(settings.committerConnections) connections to each"
+            return [.ok("cluster commits", finding)]
         case (true, false):
             let finding = "go by way of another server, though all can be reached from here"
             return [.warning("cluster commits", finding, "Set \(setting)=yes: each push then costs the servers less.")]

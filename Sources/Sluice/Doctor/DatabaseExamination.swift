@@ -71,9 +71,8 @@ struct DatabaseExamination {
     }
 
     private func connections(_ facts: DatabaseFacts) -> Diagnosis {
-        // committers of pushes and as many of lanes, one for heavy pushes, one for events from elsewhere, and one
-        // connection that listens
-        let needed = settings.databasePoolSize + 2 * settings.committers + 3
+        // beside those of the pool and of the committers one that listens, and on a cluster one that looks at its servers
+        let needed = settings.databasePoolSize + settings.committerConnections + (facts.hasCitus ? 2 : 1)
         let available = min(facts.maximumConnections - facts.reservedConnections, facts.connectionLimit ?? .max)
         let finding = "a gateway uses up to \(needed) of \(available)"
         if needed <= available { return .ok("connections", finding) }

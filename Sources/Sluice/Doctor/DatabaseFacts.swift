@@ -14,6 +14,7 @@ struct DatabaseFacts: Sendable {
     let reservedConnections: Int
     /// The lowest limit of role and database; nil where they set none.
     let connectionLimit: Int?
+    let hasCitus: Bool
     let autovacuum: String
     let trackCounts: String
     /// How far its clock is ahead of the host's, in seconds; half the time of asking is uncertain.
@@ -38,6 +39,7 @@ struct DatabaseFacts: Sendable {
         reservedConnections = Int(try rows.string(0, 8)) ?? 0
         autovacuum = try rows.string(0, 9)
         trackCounts = try rows.string(0, 10)
+        hasCitus = try rows.bool(0, 13)
         connectionLimit = [try rows.string(0, 11), try rows.string(0, 12)].compactMap(Int.init).filter { $0 >= 0 }.min()
     }
 
@@ -52,7 +54,8 @@ struct DatabaseFacts: Sendable {
             current_setting('superuser_reserved_connections'), current_setting('autovacuum'),
             current_setting('track_counts'),
             coalesce((SELECT rolconnlimit::text FROM pg_roles WHERE rolname = current_user), '-1'),
-            coalesce((SELECT datconnlimit::text FROM pg_database WHERE datname = current_database()), '-1')
+            coalesce((SELECT datconnlimit::text FROM pg_database WHERE datname = current_database()), '-1'),
+            EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')
         """
     )
 }
