@@ -258,8 +258,10 @@ package final class Store: Sendable {
             lastReadiness.withLock { $0 = reasons }
             return reasons
         } catch let error as PostgresError {
-            // connections that all wait for one server of a cluster keep no one from the others
-            if cluster.servers.wasSeen(within: Self.clusterPatience) { return lastReadiness.withLock { $0 } }
+            // connections that all wait for one server of a cluster keep no one from the others; one that is refused or
+            // ended was not waiting
+            let waited = [.timedOut, .unresponsive, .poolExhausted].contains(error.kind)
+            if waited, cluster.servers.wasSeen(within: Self.clusterPatience) { return lastReadiness.withLock { $0 } }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
             return ["the database cannot be reached"]
         } catch {

@@ -7,7 +7,10 @@ import TestSupport
 import Testing
 
 /// A real PgBouncer between gateway and database: welcome in session mode, refused in the others.
-@Suite(.timeLimit(.minutes(10)), .enabled(if: BouncerServer.isInstalled, "PgBouncer is not installed"))
+@Suite(
+    .timeLimit(.minutes(10)), .onOneServer("has a pooler before the tests' own server"),
+    .enabled(if: BouncerServer.isInstalled, "PgBouncer is not installed")
+)
 struct PoolerTests {
     private static let remedy = "PostgreSQL itself, or a pool in session mode"
 
