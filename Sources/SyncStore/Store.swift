@@ -258,9 +258,9 @@ package final class Store: Sendable {
             lastReadiness.withLock { $0 = reasons }
             return reasons
         } catch let error as PostgresError {
-            // connections that all wait for one server of a cluster keep no one from the others; one that is refused or
-            // ended was not waiting
-            let waited = [.timedOut, .unresponsive, .poolExhausted].contains(error.kind)
+            // connections that all wait for one server of a cluster keep no one from the others; where there is none, or it
+            // was ended, nobody waits
+            let waited = [.timedOut, .unresponsive, .poolExhausted].contains(error.kind) && pool.statistics.open > 0
             if waited, cluster.servers.wasSeen(within: Self.clusterPatience) { return lastReadiness.withLock { $0 } }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
             return ["the database cannot be reached"]

@@ -245,14 +245,23 @@ import Testing
             let connection = try await database.connect()
             defer { connection.close() }
             let (from, to) = (cluster.nodes[source], cluster.nodes[target])
-            try await connection.execute(
-                script: """
-                    SELECT citus_move_shard_placement(
-                        get_shard_id_for_distribution_column('organizations', '\(organization.lowercased)'),
-                        '\(from.host)', \(from.port), '\(to.host)', \(to.port), shard_transfer_mode := 'force_logical')
-                    """,
-                timeout: Waiting.limit
-            )
+            try await waitUntil("a shard moved") {
+                do {
+                    try await connection.execute(
+                        script: """
+                            SELECT citus_move_shard_placement(
+                                get_shard_id_for_distribution_column('organizations', '\(organization.lowercased)'),
+                                '\(from.host)', \(from.port), '\(to.host)', \(to.port),
+                                shard_transfer_mode := 'force_logical')
+                            """,
+                        timeout: Waiting.limit
+                    )
+                    return true
+                } catch let error as PostgresError where error.message.contains("orphaned shard") {
+                    // a session still has a lock on the copy that an earlier move left behind
+                    return false
+                }
+            }
         }
 
         /// Waits until a move has begun to copy to a server.

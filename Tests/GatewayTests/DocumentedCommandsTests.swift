@@ -52,7 +52,8 @@ import Testing
             .compactMap { $0.components(separatedBy: "```").first }
     }
 
-    @Test func `the first tenant is made as its page says`() async throws {
+    @Test(.onOneServer("has doctor's findings of one")) func `the first tenant is made as its page says`() async throws
+    {
         let place = try await Place(TestDatabase.make())
         let blocks = try Self.commands(in: "docs/first-tenant.md")
         try #require(blocks.count == 5)

@@ -115,7 +115,7 @@ import Testing
     }
 
     /// Nothing of it is changed before it is known to be a cluster.
-    @Test func `plain PostgreSQL is not spread over a cluster`() async throws {
+    @Test(.onOneServer("is about one")) func `plain PostgreSQL is not spread over a cluster`() async throws {
         for isMigrated in [false, true] {
             let scene = try await Scene(isMigrated: isMigrated)
             let result = try await scene.sluice("migrate", "--citus", "--shards", "4")

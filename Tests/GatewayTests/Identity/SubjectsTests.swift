@@ -21,7 +21,7 @@ import Tokens
         let connection = try await stage.gateway.database.connect()
         defer { connection.close() }
         let statement = Statement(
-            "test_id",
+            "",
             """
             SELECT user_id::text FROM user_subjects
             WHERE organization_id = '\(organization)' AND issuer = '\(issuer)' AND subject = '\(subject)'
