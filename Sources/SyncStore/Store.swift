@@ -113,7 +113,7 @@ package final class Store: Sendable {
         let notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.lookInterval)
         let hot = Self.connection(configuration, settings: Self.hotSettings(with: configuration.patience), cluster)
         let routes = configuration.commitsDirectly ? cluster.servers.routes(logger) : nil
-        clusterCensus = ClusterCensus(pooled, cluster: cluster)
+        clusterCensus = ClusterCensus(pooled, cluster: cluster, logger: logger)
         let parkedBell = ParkedBell()
         let events = Committers(
             1,
@@ -271,6 +271,7 @@ package final class Store: Sendable {
     }
 
     private func unreadiness() async throws -> [String] {
+        if cluster.servers.isDisowned { return [ClusterServers.disowned] }
         let status = try await pool.withConnection { try await Schema.migrator().status(on: $0) }
         if !status.pending.isEmpty { return ["the schema lacks \(status.pending.joined(separator: ", "))"] }
         let (missing, anyKnown) = try await keyCheck.missing()

@@ -149,6 +149,39 @@ import Testing
         try await place.awaitNoPreparedTransactions()
     }
 
+    /// It keeps its catalog, which nobody brings up to date any more: what would be written by it could be left behind.
+    @Test func `a gateway whose server was taken out of the cluster refuses all requests`() async throws {
+        let place = try await Place(addresses: ["127.0.57.7", "127.0.57.8", "127.0.57.9"])
+        let worker = try await SingleWorker(place.gateways[2])
+        #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
+        let out = place.cluster.nodes[2]
+        let steps = [
+            "SELECT citus_drain_node('\(out.host)', \(out.port))", "CALL citus_cleanup_orphaned_resources()",
+            "SELECT citus_remove_node('\(out.host)', \(out.port))",
+        ]
+        for step in steps { try await place.coordinator.execute(script: step, timeout: Waiting.limit) }
+
+        let gateway = place.gateways[2]
+        try await waitUntil("it is told") {
+            let answer = try await send(.GET, gateway.operations + "/readyz")
+            return answer.status == 503 && answer.text.contains("taken out of its cluster")
+        }
+        #expect(try await worker.push([worker.draft(2)]).status == 503)
+        #expect(try await worker.get("/v1/changes").status == 503)
+        let other = SingleWorker(place.gateways[0], as: worker)
+        #expect(try await other.push([other.draft(1)]).statuses == ["succeeded"])
+        let doctor = try await Program.run(["doctor"], environment: gateway.environment)
+        #expect(
+            doctor.output.contains("failed   cluster servers: this one was taken out of the cluster"),
+            "\(doctor.output)"
+        )
+        #expect(gateway.lines.contains { $0["level"]?.string == "critical" })
+        for gateway in place.gateways.prefix(2) {
+            #expect(try await send(.GET, gateway.operations + "/readyz").status == 200)
+        }
+        try await place.end()
+    }
+
     /// A notification stays on the server where it is sent: gateways on several tell each other by one of them.
     @Test func `gateways on different servers hear of each other's pushes at once`() async throws {
         let place = try await Place(addresses: ["127.0.57.4", "127.0.57.5", "127.0.57.6"])

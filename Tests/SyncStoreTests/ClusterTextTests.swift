@@ -71,6 +71,9 @@ import Testing
                 CREATE FUNCTION get_shard_id_for_distribution_column(text, uuid) RETURNS bigint
                     LANGUAGE sql AS 'SELECT 1';
                 CREATE FUNCTION is_erased(uuid, uuid) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+                CREATE TABLE citus_stat_activity (
+                    datname name, application_name text, is_worker_query bool, global_pid bigint);
+                CREATE FUNCTION citus_backend_gpid() RETURNS bigint LANGUAGE sql AS 'SELECT 1';
                 CREATE TABLE pg_dist_node (groupid int, nodename text, nodeport int, isactive bool, noderole text);
                 CREATE TABLE pg_dist_shard (logicalrelid regclass, shardid bigint);
                 CREATE TABLE pg_dist_placement (shardid bigint, groupid int);

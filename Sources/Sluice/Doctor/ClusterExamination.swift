@@ -40,6 +40,12 @@ struct ClusterExamination {
     }
 
     private func diagnoses(of health: Distribution.Health) -> [Diagnosis] {
+        if health.isDisowned {
+            let advice =
+                "Let \(Setting.databaseURL.variable) name a server of it: this one goes by an old catalog, and gateways that "
+                + "connect to it refuse all requests."
+            return [.failed("cluster servers", "this one was taken out of the cluster", advice)]
+        }
         guard health.silent.isEmpty else {
             let advice = "Start them: organizations that lie there are answered 503 until then; the others are served."
             return [.failed("cluster servers", "no answer from \(health.silent.joined(separator: ", "))", advice)]
@@ -104,7 +110,8 @@ struct ClusterExamination {
         }
         switch (failures.isEmpty, settings.directCommits) {
         case (true, true):
-            let finding = "straight to \(homes.count) servers, with up to \(settings.committerConnections) connections to each"
+            let finding =
+                "straight to \(homes.count) servers, with up to \(settings.committerConnections) connections to each"
             return [.ok("cluster commits", finding)]
         case (true, false):
             let finding = "go by way of another server, though all can be reached from here"

@@ -102,7 +102,13 @@ extension Administration {
         """
         SELECT count(*) FROM pg_stat_activity a
         WHERE a.datname = current_database() AND a.application_name IN ('sluice', 'sluice direct') AND a.pid <> pg_backend_pid()
-        """
+        """,
+        // gateways may be connected to any server
+        variant: """
+            SELECT count(*) FROM citus_stat_activity a
+            WHERE a.datname = current_database() AND a.application_name IN ('sluice', 'sluice direct')
+                AND NOT a.is_worker_query AND a.global_pid <> citus_backend_gpid()
+            """
     )
 
     static let restoreStatements = [

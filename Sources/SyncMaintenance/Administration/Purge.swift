@@ -78,8 +78,7 @@ extension Administration {
         "UPDATE organizations SET status = 'purging' WHERE id = $1"
     )
 
-    /// Lanes first: they are the lock that every writer holds. Rows are named by key, never by ctid, which on a
-    /// partitioned table names rows of other tenants, too.
+    /// Lanes first: they are the lock that every writer holds.
     static let purgeStatements: [Statement] = [
         purge("lanes", key: ["user_id"]),
         purge("mutations", key: ["user_id", "id"]),
@@ -125,13 +124,19 @@ extension Administration {
         Statement("purge_organizations", "DELETE FROM organizations WHERE id = $1"),
     ]
 
+    /// - Parameter key: the other columns of the primary key, in its order.
     private static func purge(_ table: String, key: [String]) -> Statement {
         let columns = key.joined(separator: ", ")
         return Statement(
             "purge_\(table)",
+            // up to a row that is looked up once: a list of rows is joined with the table anew for each of its rows where
+            // nothing is known yet of how many there are
             """
-            DELETE FROM \(table) WHERE organization_id = $1 AND (\(columns)) IN (
-                SELECT \(columns) FROM \(table) WHERE organization_id = $1 LIMIT $2)
+            DELETE FROM \(table) WHERE organization_id = $1 AND (\(columns)) <= (
+                SELECT \(columns) FROM (
+                    SELECT \(columns) FROM \(table) WHERE organization_id = $1 ORDER BY \(columns) LIMIT $2
+                ) x
+                ORDER BY \(key.map { "\($0) DESC" }.joined(separator: ", ")) LIMIT 1)
             """
         )
     }

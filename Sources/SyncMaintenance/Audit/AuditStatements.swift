@@ -135,11 +135,17 @@ enum AuditStatements {
         """
         UPDATE audit AS a
         SET user_id = NULL, user_hash = NULL, into_id = NULL, into_hash = NULL
-        WHERE a.organization_id = $1 AND a.id IN (
-            SELECT x.id FROM audit x
-            WHERE x.organization_id = $1
-                AND (x.user_id IS NOT NULL OR x.user_hash IS NOT NULL OR x.into_id IS NOT NULL OR x.into_hash IS NOT NULL)
-            LIMIT $2)
+        WHERE a.organization_id = $1
+            AND (a.user_id IS NOT NULL OR a.user_hash IS NOT NULL OR a.into_id IS NOT NULL OR a.into_hash IS NOT NULL)
+            AND a.id <= (
+                SELECT k.id FROM (
+                    SELECT x.id FROM audit x
+                    WHERE x.organization_id = $1 AND (
+                        x.user_id IS NOT NULL OR x.user_hash IS NOT NULL
+                        OR x.into_id IS NOT NULL OR x.into_hash IS NOT NULL)
+                    ORDER BY x.id LIMIT $2
+                ) k
+                ORDER BY k.id DESC LIMIT 1)
         """
     )
 

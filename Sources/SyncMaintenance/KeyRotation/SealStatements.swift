@@ -26,10 +26,13 @@ enum SealStatements {
         "seal_clear_mappings",
         """
         UPDATE id_mappings SET last_error = NULL
-        WHERE organization_id = $1 AND user_id = $2 AND (client_id, entity_type) IN (
-            SELECT i.client_id, i.entity_type FROM id_mappings i
-            WHERE i.organization_id = $1 AND i.user_id = $2 AND i.last_error IS NOT NULL
-            LIMIT $3)
+        WHERE organization_id = $1 AND user_id = $2 AND last_error IS NOT NULL AND (client_id, entity_type) <= (
+            SELECT k.client_id, k.entity_type FROM (
+                SELECT i.client_id, i.entity_type FROM id_mappings i
+                WHERE i.organization_id = $1 AND i.user_id = $2 AND i.last_error IS NOT NULL
+                ORDER BY i.client_id, i.entity_type LIMIT $3
+            ) k
+            ORDER BY k.client_id DESC, k.entity_type DESC LIMIT 1)
         """
     )
 

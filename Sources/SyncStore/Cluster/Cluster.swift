@@ -22,6 +22,7 @@ package final class Cluster: Sendable {
             identity: ClusterServers.identity,
             settings: Self.settings,
             translation: { [translations, servers] query throws(PostgresError) in
+                try servers.requireMembership(for: query.statement)
                 try servers.requireAll(for: query.statement)
                 return translations.of(query)
             },

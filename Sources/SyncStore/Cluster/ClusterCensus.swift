@@ -1,3 +1,4 @@
+import Logging
 import Postgres
 import ServiceLifecycle
 import Synchronization
@@ -9,11 +10,13 @@ package final class ClusterCensus: Service {
     /// A connection of its own: those of the pool may all wait for a server that hangs.
     private let configuration: ConnectionConfiguration
     private let cluster: Cluster
+    private let logger: Logger
     private let connection = Mutex<Connection?>(nil)
 
-    init(_ configuration: ConnectionConfiguration, cluster: Cluster) {
+    init(_ configuration: ConnectionConfiguration, cluster: Cluster, logger: Logger) {
         self.configuration = configuration
         self.cluster = cluster
+        self.logger = logger
     }
 
     package func run() async throws {
@@ -31,7 +34,11 @@ package final class ClusterCensus: Service {
         do {
             let connection = try await opened()
             let homes = try await ClusterServers.homes(on: connection)
+            let wasDisowned = cluster.servers.isDisowned
             cluster.servers.learn(try await ClusterServers.servers(on: connection), homes: homes)
+            if cluster.servers.isDisowned, !wasDisowned {
+                logger.critical("\(ClusterServers.disowned): all requests are refused until it connects to one of it")
+            }
         } catch {
             cluster.servers.forget()
         }

@@ -27,16 +27,26 @@ extension ClusterServers {
         """
     )
 
-    /// One server at a time, for one that hangs takes all the time that a statement has.
+    /// One server at a time, for one that hangs takes all the time that a statement has. It is asked, too, whether it counts
+    /// the one that asks among the cluster's: a server that was taken out keeps its catalog, and is told of nothing any more.
     private static let answer = Statement(
         "cluster_answer",
         """
         SELECT a.success AS is_there, a.result
-        FROM master_run_on_worker(ARRAY[$1::text], ARRAY[$2::int4], ARRAY[$command$
-            SELECT current_setting('max_prepared_transactions') || ' ' || x.identity FROM (\(identityText)) x
-            $command$], false) a
+        FROM pg_dist_local_group l
+        CROSS JOIN LATERAL master_run_on_worker(ARRAY[$1::text], ARRAY[$2::int4], ARRAY[format($command$
+            SELECT current_setting('max_prepared_transactions')
+                || CASE WHEN %1$s = 0 OR EXISTS (
+                        SELECT FROM pg_dist_node n WHERE n.groupid = %1$s AND n.isactive AND n.metadatasynced)
+                    THEN ' known ' ELSE ' unknown ' END
+                || x.identity
+            FROM (\(identityText)) x
+            $command$, l.groupid)], false) a
         """
     )
+
+    /// What the census asks.
+    static let looks: Set = [nodes.name, homes.name, answer.name]
 
     /// Asks each server by way of the one that is connected to.
     package static func servers(on connection: Connection) async throws -> [Server] {
@@ -58,12 +68,13 @@ extension ClusterServers {
             // it hangs, or its host is gone
             guard error.kind == .timedOut, connection.isUsable else { throw error }
         }
-        let words = answer?.split(separator: " ", maxSplits: 1) ?? []
+        let words = answer?.split(separator: " ", maxSplits: 2) ?? []
         return Server(
             host: host,
             port: port,
-            identity: words.count == 2 ? String(words[1]) : nil,
-            preparedTransactions: words.first.flatMap { Int($0) }
+            identity: words.count == 3 ? String(words[2]) : nil,
+            preparedTransactions: words.first.flatMap { Int($0) },
+            knowsAsker: words.count < 3 || words[1] == "known"
         )
     }
 

@@ -15,6 +15,8 @@ package final class ClusterServers: Sendable {
         package let identity: String?
         /// Its `max_prepared_transactions`; nil where it does not answer.
         package let preparedTransactions: Int?
+        /// Whether the one that asked is of its cluster; true where it does not answer.
+        package let knowsAsker: Bool
 
         package var isThere: Bool { identity != nil }
         /// Its host and port.
@@ -30,6 +32,8 @@ package final class ClusterServers: Sendable {
         /// By shard of `organizations`, the name of the server that has it.
         var homes: [Int: String] = [:]
         var lookedAt: ContinuousClock.Instant?
+        /// Looks in a row in which a server did not count the one that asked among the cluster's.
+        var disownings = 0
     }
 
     /// Looks without an answer after which a server is taken to be away: one may have been busy.
@@ -49,6 +53,20 @@ package final class ClusterServers: Sendable {
         state.withLock { state in state.misses.filter { $0.value >= Self.patience }.keys.sorted() }
     }
 
+    /// Whether the server that is connected to was taken out of its cluster. It goes by the catalog that it had then: what it
+    /// writes may be left behind where a shard was before.
+    package var isDisowned: Bool { state.withLock { $0.disownings >= Self.patience } }
+
+    static let disowned = "the server that the gateway connects to was taken out of its cluster"
+
+    /// Refuses everything of a server that was taken out of its cluster, but to look whether it still is.
+    func requireMembership(for statement: Statement) throws(PostgresError) {
+        guard isDisowned, !Self.looks.contains(statement.name), statement.name != Query.rollback.statement.name else {
+            return
+        }
+        throw PostgresError(.unavailable, Self.disowned, statement: statement.name)
+    }
+
     /// Refuses what asks all servers while one of them is away.
     func requireAll(for statement: Statement) throws(PostgresError) {
         guard let server = silent.first, ClusterText.ofAllServers[statement.name] != nil else { return }
@@ -58,7 +76,9 @@ package final class ClusterServers: Sendable {
 
     /// Whether one has not answered the last look, and is asked again before it is taken to be away.
     var isInDoubt: Bool {
-        state.withLock { state in state.misses.values.contains { $0 < Self.patience } }
+        state.withLock { state in
+            state.misses.values.contains { $0 < Self.patience } || 1..<Self.patience ~= state.disownings
+        }
     }
 
     /// Whether the server of a shard is away. Whoever has its organizations is refused then without waiting for it, so that
@@ -82,6 +102,7 @@ package final class ClusterServers: Sendable {
             state.servers = servers
             state.homes = homes
             state.lookedAt = .now
+            state.disownings = servers.allSatisfy(\.knowsAsker) ? 0 : state.disownings + 1
             let before = state.misses
             state.misses = [:]
             for server in servers where !server.isThere {

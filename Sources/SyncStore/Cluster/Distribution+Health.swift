@@ -7,6 +7,8 @@ extension Distribution {
         package var servers = 0
         /// Those of them that cannot be reached from where this was asked.
         package var silent: [String] = []
+        /// Whether the one where this was asked was taken out of the cluster.
+        package var isDisowned = false
         /// The roles that own distributed tables: more than one loses rows when shards move.
         package var owners: [String] = []
         /// Shards of organizations by server, the fewest and the most.
@@ -55,6 +57,7 @@ extension Distribution {
         var health = Health()
         let servers = try await ClusterServers.servers(on: connection)
         health.silent = servers.filter { !$0.isThere }.map(\.name)
+        health.isDisowned = !servers.allSatisfy(\.knowsAsker)
         health.preparedTransactions = servers.compactMap(\.preparedTransactions).min() ?? 0
         // asks all servers for their sessions: one that is away would fail it
         guard health.silent.isEmpty, var row = try await connection.run(Query(Self.health)).first else { return health }

@@ -78,22 +78,26 @@ struct IngestPruning: Sendable {
     static let eventsStatement = Statement(
         "ingest_prune_events",
         """
-        DELETE FROM ingested_events WHERE organization_id = $1 AND (source, event_id) IN (
-            SELECT x.source, x.event_id FROM ingested_events x
-            WHERE x.organization_id = $1 AND x.received_at < $2 AND x.result <> 'parked'
-            ORDER BY x.received_at
-            LIMIT $3)
+        DELETE FROM ingested_events WHERE organization_id = $1 AND result <> 'parked' AND received_at <= (
+            SELECT max(k.received_at) FROM (
+                SELECT x.received_at FROM ingested_events x
+                WHERE x.organization_id = $1 AND x.received_at < $2 AND x.result <> 'parked'
+                ORDER BY x.received_at
+                LIMIT $3
+            ) k)
         """
     )
 
     static let requestsStatement = Statement(
         "ingest_prune_requests",
         """
-        DELETE FROM sent_requests WHERE organization_id = $1 AND idempotency_key IN (
-            SELECT x.idempotency_key FROM sent_requests x
-            WHERE x.organization_id = $1 AND x.sent_at < $2
-            ORDER BY x.sent_at
-            LIMIT $3)
+        DELETE FROM sent_requests WHERE organization_id = $1 AND sent_at <= (
+            SELECT max(k.sent_at) FROM (
+                SELECT x.sent_at FROM sent_requests x
+                WHERE x.organization_id = $1 AND x.sent_at < $2
+                ORDER BY x.sent_at
+                LIMIT $3
+            ) k)
         """
     )
 

@@ -94,7 +94,7 @@ package final class PrometheusRegistry: Sendable {
         onScrape { registry in value().map { registry.setGauge(name, to: $0) } }
     }
 
-    /// A gauge whose series, by a label's values, are set at every scrape.
+    /// A gauge whose series, by a label's values, are set at every scrape; those that are left out are gone.
     package func addGauge(
         _ name: String,
         _ help: String,
@@ -102,7 +102,8 @@ package final class PrometheusRegistry: Sendable {
         _ values: @escaping @Sendable () -> [String: Double]
     ) {
         describe(name, kind: .gauge, help: help)
-        onScrape { registry in for (value, number) in values() { registry.setGauge(name, [(label, value)], to: number) }
+        onScrape { registry in
+            registry.setGauges(name, values().map { (labels: [(label, $0.key)], value: $0.value) })
         }
     }
 
