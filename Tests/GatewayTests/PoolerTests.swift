@@ -8,7 +8,8 @@ import Testing
 
 /// A real PgBouncer between gateway and database: welcome in session mode, refused in the others.
 @Suite(
-    .timeLimit(.minutes(10)), .onOneServer("has a pooler before the tests' own server"),
+    .timeLimit(.minutes(10)),
+    .onOneServer("has a pooler before the tests' own server"),
     .enabled(if: BouncerServer.isInstalled, "PgBouncer is not installed")
 )
 struct PoolerTests {
