@@ -37,7 +37,7 @@ extension ClusterServers {
         CROSS JOIN LATERAL master_run_on_worker(ARRAY[$1::text], ARRAY[$2::int4], ARRAY[format($command$
             SELECT current_setting('max_prepared_transactions')
                 || CASE WHEN %1$s = 0 OR EXISTS (
-                        SELECT FROM pg_dist_node n WHERE n.groupid = %1$s AND n.isactive AND n.metadatasynced)
+                        SELECT FROM pg_dist_node n WHERE n.groupid = %1$s AND n.isactive AND n.hasmetadata)
                     THEN ' known ' ELSE ' unknown ' END
                 || x.identity
             FROM (\(identityText)) x
