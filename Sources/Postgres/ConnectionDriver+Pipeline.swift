@@ -6,6 +6,13 @@ extension ConnectionDriver {
 
     /// Sends all queries with one Sync and collects their results; `isAlive` tells whether the connection can go on.
     func pipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
+        guard let vigil else { return plainPipeline(queries, limits) }
+        let guarded = Guarded(queries, by: vigil)
+        let (outcome, isAlive) = plainPipeline(guarded.queries, limits)
+        return (guarded.outcome(outcome), isAlive)
+    }
+
+    private func plainPipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
         let sent: [Query]
         do throws(PostgresError) {
             sent = try translated(queries)

@@ -16,6 +16,8 @@ final class ConnectionDriver {
     var isWorn = false
     /// Turns queries into the server's words, where it is of another kind.
     private(set) var translation: (@Sendable (Query) throws(PostgresError) -> Query)?
+    /// What its transactions are held by.
+    private(set) var vigil: Dialect.Vigil?
     private let configuration: ConnectionConfiguration
 
     private init(_ configuration: ConnectionConfiguration, _ mailbox: Mailbox) throws(PostgresError) {
@@ -82,6 +84,7 @@ final class ConnectionDriver {
         guard isSpoken else { return }
         _ = try apply(dialect.settings)
         translation = dialect.translation
+        vigil = dialect.vigil
     }
 
     /// Sets parameters of the session, and answers what is asked in the same round trip.

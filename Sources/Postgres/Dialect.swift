@@ -12,20 +12,38 @@ public struct Dialect: Sendable {
     /// one name it is always the same text. Errors name the statement that was asked for. What it refuses is not sent, and
     /// fails with nothing done.
     public var translation: @Sendable (Query) throws(PostgresError) -> Query
+    /// What a transaction is held by there.
+    public var vigil: Vigil?
     /// Called on the connection's thread with each answer. It must not block.
     public var onAnswer: @Sendable (Bool) -> Void
+
+    /// Two statements that stand around what a transaction does, for servers that may do it in two places: `BEGIN` is
+    /// followed by one, and `COMMIT` comes behind the other. Nobody sees their results.
+    public struct Vigil: Sendable {
+        /// Notes how things are.
+        public var note: Statement
+        /// Divides by zero where they have changed. Whoever commits is told of a serialization failure (40001) then.
+        public var check: Statement
+
+        public init(note: Statement, check: Statement) {
+            self.note = note
+            self.check = check
+        }
+    }
 
     public init(
         question: Statement,
         identity: Statement,
         settings: [(String, String)],
         translation: @escaping @Sendable (Query) throws(PostgresError) -> Query,
+        vigil: Vigil? = nil,
         onAnswer: @escaping @Sendable (Bool) -> Void = { _ in }
     ) {
         self.question = question
         self.identity = identity
         self.settings = settings
         self.translation = translation
+        self.vigil = vigil
         self.onAnswer = onAnswer
     }
 }

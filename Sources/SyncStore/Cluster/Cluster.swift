@@ -26,6 +26,7 @@ package final class Cluster: Sendable {
                 try servers.requireAll(for: query.statement)
                 return translations.of(query)
             },
+            vigil: Self.vigil,
             onAnswer: { [weak self] in self?.seen.store($0, ordering: .relaxed) }
         )
     }
@@ -43,6 +44,19 @@ package final class Cluster: Sendable {
     /// A plan for any organization cannot know the server: it is made for each. To a server that hangs its neighbours would
     /// connect for 30 seconds, in which no statement of theirs can be cancelled.
     static let settings = [("plan_cache_mode", "auto"), ("citus.node_connection_timeout", "2s")]
+
+    /// A transaction that waits where rows are moved, or a shard is split, goes on in another place than it began, where its
+    /// first statement does not see yet what was copied there: it changed no row, and said nothing. So one begins anew if any
+    /// shard has found another place meanwhile, which places' numbers tell, since each gets the next.
+    static let vigil = Dialect.Vigil(
+        note: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
+        check: Statement(
+            "cluster_same_places",
+            "SELECT 1 / (coalesce(current_setting('sluice.places', true), '') IN ('', \(places)))::int AS is_same"
+        )
+    )
+
+    private static let places = "coalesce((SELECT max(p.placementid) FROM pg_dist_placement p), 0)::text"
 
     /// The text of a statement there.
     package static func text(of statement: Statement) -> String { ClusterText(statement).ofRows }
