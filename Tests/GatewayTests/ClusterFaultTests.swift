@@ -4,6 +4,7 @@ import JSONText
 import NIOHTTP1
 import Postgres
 import SyncModel
+import SyncStore
 import Synchronization
 import TestSupport
 import Testing
@@ -154,12 +155,25 @@ import Testing
         let place = try await Place(addresses: ["127.0.57.7", "127.0.57.8", "127.0.57.9"])
         let worker = try await SingleWorker(place.gateways[2])
         #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
+        // amid which its shards are moved: what was changed before would be left behind
+        var configuration = ConnectionConfiguration(uri: place.database.uri, statementTimeout: Waiting.limit)
+        configuration.dialect = Cluster().dialect
+        let amid = try await Connection.open(configuration)
+        _ = try await amid.run([.begin, Query(Statement("", "SELECT 1"))])
         let out = place.cluster.nodes[2]
         let steps = [
             "SELECT citus_drain_node('\(out.host)', \(out.port))", "CALL citus_cleanup_orphaned_resources()",
             "SELECT citus_remove_node('\(out.host)', \(out.port))",
         ]
         for step in steps { try await place.coordinator.execute(script: step, timeout: Waiting.limit) }
+        await #expect {
+            try await amid.run(.commit)
+        } throws: {
+            ($0 as? PostgresError)?.sqlState == "40001"
+        }
+        _ = try await amid.run(.rollback)
+        _ = try await amid.run([.begin, Query(Statement("", "SELECT 1")), .commit])
+        amid.close()
 
         let gateway = place.gateways[2]
         try await waitUntil("it is told") {

@@ -45,9 +45,9 @@ package final class Cluster: Sendable {
     /// connect for 30 seconds, in which no statement of theirs can be cancelled.
     static let settings = [("plan_cache_mode", "auto"), ("citus.node_connection_timeout", "2s")]
 
-    /// A transaction that waits where rows are moved, or a shard is split, goes on in another place than it began, where its
-    /// first statement does not see yet what was copied there: it changed no row, and said nothing. So one begins anew if any
-    /// shard has found another place meanwhile, which places' numbers tell, since each gets the next.
+    /// A transaction whose first change waits until a shard was copied goes on in the copy, of which that statement does not
+    /// see a row yet: it changes none, and does not say so (Citus 13.2, where the copy is on the server that the session is
+    /// connected to). So one begins anew if any shard has another place than when it began.
     static let vigil = Dialect.Vigil(
         note: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
         check: Statement(
@@ -56,7 +56,12 @@ package final class Cluster: Sendable {
         )
     )
 
-    private static let places = "coalesce((SELECT max(p.placementid) FROM pg_dist_placement p), 0)::text"
+    /// A split makes new places, a move changes a place's server. Tables' shards lie where those of `organizations` do.
+    private static let places = """
+        (SELECT string_agg(p.placementid || ' ' || p.groupid, ',' ORDER BY p.placementid)
+            FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid
+            WHERE s.logicalrelid = 'organizations'::regclass)
+        """
 
     /// The text of a statement there.
     package static func text(of statement: Statement) -> String { ClusterText(statement).ofRows }
