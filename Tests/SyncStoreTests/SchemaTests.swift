@@ -87,6 +87,7 @@ import Testing
         let unprepared: Set = [
             "hints_listen", "backlog_begin", "external_ids_lock", "cluster_servers", "cluster_health",
             "cluster_nodes", "cluster_answer", "cluster_shard", "cluster_homes", "cluster_identity",
+            "cluster_note_places", "cluster_same_places",
         ]
         #expect(names.subtracting(Self.statements.map(\.name)) == unprepared)
     }
