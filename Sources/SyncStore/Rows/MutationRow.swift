@@ -46,6 +46,7 @@ final class MutationRow {
         },
         .choice("operation", \.new.mutation.operation),
         .entity(\.new.record.entity),
+        .text("endpoint", \.new.mutation.endpoint?.text),
         .json("payload", \.payload),
         .int2("priority", \.new.priority),
         .int2("max_attempts", \.new.mutation.maxAttempts),
@@ -60,7 +61,6 @@ final class MutationRow {
 
     /// Columns that few mutations have a value for.
     static let rare = Columns<MutationRow>(
-        .text("endpoint", \.new.mutation.endpoint?.text),
         .json("headers", \.headers),
         .choice("resolution", \.new.record.resolution),
         .json("error", \.error),
