@@ -184,6 +184,10 @@ import Testing
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n1",
         "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         "HTTP/1.1 200 OK\r\nNo colon\r\n\r\n",
+        "HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 000 X\r\nContent-Length: 1\r\n\r\n1",
+        "HTTP/1.1 007 X\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 001 X\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
     ])
     func `what is not HTTP is unknown`(_ text: String) async throws {
         let server = try await ScriptedServer.start { _, _ in [.send(text)] }
