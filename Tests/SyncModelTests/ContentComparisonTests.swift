@@ -24,9 +24,11 @@ import Testing
         _ first: Mutation,
         _ second: Mutation,
         _ ids: [UUID: [ServerID]],
-        places: [UInt8]? = nil
+        places: [UInt8]? = nil,
+        digest: [UInt8]? = nil
     ) -> Bool {
-        let print = first.fingerprint
+        let noted = first.fingerprint
+        let print = digest.map { Fingerprint(digest: $0, identifiers: []) } ?? noted
         let record = MutationRecord(
             id: first.id,
             idempotencyKey: first.idempotencyKey,
@@ -42,6 +44,34 @@ import Testing
         )
         let knowledge = ContentComparison.Knowledge(serverIDs: { ids[$0] ?? [] }, isKnown: { _ in false })
         return ContentComparison(FirstTry(record), second, by: Self.device, type: nil, knowledge).isSame
+    }
+
+    @Test func `an id behind an escape counts, also where the first try was noted without it`() throws {
+        let id = UUID()
+        let ids = [id: [ServerID(7)]]
+        func update(_ ids: String) throws -> Mutation {
+            let members = #""operation":"update","entity_type":"task","server_id":"9","payload":{}"#
+            return try mutation(members + #","endpoint":"/tasks?ids=\#(ids)""#)
+        }
+        let first = try update("x%2C\(id)")
+        #expect(first.fingerprint.identifiers == [id])
+        #expect(isSame(first, try update("x%2C7"), ids))
+        #expect(!isSame(first, try update("x%2C8"), ids))
+        #expect(!isSame(first, try update("x%2c7"), ids))
+        // what an escape stands for is next to it
+        for other in ["x%2D\(id)", "%41\(id)", "%252C\(id)", "2C\(id)"] {
+            #expect(try update(other).fingerprint.identifiers.isEmpty, "\(other)")
+        }
+        let asWritten = first.canonicalForm(
+            entity: { Fingerprint.append(first.entity, to: &$0) },
+            part: { _, _, _ in nil },
+            value: { _, _ in nil }
+        )
+        let digest = Fingerprint.digest(of: asWritten)
+        #expect(isSame(first, first, ids, digest: digest))
+        #expect(isSame(first, first, [:], digest: digest))
+        #expect(!isSame(first, try update("x%2C\(UUID())"), ids, digest: digest))
+        #expect(!isSame(first, try update("x%2C7"), ids, digest: digest))
     }
 
     // MARK: - Property

@@ -37,6 +37,14 @@ import Testing
         #expect(resolver(nil).path(path, own: nil) == "/tasks/{local_id}/\(Self.own.uuidString)/a%2Fb/\(data)")
     }
 
+    @Test func `an escaped delimiter stands beside an id as the delimiter itself does`() throws {
+        let (own, other) = (Self.own.uuidString, Self.other.uuidString)
+        let path = try Endpoint("/tasks?ids=\(own)%2C\(other)&filter=id%20eq%20%28\(own)%29&x=%41\(own)&y=%2d\(own)")
+        let expected = "/tasks?ids=7%2Ca%2Fb&filter=id%20eq%20%287%29&x=%41\(own)&y=%2d\(own)"
+        #expect(resolver(Self.seven).path(path, own: Self.seven) == expected)
+        #expect(path.uuids == [Self.own, Self.other, Self.own])
+    }
+
     @Test func `a payload holds server IDs in their own kind`() throws {
         let text = #"{"own":"\#(Self.own)","of":["\#(Self.other)",1],"folderIds":[23,24]}"#
         #expect(try payload(text, Self.seven) == #"{"own":7,"of":["a/b",1],"folderIds":[7,24]}"#)

@@ -46,7 +46,8 @@ struct ContentComparison {
         if let differences = first.fingerprint.differences(from: given.fingerprint) {
             return differences.allSatisfy { areOne($0.stored, $0.given) }
         }
-        return matches(numbersAsWritten: true) || (!relations.isEmpty && matches(numbersAsWritten: false))
+        return matches() || (!relations.isEmpty && matches(numbersAsWritten: false))
+            || (given.endpoint?.hasUUIDBehindEscape == true && matches(pathsAsWritten: true))
     }
 
     // MARK: - Ids
@@ -78,11 +79,20 @@ struct ContentComparison {
 
     // MARK: - The first try's text
 
-    /// - Parameter numbersAsWritten: whether device ids count as written where no id was noted, or as the strings that
-    ///   they resolve to.
-    private func matches(numbersAsWritten: Bool) -> Bool {
+    /// - Parameters:
+    ///   - numbersAsWritten: whether device ids count as written where no id was noted, or as the strings that they
+    ///     resolve to.
+    ///   - pathsAsWritten: whether client ids in the endpoint count as written where none was noted, as those behind escapes
+    ///     once were not.
+    private func matches(numbersAsWritten: Bool = true, pathsAsWritten: Bool = false) -> Bool {
         guard let layout = first.fingerprint.layout else { return false }
-        var walk = Walk(comparison: self, layout.places, first.fingerprint.identifiers, numbersAsWritten)
+        var walk = Walk(
+            comparison: self,
+            layout.places,
+            first.fingerprint.identifiers,
+            numbersAsWritten: numbersAsWritten,
+            pathsAsWritten: pathsAsWritten
+        )
         let own = layout.namesEntity ? walk.nextIdentifier() : nil
         var isPossible = true
         let form = given.canonicalForm(
@@ -121,6 +131,7 @@ struct ContentComparison {
         private let places: [IDPlaces.Place]
         private let identifiers: [UUID]
         private let numbersAsWritten: Bool
+        private let pathsAsWritten: Bool
         private var place = 0
         private var identifier = 0
         /// Whether the contents can still be the same, as far as the walk has come.
@@ -130,12 +141,14 @@ struct ContentComparison {
             comparison: ContentComparison,
             _ places: [IDPlaces.Place],
             _ identifiers: [UUID],
-            _ numbersAsWritten: Bool
+            numbersAsWritten: Bool,
+            pathsAsWritten: Bool
         ) {
             self.comparison = comparison
             self.places = places
             self.identifiers = identifiers
             self.numbersAsWritten = numbersAsWritten
+            self.pathsAsWritten = pathsAsWritten
         }
 
         /// Whether the walk has reached every place.
@@ -155,7 +168,7 @@ struct ContentComparison {
         mutating func part(_ path: ArraySlice<UInt8>, _ uuid: UUID?, at offset: Int) -> Endpoint.CanonicalPart? {
             guard isPossible else { return nil }
             guard next(at: offset) != nil else {
-                guard let uuid else { return nil }
+                guard let uuid, !pathsAsWritten else { return nil }
                 guard let id = comparison.text(for: uuid) else { return impossible() }
                 return .serverID(id)
             }

@@ -79,7 +79,16 @@ public struct Endpoint: Sendable, Hashable {
         output += bytes[copied...]
     }
 
-    /// Calls `visit` with each UUID and its byte range. A UUID counts when no other hex digit or hyphen touches it.
+    /// Whether one of the UUIDs counts only because what stands before it is an escape.
+    var hasUUIDBehindEscape: Bool {
+        let bytes = Array(text.utf8)
+        var hasOne = false
+        scan { _, range in hasOne = hasOne || range.lowerBound > 0 && Endpoint.isIDByte(bytes[range.lowerBound - 1]) }
+        return hasOne
+    }
+
+    /// Calls `visit` with each UUID and its byte range. A UUID counts when no other hex digit or hyphen touches it; the
+    /// digits of an escape before it, as in `ids=…%2C…`, are the byte that they stand for.
     func scan(_ visit: (UUID, Range<Int>) -> Void) {
         var text = text
         text.withUTF8 { bytes in
@@ -87,7 +96,8 @@ public struct Endpoint: Sendable, Hashable {
             var start = 0
             while start + 36 <= bytes.count {
                 let followed = start + 36 < bytes.count && Endpoint.isIDByte(bytes[start + 36])
-                let preceded = start > 0 && Endpoint.isIDByte(bytes[start - 1])
+                let preceded =
+                    start > 0 && Endpoint.isIDByte(bytes[start - 1]) && !Endpoint.isEscape(bytes, before: start)
                 if !followed, !preceded, bytes[start + 8] == 0x2d,
                     let uuid = UUID(text: UnsafeBufferPointer(rebasing: bytes[start..<start + 36]))
                 {
@@ -98,6 +108,14 @@ public struct Endpoint: Sendable, Hashable {
                 }
             }
         }
+    }
+
+    /// Whether an escape ends here that stands for a byte which can be next to a UUID.
+    private static func isEscape(_ bytes: UnsafeBufferPointer<UInt8>, before end: Int) -> Bool {
+        guard end >= 3, bytes[end - 3] == 0x25, let byte = PercentEncoding.escape(bytes[end - 2..<end]) else {
+            return false
+        }
+        return !isIDByte(byte)
     }
 
     static func isIDByte(_ byte: UInt8) -> Bool {
