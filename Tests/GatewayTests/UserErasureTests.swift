@@ -91,6 +91,11 @@ import Testing
             #expect(try await ada.push([ada.create()]).status == 200)
             #expect(try await erase(scene, ada.user, query).status == 204)
             expectProblem(try await ada.push([ada.create()]), .userUnknown, errors: [])
+            // what was pushed is still there, and so is whose it is
+            let found = try await scene.operate(.GET, user)
+            #expect(found.status == 200 && found.json?["registered"]?.bool == false, "\(found)")
+            let listed = try await scene.operate(.GET, scene.admin + "/users").json?["users"]?.elements
+            #expect(listed?.contains { $0["id"]?.string == ada.user.lowercased } == true)
         }
         expectProblem(try await erase(scene, ada.user, "?erase=yes"), .invalidRequest)
         expectProblem(try await erase(scene, ada.user, "?erased=true"), .invalidRequest)

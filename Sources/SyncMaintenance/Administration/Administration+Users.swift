@@ -100,7 +100,7 @@ extension Administration {
         SELECT \(UserRow.list)
         FROM (
             SELECT i.user_id
-            FROM (\(users(of: "users")) UNION \(users(of: "user_subjects")) UNION \(users(of: "user_joins"))) i
+            FROM (\(tables.map(users(of:)).joined(separator: " UNION "))) i
             ORDER BY i.user_id LIMIT $3
         ) k
         LEFT JOIN LATERAL (
@@ -109,6 +109,9 @@ extension Administration {
         ORDER BY k.user_id
         """
     )
+
+    /// Who was shut out again has left what it pushed, and its devices.
+    private static let tables = ["users", "lanes", "devices", "user_subjects", "user_joins"]
 
     private static func users(of table: String) -> String {
         """

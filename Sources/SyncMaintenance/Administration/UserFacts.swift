@@ -9,6 +9,7 @@ enum UserFacts {
         """
         (EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = \(user))
                 OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = \(user))
+                OR EXISTS (SELECT 1 FROM devices d WHERE d.organization_id = $1 AND d.user_id = \(user))
                 OR EXISTS (SELECT 1 FROM user_subjects s WHERE s.organization_id = $1 AND s.user_id = \(user))
                 OR EXISTS (SELECT 1 FROM user_keys k WHERE k.organization_id = $1 AND k.user_id = \(user)))
         """
