@@ -2,7 +2,6 @@ import AsyncHTTPClient
 package import Logging
 import NIOCore
 import NIOHTTP1
-import NIOPosix
 package import SyncModel
 
 /// Reads small documents of identity providers, and looks whether servers answer; sends no credentials.
@@ -24,10 +23,7 @@ package final class HTTPReader: Sendable {
         var configuration = HTTPUpstreamConfiguration()
         configuration.connectTimeout = .seconds(3)
         configuration.connectionsPerHost = 8
-        client = HTTPClient(
-            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
-            configuration: configuration.client
-        )
+        client = HTTPClient(configuration.client)
         userAgent = "sluice/\(version)"
         self.logger = logger
     }

@@ -41,7 +41,7 @@ package final class HTTPUpstream: Upstream {
         self.now = now
         self.logger = logger
         clients = MultiThreadedEventLoopGroup.singleton.makeIterator().prefix(max(1, configuration.eventLoops)).map {
-            HTTPClient(eventLoopGroupProvider: .shared($0), configuration: configuration.client)
+            HTTPClient(configuration.client, on: $0)
         }
     }
 

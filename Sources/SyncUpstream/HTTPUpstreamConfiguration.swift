@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
+import NIOPosix
 
 /// Settings of an ``HTTPUpstream`` for all organizations.
 package struct HTTPUpstreamConfiguration: Sendable {
@@ -45,5 +46,17 @@ package struct HTTPUpstreamConfiguration: Sendable {
             }
         }
         return client
+    }
+}
+
+extension HTTPClient {
+    /// A client that does everything on one event loop. Where a request and its connection have two, an answer that comes
+    /// before all of the request is sent, on a connection that is closed at once, ends the process: the connection is given
+    /// back to a pool that has forgotten it (AsyncHTTPClient 1.37).
+    convenience init(
+        _ configuration: Configuration,
+        on loop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()
+    ) {
+        self.init(eventLoopGroupProvider: .shared(loop), configuration: configuration)
     }
 }

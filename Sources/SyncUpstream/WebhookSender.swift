@@ -2,7 +2,6 @@ import AsyncHTTPClient
 package import Logging
 import NIOCore
 import NIOHTTP1
-import NIOPosix
 package import SyncModel
 
 /// Sends messages to an endpoint that a tenant has named: only to addresses that the operator allows, and nowhere else.
@@ -88,11 +87,7 @@ package struct WebhookSender: Sendable {
         var settings = configuration.client
         settings.dnsOverride = [target.host: address.unmapped.description]
         settings.decompression = .disabled
-        let client = HTTPClient(
-            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
-            configuration: settings
-        )
-        return Line(url: target.text, client: client, problem: nil, logger: logger)
+        return Line(url: target.text, client: HTTPClient(settings), problem: nil, logger: logger)
     }
 
     private func lookUp(_ host: String) async -> [IPAddress] {

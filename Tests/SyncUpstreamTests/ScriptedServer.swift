@@ -55,7 +55,9 @@ final class ScriptedServer: Sendable {
     deinit { channel.close(promise: nil) }
 
     /// Starts one that answers each request by a script.
-    static func start(_ script: @escaping Script) async throws -> ScriptedServer {
+    ///
+    /// - Parameter early: whether it answers as soon as a head has come, before the body.
+    static func start(early: Bool = false, _ script: @escaping Script) async throws -> ScriptedServer {
         let (requests, continuation) = AsyncStream.makeStream(of: Received.self)
         let shared = Counters()
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -63,7 +65,7 @@ final class ScriptedServer: Sendable {
                 let connection = shared.connections.wrappingAdd(1, ordering: .relaxed).oldValue
                 return channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(
-                        Connection(number: connection) { request in
+                        Connection(number: connection, early: early) { request in
                             let number = shared.requests.wrappingAdd(1, ordering: .relaxed).oldValue
                             continuation.yield(request)
                             return script(number, request)
@@ -97,12 +99,14 @@ final class ScriptedServer: Sendable {
         typealias OutboundOut = ByteBuffer
 
         private let number: Int
+        private let early: Bool
         private let respond: @Sendable (Received) -> [Action]
         private var text = ""
         private var pieces = 0
 
-        init(number: Int, respond: @escaping @Sendable (Received) -> [Action]) {
+        init(number: Int, early: Bool, respond: @escaping @Sendable (Received) -> [Action]) {
             self.number = number
+            self.early = early
             self.respond = respond
         }
 
@@ -111,7 +115,7 @@ final class ScriptedServer: Sendable {
             pieces += 1
             guard let end = text.range(of: "\r\n\r\n") else { return }
             let request = Received(connection: number, text: text, pieces: pieces)
-            let length = request.header("Content-Length").first.flatMap { Int($0) } ?? 0
+            let length = early ? 0 : request.header("Content-Length").first.flatMap { Int($0) } ?? 0
             guard text[end.upperBound...].utf8.count >= length else { return }
             (text, pieces) = ("", 0)
             perform(respond(request)[...], context)

@@ -1,0 +1,92 @@
+import Foundation
+import NIOCore
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncUpstream
+
+/// One organization's server must not end the gateway that all others use: whatever it sends is an answer.
+@Suite struct HostileAnswersTests {
+    /// Something like HTTP: heads and bodies that need not fit each other, cut off or with a strange byte in them.
+    private static func answer(_ random: inout SeededRandom) -> String {
+        func pick(_ texts: [String]) -> String { texts.randomElement(using: &random) ?? "" }
+        var text = ""
+        for _ in 0..<Int.random(in: 1...3, using: &random) {
+            let version = pick(["HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0", "HTTP/2.0", "HTTP/3.1", "ICY"])
+            let status = pick([
+                "000", "007", "099", "100", "101", "102", "103", "199", "200", "201", "204", "205", "206", "301", "304",
+                "400", "409", "412", "429", "500", "503", "599", "600", "999", "1000", "20", "abc", "",
+            ])
+            text += "\(version) \(status) \(pick(["X", "", "é", String(repeating: "y", count: 300)]))\r\n"
+            for _ in 0..<Int.random(in: 0...3, using: &random) {
+                text +=
+                    pick([
+                        "Content-Length: 0", "Content-Length: 1", "Content-Length: 12", "Content-Length: 70000",
+                        "Content-Length: 18446744073709551616", "Content-Length: -1", "Transfer-Encoding: chunked",
+                        "Transfer-Encoding: gzip, chunked", "Connection: close", "Connection: upgrade", "Upgrade: h2c",
+                        "Retry-After: 99999999999999999999", "Retry-After: -1", "Content-Encoding: gzip", " folded: x",
+                        "ETag: \"e\"", "X-A: \u{0}", "Trailer: X", "no colon",
+                    ]) + "\r\n"
+            }
+            text +=
+                "\r\n"
+                + pick([
+                    "", "hello", #"{"id":"i1"}"#, "5\r\nhello\r\n0\r\n\r\n",
+                    "b\r\n{\"id\":\"i1\"}\r\n0\r\nX: y\r\n\r\n",
+                    "ffffffffffffffff\r\n", "zz\r\n", "0\r\n\r\n", "-1\r\n", String(repeating: "x", count: 70_000),
+                ])
+        }
+        if random.oneIn(5) {
+            text = String(text.prefix(Int.random(in: 0...200, using: &random)))
+        }
+        return text
+    }
+
+    private static let good = "HTTP/1.1 201 Created\r\nContent-Length: 6\r\n\r\n{\"id\":1}"
+
+    @Test(arguments: [false, true]) func `whatever an upstream or an endpoint sends is an answer`(_ early: Bool)
+        async throws
+    {
+        let seed = UInt64.random(in: 0...(.max))
+        var random = SeededRandom(seed)
+        let answers = (0..<400).map { _ in Self.answer(&random) }
+        let server = try await ScriptedServer.start(early: early) { number, _ in
+            // the good ones leave connections to be used again
+            number.isMultiple(of: 2) ? [.send(Self.good)] : [.send(answers[number % answers.count]), .close]
+        }
+        print("hostile answers of seed \(seed), early: \(early)")
+        let sender = WebhookSenderTests.sender()
+        let line = await sender.open(server.baseURL)
+        let body = String(repeating: "x", count: 3_000)
+        let (answered, heard) = try await withUpstream { upstream in
+            var (answered, heard) = (0, 0)
+            for _ in 0..<50 {
+                await withTaskGroup(of: (Bool, Bool).self) { group in
+                    for _ in 0..<8 {
+                        group.addTask {
+                            let answer = await upstream.send(
+                                request(body: body),
+                                to: UpstreamSettings(baseURL: server.baseURL)
+                            )
+                            return (answer.response != nil, false)
+                        }
+                        group.addTask {
+                            let answer = await sender.send(Array(body.utf8), headers: [], on: line)
+                            if case .status = answer { return (false, true) }
+                            return (false, false)
+                        }
+                    }
+                    for await (one, other) in group {
+                        answered += one ? 1 : 0
+                        heard += other ? 1 : 0
+                    }
+                }
+            }
+            return (answered, heard)
+        }
+        await line.close()
+        // the good ones among them, at least most of them
+        #expect(answered > 60 && heard > 60, "\(answered), \(heard) of seed \(seed)")
+    }
+}
