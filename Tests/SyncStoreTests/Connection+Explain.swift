@@ -32,5 +32,7 @@ extension Connection {
 
 /// How many pages a plan that was executed looked at.
 func pages(in plan: String) -> Int {
-    plan.matches(of: /(?:hit|read)=(\d+)/).prefix(2).compactMap { Int($0.output.1) }.reduce(0, +)
+    // the first line is the whole plan's; what the planner read of the catalog stands behind the plan
+    let line = plan.split(separator: "\n").first { $0.contains("Buffers:") } ?? ""
+    return line.matches(of: /(?:hit|read)=(\d+)/).compactMap { Int($0.output.1) }.reduce(0, +)
 }
