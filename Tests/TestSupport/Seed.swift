@@ -1,5 +1,4 @@
 import Foundation
-package import TestSupport
 
 /// What a random test starts from: `SLUICE_TEST_SEED`, else a new number. Every expectation shows it.
 package struct Seed: CustomStringConvertible {
