@@ -32,7 +32,8 @@ extension Connection {
 
 /// How many pages a plan that was executed looked at.
 func pages(in plan: String) -> Int {
-    // the first line is the whole plan's; what the planner read of the catalog stands behind the plan
-    let line = plan.split(separator: "\n").first { $0.contains("Buffers:") } ?? ""
+    // what the planner read of the catalog stands behind the plan, and the first line is the whole plan's
+    let lines = plan.split(separator: "\n").prefix { !$0.contains("Planning:") }
+    let line = lines.first { $0.contains("Buffers:") } ?? ""
     return line.matches(of: /(?:hit|read)=(\d+)/).compactMap { Int($0.output.1) }.reduce(0, +)
 }

@@ -19,7 +19,10 @@ import Testing
         let first = try await Phone.forwarding(settings)
         let phones = [first, Phone(first.gateway, first.organization)]
         var histories = phones.map { _ in SettlingHistory() }
-        for step in 0..<80 {
+        var step = -1
+        // longer where the first eighty steps have settled too little to say anything
+        while step < 79 || histories.reduce(0, { $0 + $1.settled }) <= 2 && step < 400 {
+            step += 1
             let index = Int.random(in: 0...1, using: &generator)
             let what = try await histories[index].step(phones[index], &generator)
             guard step % 5 == 4 || what.hasPrefix("discard") else { continue }
@@ -29,7 +32,7 @@ import Testing
         }
         #expect(try await first.disorder() == [], "\(seed), run \(run)")
         let settled = histories.reduce(0) { $0 + $1.settled }
-        #expect(settled > 0, "\(seed), run \(run): the history settles nothing, and so says nothing")
+        #expect(settled > 2, "\(seed), run \(run): the history settles too little to say anything")
     }
 }
 
