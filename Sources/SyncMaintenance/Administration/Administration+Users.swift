@@ -100,7 +100,7 @@ extension Administration {
         SELECT \(UserRow.list)
         FROM (
             SELECT i.user_id
-            FROM (\(tables.map(users(of:)).joined(separator: " UNION "))) i
+            FROM (\(sources.map(users(of:)).joined(separator: " UNION "))) i
             ORDER BY i.user_id LIMIT $3
         ) k
         LEFT JOIN LATERAL (
@@ -110,8 +110,7 @@ extension Administration {
         """
     )
 
-    /// Who was shut out again has left what it pushed, and its devices.
-    private static let tables = ["users", "lanes", "devices", "user_subjects", "user_joins"]
+    private static let sources = KnownUsers.tables + ["user_subjects", "user_joins"]
 
     private static func users(of table: String) -> String {
         """

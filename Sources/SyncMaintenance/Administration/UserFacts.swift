@@ -1,3 +1,5 @@
+import SyncStore
+
 /// What has to be known of a user before it is joined or erased, as SQL.
 enum UserFacts {
     /// Seconds for which a gateway counts as running that says nothing.
@@ -6,13 +8,7 @@ enum UserFacts {
     /// Whether an organization ($1) knows a user: who has pushed, registered a device, come under a subject, was added by an
     /// operator, or has a key of its own.
     static func isKnown(_ user: String) -> String {
-        """
-        (EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = \(user))
-                OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = \(user))
-                OR EXISTS (SELECT 1 FROM devices d WHERE d.organization_id = $1 AND d.user_id = \(user))
-                OR EXISTS (SELECT 1 FROM user_subjects s WHERE s.organization_id = $1 AND s.user_id = \(user))
-                OR EXISTS (SELECT 1 FROM user_keys k WHERE k.organization_id = $1 AND k.user_id = \(user)))
-        """
+        KnownUsers.stand(user, in: KnownUsers.tables + ["user_subjects", "user_keys"])
     }
 
     /// Whether a gateway is running that does not know of a migration, of those that said so within some seconds.

@@ -75,10 +75,6 @@ package struct UserExplainer: Sendable {
     /// Whether anything ever came of the user.
     static let isKnownStatement = Statement(
         "explain_is_known",
-        """
-        SELECT EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2)
-            OR EXISTS (SELECT 1 FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2)
-            OR EXISTS (SELECT 1 FROM devices d WHERE d.organization_id = $1 AND d.user_id = $2) AS is_known
-        """
+        "SELECT \(KnownUsers.stand("$2")) AS is_known"
     )
 }
