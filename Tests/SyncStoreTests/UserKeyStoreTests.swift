@@ -259,6 +259,43 @@ import Testing
         #expect(try await titles(phone).count == 6)
     }
 
+    @Test func `who has lost a key gets no other by sealing`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway, "{}")
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        try await put(#"{"user_keys":false}"#, organization, gateway)
+        for phone in [one, other] { try await history(phone) }
+        try await put(Self.on, organization, gateway)
+        try await history(one)
+        // as a restore leaves it before the newest dump of the keys is there
+        _ = try await gateway.rows("CREATE TABLE kept AS SELECT * FROM user_keys")
+        _ = try await gateway.rows("DELETE FROM user_keys")
+        let restored = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
+        let rotation = restored.store.keyRotation
+        func seal(_ number: Int32?) async throws -> SealedRows {
+            if let number { #expect(try await rotation.renew(organization.id) == number) }
+            return try #require(try await rotation.sealRows(of: organization.id, grace: 0) { _ in })
+        }
+        for number in [nil, 2] as [Int32?] {
+            let found = try await seal(number)
+            #expect(found.unreadable == 4 && found.droppedKeys == 0 && found.keptKeys == (number == nil ? 0 : 1))
+            #expect(found.unreadableValues.allSatisfy { $0.contains("key of user \(one.user.lowercased), which is gone") })
+            #expect(try await gateway.rows("SELECT made_for::text FROM user_keys") == [other.user.lowercased])
+            #expect(try await tables(Self.marker, gateway) == [:])
+        }
+        // and then it is
+        _ = try await gateway.rows("INSERT INTO user_keys SELECT * FROM kept")
+        restored.store.catalog.userKeys.ring.removeAll()
+        let found = try await seal(nil)
+        #expect(found.unreadable == 0 && found.droppedKeys == 1 && found.keptKeys == 0)
+        #expect(
+            try await tables(beginning(one.user, number: 2), gateway) == [
+                "entities": 2, "mutations": 4, "rejections": 2,
+            ]
+        )
+        #expect(try await titles(one.signedIn(as: one.user, through: restored)).filter { $0 == Self.marker }.count == 5)
+    }
+
     // MARK: - Erasure
 
     /// What a backup holds of users.

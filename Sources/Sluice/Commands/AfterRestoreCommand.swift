@@ -1,4 +1,5 @@
 import ArgumentParser
+import JSONText
 import SyncMaintenance
 import SyncModel
 import SyncStore
@@ -26,13 +27,15 @@ struct AfterRestoreCommand: AsyncParsableCommand {
     @Flag(help: "Also while other programs that call themselves sluice are connected.")
     var force = false
 
-    @OptionGroup var options: ConfigurationOptions
+    @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
-        var administration = AdministrationOptions()
-        administration.options = options
         let isForced = force
-        let result = try await administration.run { administration throws(Problem) -> Result in
+        let result = try await options.run(
+            CommandAct("setRightAfterRestore"),
+            orElse: .notFound("there is nothing to set right"),
+            result: { if case .others = $0 { .failed(.overloaded) } else { .whole } }
+        ) { administration throws(Problem) -> Result? in
             let others = isForced ? 0 : try await Self.lastingSessions(administration)
             if others > 0 { return .others(others) }
             return .done(try await administration.setRightAfterRestore())
@@ -42,13 +45,23 @@ struct AfterRestoreCommand: AsyncParsableCommand {
             let reason = "gateways are connected to the database (\(count) connections); end them first, or use --force"
             throw Terminal.failure(reason, Terminal.tryAgain)
         case .done(let report):
-            Terminal.say("\(report.feeds) organizations: cursors from before are answered 410 from now on")
-            Terminal.say("\(report.lanes) lanes were being worked on, and can be taken at once")
-            if report.erasures > 0 {
-                Terminal.say("\(report.erasures) users had been erased; gateways erase them again")
+            options.say(Self.words(report)) {
+                $0.member("feeds", report.feeds)
+                $0.member("lanes", report.lanes)
+                $0.member("erasures", report.erasures)
+                $0.member("had_retention", report.hadRetention)
             }
-            if report.hadRetention { Terminal.say("retention's turn is free") }
         }
+    }
+
+    private static func words(_ report: RestoreReport) -> String {
+        var lines = [
+            "\(report.feeds) organizations: cursors from before are answered 410 from now on",
+            "\(report.lanes) lanes were being worked on, and can be taken at once",
+        ]
+        if report.erasures > 0 { lines.append("\(report.erasures) users had been erased; gateways erase them again") }
+        if report.hadRetention { lines.append("retention's turn is free") }
+        return lines.joined(separator: "\n")
     }
 
     private enum Result: Sendable {

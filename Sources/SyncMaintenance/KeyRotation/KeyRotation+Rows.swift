@@ -42,9 +42,7 @@ extension KeyRotation {
                 progress: progress
             )
             try await run.sealAll()
-            if dropsKeys, !run.rows.needsOlderKeys {
-                run.rows.droppedKeys = try await drop(before: number, organization)
-            }
+            if dropsKeys { try await drop(before: number, organization, &run.rows) }
             catalog.invalidate(organization)
             return run.rows
         } catch {
@@ -81,9 +79,17 @@ extension KeyRotation {
         try await Task.sleep(for: .microseconds(wait))
     }
 
-    private func drop(before number: Int32, _ organization: UUID) async throws -> Int {
-        let parameters = Parameters(of: organization, number)
-        return Int(try await pool.run([Query(Self.dropStatement, parameters)])[0].affected)
+    /// Drops the older data keys that no value which was left may be under.
+    private func drop(before number: Int32, _ organization: UUID, _ rows: inout SealedRows) async throws {
+        let results = try await pool.run([
+            Query(
+                Self.dropStatement,
+                Parameters(of: organization, number, rows.mayNeedAnyKey, rows.neededKeys.sorted())
+            ),
+            Query(Self.keptStatement, Parameters(of: organization, number)),
+        ])
+        rows.droppedKeys = Int(results[0].affected)
+        rows.keptKeys = Int(try results[1].read { try $0.int64("count") }.first ?? 0)
     }
 
     // MARK: - Statements
@@ -95,8 +101,16 @@ extension KeyRotation {
 
     static let dropStatement = Statement(
         "organization_keys_drop",
-        "DELETE FROM organization_keys WHERE organization_id = $1 AND number < $2"
+        """
+        DELETE FROM organization_keys
+        WHERE organization_id = $1 AND number < $2 AND NOT $3 AND number <> ALL ($4::int4[])
+        """
     )
 
-    static let rowStatements = [ageStatement, dropStatement]
+    static let keptStatement = Statement(
+        "organization_keys_kept",
+        "SELECT count(*) FROM organization_keys WHERE organization_id = $1 AND number < $2"
+    )
+
+    static let rowStatements = [ageStatement, dropStatement, keptStatement]
 }

@@ -5,13 +5,27 @@ import SyncStore
 /// Opens stored values and seals them anew.
 struct Renewal {
     let seal: Seal
+    /// Whether values are sealed anew; otherwise they are opened only, and stay as they are.
+    private let seals: Bool
     /// What a value's place is afterwards; usually it stays where it is.
     private let destination: @Sendable (SealedPlace) -> SealedPlace
-    /// The values that cannot be opened, with the errors.
-    private(set) var closed: [(place: SealedPlace, error: SealError)] = []
+    /// A value that cannot be opened.
+    struct Closed: Sendable {
+        let place: SealedPlace
+        /// The data key that it is under; nil where it does not say so.
+        let number: Int32?
+        let error: SealError
+    }
 
-    init(seal: Seal, destination: @escaping @Sendable (SealedPlace) -> SealedPlace = { $0 }) {
+    private(set) var closed: [Closed] = []
+
+    init(
+        seal: Seal,
+        seals: Bool = true,
+        destination: @escaping @Sendable (SealedPlace) -> SealedPlace = { $0 }
+    ) {
         self.seal = seal
+        self.seals = seals
         self.destination = destination
     }
 
@@ -25,8 +39,10 @@ struct Renewal {
     /// A value sealed anew; one that cannot be opened stays unchanged and is added to ``closed``.
     mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
         let destination = destination(place)
-        return try renewed(stored, place) { seal throws(SealError) in
-            try seal.seal(json: seal.open(json: stored, as: place), as: destination)
+        return try renewed(stored, place, SealedText.number(of: stored ?? [], isJSON: true)) { seal throws(SealError) in
+            try seal.open(json: stored, as: place)
+        } seal: { seal, plain throws(SealError) in
+            try seal.seal(json: plain, as: destination)
         }
     }
 
@@ -37,31 +53,37 @@ struct Renewal {
         type: String,
         owner: UUID?
     ) throws(SealError) -> [UInt8]? {
-        try renewed(stored, place) { seal throws(SealError) in
-            let owner = seal.user(ofType: type, owner: owner)
-            return try seal.seal(json: seal.open(json: stored, as: place), as: place, of: owner)
+        try renewed(stored, place, SealedText.number(of: stored ?? [], isJSON: true)) { seal throws(SealError) in
+            try seal.open(json: stored, as: place)
+        } seal: { seal, plain throws(SealError) in
+            try seal.seal(json: plain, as: place, of: seal.user(ofType: type, owner: owner))
         }
     }
 
     /// The same of a text column.
     mutating func text(_ stored: String?, as place: SealedPlace) throws(SealError) -> String? {
         let destination = destination(place)
-        return try renewed(stored, place) { seal throws(SealError) in
-            try seal.seal(text: seal.open(text: stored, as: place), as: destination)
+        return try renewed(stored, place, SealedText.number(of: Array((stored ?? "").utf8), isJSON: false)) { seal throws(SealError) in
+            try seal.open(text: stored, as: place)
+        } seal: { seal, plain throws(SealError) in
+            try seal.seal(text: plain, as: destination)
         }
     }
 
     private mutating func renewed<Value>(
         _ stored: Value,
         _ place: SealedPlace,
-        _ renew: (Seal) throws(SealError) -> Value
+        _ number: @autoclosure () -> Int32?,
+        open: (Seal) throws(SealError) -> Value,
+        seal renew: (Seal, Value) throws(SealError) -> Value
     ) throws(SealError) -> Value {
         do throws(SealError) {
-            return try renew(seal)
+            let plain = try open(seal)
+            return seals ? try renew(seal, plain) : stored
         } catch {
             if case .locked = error { throw error }
             if error.lacksUserKeys { throw error }
-            closed.append((place, error))
+            closed.append(Closed(place: place, number: number(), error: error))
             return stored
         }
     }

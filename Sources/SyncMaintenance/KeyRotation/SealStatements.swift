@@ -63,18 +63,25 @@ enum SealStatements {
         """
     )
 
-    static let lockParkedEvents = Statement(
-        "seal_lock_parked_events",
-        """
-        SELECT p.*
-        FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, event_id)
-        CROSS JOIN LATERAL (
-            SELECT x.source, x.event_id, x.document, x.entity_type, x.owner_id FROM parked_events x
-            WHERE x.organization_id = k.organization_id AND x.source = k.source AND x.event_id = k.event_id
-            FOR UPDATE
-        ) p
-        """
-    )
+    static let lockParkedEvents = readingParkedEvents("seal_lock_parked_events", fence: "FOR UPDATE")
+
+    /// Reads the same without waiting for row locks.
+    static let lookAtParkedEvents = readingParkedEvents("seal_look_at_parked_events", fence: "OFFSET 0")
+
+    private static func readingParkedEvents(_ name: String, fence: String) -> Statement {
+        Statement(
+            name,
+            """
+            SELECT p.*
+            FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, event_id)
+            CROSS JOIN LATERAL (
+                SELECT x.source, x.event_id, x.document, x.entity_type, x.owner_id FROM parked_events x
+                WHERE x.organization_id = k.organization_id AND x.source = k.source AND x.event_id = k.event_id
+                \(fence)
+            ) p
+            """
+        )
+    }
 
     static let writeParkedEvent = Statement(
         "seal_write_parked_event",
@@ -112,7 +119,7 @@ enum SealStatements {
     )
 
     static let all = [
-        nextLane, clearMappings, entities, writeEntity, parkedEvents, lockParkedEvents, writeParkedEvent, upstream,
-        writeUpstream, webhooks, writeWebhook, sources, writeSource,
+        nextLane, clearMappings, entities, writeEntity, parkedEvents, lockParkedEvents, lookAtParkedEvents,
+        writeParkedEvent, upstream, writeUpstream, webhooks, writeWebhook, sources, writeSource,
     ]
 }

@@ -21,6 +21,8 @@ protocol SealedKind: Sendable {
 
     /// Locks rows and reads them: the last query does.
     func read(_ keys: [Key]) -> [Query]
+    /// Reads the same without locks.
+    func look(_ keys: [Key]) -> Query
     /// The query that writes a row with its values sealed anew; nil where there is nothing to write.
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query?
 }

@@ -27,9 +27,8 @@ struct SealedLaneRows: SealedKind {
     func key(_ row: inout RowReader) throws -> UUID { try row.uuid("id") }
     func next(after id: UUID) -> UUID? { id.successor }
 
-    func read(_ ids: [UUID]) -> [Query] {
-        [LaneRows.lock([lane]), Query(table.read, Parameters(of: lane, ids))]
-    }
+    func read(_ ids: [UUID]) -> [Query] { [LaneRows.lock([lane]), look(ids)] }
+    func look(_ ids: [UUID]) -> Query { Query(table.read, Parameters(of: lane, ids)) }
 
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
         let id = try row.uuid("id")

@@ -24,11 +24,11 @@ struct SealedParkedEvents: SealedDocuments {
 
     func next(after key: Key) -> Key? { key }
 
-    func read(_ keys: [Key]) -> [Query] {
-        let organizations = keys.map { _ in organization }
-        return [
-            Query(SealStatements.lockParkedEvents, Parameters(organizations, keys.map(\.source), keys.map(\.event)))
-        ]
+    func read(_ keys: [Key]) -> [Query] { [query(SealStatements.lockParkedEvents, keys)] }
+    func look(_ keys: [Key]) -> Query { query(SealStatements.lookAtParkedEvents, keys) }
+
+    private func query(_ statement: Statement, _ keys: [Key]) -> Query {
+        Query(statement, Parameters(keys.map { _ in organization }, keys.map(\.source), keys.map(\.event)))
     }
 
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {

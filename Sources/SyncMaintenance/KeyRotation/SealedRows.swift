@@ -11,20 +11,23 @@ package struct SealedRows: Sendable, Hashable {
     package var unreadableValues: [String] = []
     /// Values that are named at most.
     package static let namedValues = 20
-    /// Data keys that were dropped, because no value is sealed under them any more.
+    /// Older data keys that were dropped, because no value is sealed under them any more.
     package var droppedKeys = 0
-    /// Whether a value stays under an older data key that another configuration can open.
-    private(set) var needsOlderKeys = false
+    /// Older data keys that stay, because a value that was left is under them, or may be.
+    package var keptKeys = 0
+    /// The data keys that values which were left are under.
+    private(set) var neededKeys: Set<Int32> = []
+    /// Whether one of these values does not say which.
+    private(set) var mayNeedAnyKey = false
 
     /// Notes values that cannot be opened, and why.
-    mutating func leave(_ closed: [(place: SealedPlace, error: SealError)], _ seal: Seal) {
+    mutating func leave(_ closed: [Renewal.Closed]) {
         unreadable += closed.count
-        for (place, error) in closed {
+        for value in closed {
             if unreadableValues.count < Self.namedValues {
-                unreadableValues.append("\(place.name) in \(place.row): \(error)")
+                unreadableValues.append("\(value.place.name) in \(value.place.row): \(value.error)")
             }
-            if case .closedUserKey = error { needsOlderKeys = true }
-            if case .unknownKey(let number) = error, seal.isThere(number) { needsOlderKeys = true }
+            if let number = value.number { neededKeys.insert(number) } else { mayNeedAnyKey = true }
         }
     }
 }

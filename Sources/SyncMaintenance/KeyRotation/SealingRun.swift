@@ -3,41 +3,53 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Seals one organization's rows: looks at a page at a time, and seals a few in each transaction.
+/// Seals one organization's rows. First it opens all of them, without locks: so it knows what does not open, and whose
+/// keys are gone, before it makes any. Then it seals those that are due, a few in each transaction.
 struct SealingRun {
-    /// Rows that one statement looks at.
+    /// Rows of which one statement tells whether they are due.
     static let scan: Int64 = 500
-    /// Rows that one transaction writes.
+    /// Rows that one transaction writes, or one statement reads.
     static let batch = 20
 
     let pool: Pool
-    let userKeys: UserKeys
+    var userKeys: UserKeys
     let organization: UUID
     let seal: Seal
     let number: Int32
     let progress: @Sendable (SealedRows) -> Void
     var rows = SealedRows()
 
+    private enum Step {
+        /// Opens every row, and seals none.
+        case look
+        /// Seals those that are due.
+        case write
+    }
+
     mutating func sealAll() async throws {
         try await sealUpstream()
         try await sealWebhooks()
         try await sealSources()
+        try await walk(.look)
+        try await walk(.write)
+    }
+
+    private mutating func walk(_ step: Step) async throws {
         // clients choose ids: the least UUID is one, too
         var next: UUID? = UUID.least
         while let start = next, let user = try await user(from: start) {
             let lane = LaneKey(organization: organization, user: user)
             for table in [SealedTable.mutations, .rejections] {
-                try await pass(SealedLaneRows(table: table, lane: lane))
+                try await pass(SealedLaneRows(table: table, lane: lane), step)
             }
-            try await clearMappings(lane)
+            if step == .write { try await clearMappings(lane) }
             next = user.successor
         }
-        try await pass(SealedEntities(organization: organization))
-        try await pass(SealedParkedEvents(organization: organization))
+        try await pass(SealedEntities(organization: organization), step)
+        try await pass(SealedParkedEvents(organization: organization), step)
     }
 
-    /// Looks at all rows of one kind, and writes those that are to be sealed anew.
-    private mutating func pass<Kind: SealedKind>(_ kind: Kind) async throws {
+    private mutating func pass<Kind: SealedKind>(_ kind: Kind, _ step: Step) async throws {
         var next: Kind.Key? = kind.first
         while let start = next {
             var parameters = kind.place(start)
@@ -47,14 +59,42 @@ struct SealingRun {
             let all = try found.read { (key: try kind.key(&$0), isDue: try $0.bool("is_due")) }
             guard let last = all.last?.key else { return }
             let due = all.filter(\.isDue).map(\.key)
-            for start in stride(from: 0, to: due.count, by: Self.batch) {
-                try await write(Array(due[start..<min(due.count, start + Self.batch)]), of: kind)
+            switch step {
+            case .look:
+                try await inBatches(due) { try await $0.look(at: $1, of: kind, areDue: true) }
+                try await inBatches(all.filter { !$0.isDue }.map(\.key)) {
+                    try await $0.look(at: $1, of: kind, areDue: false)
+                }
+                rows.examined += all.count
+            case .write:
+                try await inBatches(due) { try await $0.write($1, of: kind) }
+                rows.sealed += due.count
             }
-            rows.examined += all.count
-            rows.sealed += due.count
             progress(rows)
             next = kind.next(after: last)
         }
+    }
+
+    private mutating func inBatches<Key>(
+        _ keys: [Key],
+        _ body: (inout SealingRun, [Key]) async throws -> Void
+    ) async throws {
+        for start in stride(from: 0, to: keys.count, by: Self.batch) {
+            try await body(&self, Array(keys[start..<min(keys.count, start + Self.batch)]))
+        }
+    }
+
+    /// Opens rows. Values of due ones that cannot be opened are noted when they are written.
+    private mutating func look<Kind: SealedKind>(at keys: [Kind.Key], of kind: Kind, areDue: Bool) async throws {
+        let seal = seal
+        let closed = try await userKeys.supplying {
+            let found = try await pool.run([Query(SettleStatements.planShape), kind.look(keys)])[1]
+            var renewal = Renewal(seal: seal, seals: false)
+            _ = try found.readSealed { try kind.renewed(&$0, &renewal) }
+            return renewal.closed
+        }
+        for case .destroyedUserKey(let user) in closed.map(\.error) { userKeys.withoutKey.insert(user) }
+        if !areDue { rows.leave(closed) }
     }
 
     /// Seals rows anew under their locks; values that cannot be opened stay unchanged, and are noted.
@@ -70,7 +110,7 @@ struct SealingRun {
                 return renewal.closed
             }
         }
-        rows.leave(closed, seal)
+        rows.leave(closed)
     }
 
     private mutating func sealUpstream() async throws {
@@ -115,7 +155,7 @@ struct SealingRun {
             return (queries.count, renewal.closed)
         }
         rows.sealed += count
-        rows.leave(closed, seal)
+        rows.leave(closed)
     }
 
     /// As webhooks' secrets are.
@@ -139,7 +179,7 @@ struct SealingRun {
             return (queries.count, renewal.closed)
         }
         rows.sealed += count
-        rows.leave(closed, seal)
+        rows.leave(closed)
     }
 
     private func user(from start: UUID) async throws -> UUID? {

@@ -79,11 +79,25 @@ public enum SealedText {
     /// The data key's number, the user of the user's key and the sealed bytes of a value that begins like a sealed one; nil
     /// where the rest has another form.
     static func read(_ bytes: some RandomAccessCollection<UInt8>, isJSON: Bool) -> Parts? {
-        var rest = bytes.dropFirst(prefix.count + (isJSON ? 1 : 0))
-        if isJSON {
-            guard rest.last == quote else { return nil }
-            rest = rest.dropLast()
-        }
+        guard let (number, user, rest) = names(bytes, isJSON: isJSON) else { return nil }
+        var text = bytes[rest...]
+        if isJSON, text.popLast() != quote { return nil }
+        guard let sealed = Data(base64Encoded: Data(text)), sealed.count >= overhead else { return nil }
+        return (number, user, sealed)
+    }
+
+    /// The number of the data key that a stored value is under; nil where it is plain, or does not say so.
+    public static func number(of bytes: some RandomAccessCollection<UInt8>, isJSON: Bool) -> Int32? {
+        guard bytes.dropFirst(isJSON ? 1 : 0).starts(with: prefix) else { return nil }
+        return names(bytes, isJSON: isJSON)?.number
+    }
+
+    /// What stands in front of the sealed bytes, and where they begin.
+    private static func names<Bytes: RandomAccessCollection<UInt8>>(
+        _ bytes: Bytes,
+        isJSON: Bool
+    ) -> (number: Int32, user: UUID?, rest: Bytes.Index)? {
+        let rest = bytes.dropFirst(prefix.count + (isJSON ? 1 : 0))
         guard let end = rest.firstIndex(of: UInt8(ascii: ":")) else { return nil }
         let names = rest[..<end].split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard names.count <= 2, let number = Int32(String(decoding: names[0], as: UTF8.self)), number > 0 else {
@@ -94,9 +108,6 @@ public enum SealedText {
             user = UUID(uuidString: String(decoding: names[1], as: UTF8.self))
             if user == nil { return nil }
         }
-        guard let sealed = Data(base64Encoded: Data(rest[rest.index(after: end)...])), sealed.count >= overhead else {
-            return nil
-        }
-        return (number, user, sealed)
+        return (number, user, bytes.index(after: end))
     }
 }

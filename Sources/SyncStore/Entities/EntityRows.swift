@@ -74,10 +74,15 @@ package enum EntityRows {
     )
 
     /// The query that locks entities by their server ids.
-    package static func lock(_ entities: [Key]) -> Query {
+    package static func lock(_ entities: [Key]) -> Query { query(EntityStatements.lockEntities, entities) }
+
+    /// The query that reads them without waiting for row locks.
+    package static func look(at entities: [Key]) -> Query { query(EntityStatements.lookAtEntities, entities) }
+
+    private static func query(_ statement: Statement, _ entities: [Key]) -> Query {
         var parameters = keys.parameters(entities)
         PushEntityRow.mapped.add([], to: &parameters)
-        return Query(EntityStatements.lockEntities, parameters)
+        return Query(statement, parameters)
     }
 
     /// The columns by which each organization's feed is raised.

@@ -14,6 +14,9 @@ package struct UserKeys: Sendable {
     /// The keys at hand, of all organizations.
     package let ring = UserKeyRing()
     let now: TimeSource
+    /// Users who get no key here while theirs is gone, and something stands under it: it may be restored yet, beside which
+    /// there must be no other. What is written for them is under the organization's key alone.
+    package var withoutKey: Set<LaneKey> = []
 
     /// Whether a master key is to wrap users' keys.
     package var canMake: Bool { masterKeys?.wrapping != nil }
@@ -72,8 +75,11 @@ package struct UserKeys: Sendable {
     private func make(_ users: Set<LaneKey>) async throws {
         let missing = try await read(users.sorted(), isRefused: masterKeys?.wrapping == nil)
         guard !missing.isEmpty, let master = masterKeys?.wrapping else { return }
-        let new = try missing.map { try WrappedUserKey.new(for: $0, by: master) }
-        _ = try await pool.run([Query(SettleStatements.planShape), UserKeyRows.make(new, by: master.label, at: now())])
+        let new = try missing.filter { !withoutKey.contains($0) }.map { try WrappedUserKey.new(for: $0, by: master) }
+        if !new.isEmpty {
+            let make = UserKeyRows.make(new, by: master.label, at: now())
+            _ = try await pool.run([Query(SettleStatements.planShape), make])
+        }
         _ = try await read(missing, isRefused: true)
     }
 }

@@ -66,6 +66,23 @@ import Testing
         #expect(try await lastAct()["outcome"]?.text == #"{"status":"failed","code":"conflict"}"#)
     }
 
+    @Test func `a command that ends with one is not told as ok`() async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString + ".ndjson").path
+        try #"{"entity_type":"contact","id":"1","document":{}}"#.appending("\n{}\n")
+            .write(toFile: file, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        #expect(try await run(["import", "--organization", scene.ada.organization.lowercased, file]).status == 1)
+        #expect(try await lastAct()["outcome"]?.text == #"{"status":"partial","left":1}"#)
+        // a gateway is connected
+        let restored = try await run(["after-restore", "--reason", "by mistake"])
+        #expect(restored.status == 75, "\(restored.complaint)")
+        let act = try await lastAct()
+        #expect(act["action"]?.string == "setRightAfterRestore" && act["reason"]?.string == "by mistake")
+        #expect(act["outcome"]?.text == #"{"status":"failed","code":"overloaded"}"#)
+        #expect(try await run(["after-restore", "--force"]).status == 0)
+        #expect(try await lastAct()["outcome"]?.text == #"{"status":"ok"}"#)
+    }
+
     @Test func `a command tells whom it let in`() async throws {
         let id = scene.ada.organization.lowercased
         let added = try await run(

@@ -25,7 +25,8 @@ struct RewrapKeysCommand: AsyncParsableCommand {
         let isQuiet = options.json
         let (rewrapped, unknown) = try await options.withStore(
             CommandAct("rewrapKeys"),
-            orElse: .notFound("there are no data keys")
+            orElse: .notFound("there are no data keys"),
+            result: { .leaving($0.unknown) }
         ) { store, _ throws(Problem) -> (rewrapped: Int, unknown: Int)? in
             try await store.keyRotation.rewrap { count in
                 if !isQuiet, count > 0 { Terminal.complain("\(count) data keys rewrapped") }

@@ -15,14 +15,19 @@ struct SealRowsCommand: AsyncParsableCommand {
               sluice keys seal                       all organizations
               sluice keys seal --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Works row by row while gateways run, each row under the lock that every writer
-            of it takes, and drops older data keys at an organization's end. Begins a
-            minute after the organization's newest data key was made, when every gateway
-            seals under it. Run again, it only looks at what is sealed already.
+            Opens everything that is sealed, then seals what is due, row by row while
+            gateways run, each row under the lock that every writer of it takes, and drops
+            older data keys at an organization's end. Begins a minute after the
+            organization's newest data key was made, when every gateway seals under it. Run
+            again, it only looks at what is sealed already.
 
             Says on standard error every few seconds how far it is. A value that cannot be
             opened (it was damaged, or is under a key that is not there) is left as it is
-            and named, everything else is sealed, and the command ends with 1.
+            and named (the first 20 of an organization, and how many there are), everything
+            else is sealed, a data key that such a value is under stays, and the command
+            ends with 1. A user whose key is gone and may be restored gets no new one:
+            what is to be sealed for that user is under the organization's key alone, until
+            this is run with the right one in place.
             """
     )
 
@@ -34,33 +39,32 @@ struct SealRowsCommand: AsyncParsableCommand {
     func run() async throws {
         let outcome = try await options.withStore(
             CommandAct("sealRows", of: organization),
-            orElse: organization.map(NothingDone.noOrganization) ?? .notFound("there are no organizations")
+            orElse: organization.map(NothingDone.noOrganization) ?? .notFound("there are no organizations"),
+            result: { .leaving($0.left) }
         ) { store, _ throws(Problem) -> Outcome? in
             if let organization { return try await seal(organization, "", store.keyRotation) }
             let organizations = try await AdministrationOptions.organizations(store.administration).map(\.id)
             for organization in organizations { _ = try await store.keyRotation.prepare(organization) }
-            var outcome = Outcome.sealed
+            var outcome = Outcome()
             for (index, organization) in organizations.enumerated() {
                 let place = " (\(index + 1) of \(organizations.count))"
                 do throws(Problem) {
                     // an organization that was purged meanwhile is no error
-                    let one = try await seal(organization, place, store.keyRotation)
-                    if one == .incomplete { outcome = .incomplete }
+                    outcome.left += try await seal(organization, place, store.keyRotation)?.left ?? 0
                 } catch {
                     if [.storeUnavailable, .overloaded].contains(error.code), !error.isLocked { throw error }
                     Terminal.complain("\(organization.lowercased): \(error.detail)")
-                    outcome = .incomplete
+                    outcome.left += 1
                 }
             }
             return outcome
         }
-        if outcome == .incomplete { throw ExitCode.failure }
+        if outcome.left > 0 { throw ExitCode.failure }
     }
 
-    private enum Outcome: Sendable {
-        case sealed
-        /// Some rows are left in plain text or under an older key.
-        case incomplete
+    private struct Outcome: Sendable {
+        /// Values that cannot be opened and were left as they are, and organizations that are locked.
+        var left = 0
     }
 
     /// Nil where there is no such organization.
@@ -88,13 +92,15 @@ struct SealRowsCommand: AsyncParsableCommand {
         let words =
             "\(name): \(rows.examined) rows looked at, \(rows.sealed) sealed, "
             + unreadable + "\(rows.droppedKeys) older data keys dropped"
+            + (rows.keptKeys > 0 ? ", \(rows.keptKeys) kept for them" : "")
         options.say(words) {
             $0.member("organization_id", organization)
             $0.member("examined", rows.examined)
             $0.member("sealed", rows.sealed)
             $0.member("unreadable", rows.unreadable)
             $0.member("dropped_keys", rows.droppedKeys)
+            $0.member("kept_keys", rows.keptKeys)
         }
-        return rows.unreadable > 0 ? Outcome.incomplete : Outcome.sealed
+        return Outcome(left: rows.unreadable)
     }
 }

@@ -28,14 +28,15 @@ struct AdministrationOptions: ParsableArguments {
         try await withStore { store, _ throws(Problem) -> Value in try await body(store.administration) }
     }
 
-    /// Runs an act on the database as ``withStore(_:orElse:told:_:)`` does.
+    /// Runs an act on the database as ``withStore(_:orElse:result:told:_:)`` does.
     func run<Value: Sendable>(
         _ act: CommandAct,
         orElse nothing: NothingDone,
+        result: (Value) -> ActResult = { _ in .whole },
         told: (Value, inout AuditOutcome) -> Void = { _, _ in },
         _ body: (Administration) async throws(Problem) -> Value?
     ) async throws -> Value {
-        try await withStore(act, orElse: nothing, told: told) { store, _ throws(Problem) -> Value? in
+        try await withStore(act, orElse: nothing, result: result, told: told) { store, _ throws(Problem) -> Value? in
             try await body(store.administration)
         }
     }
@@ -46,16 +47,22 @@ struct AdministrationOptions: ParsableArguments {
     /// - Parameters:
     ///   - act: what the audit is told; nil: nothing changes.
     ///   - nothing: why `body` answered nil: what it was to act on is not there.
-    ///   - told: notes what the audit is to know of what was done.
+    ///   - result: how far the act went.
+    ///   - told: notes what else the audit is to know of what was done.
     func withStore<Value: Sendable>(
         _ act: CommandAct?,
         orElse nothing: NothingDone,
+        result: (Value) -> ActResult = { _ in .whole },
         told: (Value, inout AuditOutcome) -> Void = { _, _ in },
         _ body: (Store, Settings) async throws(Problem) -> Value?
     ) async throws -> Value {
         let value = try await withStore { store, settings throws(Problem) -> Value? in
             guard let act else { return try await body(store, settings) }
-            return try await audited(act, nothing.code, told, store) { () throws(Problem) -> Value? in
+            let note = { (value: Value?, outcome: inout AuditOutcome) in
+                (value.map(result) ?? .failed(nothing.code)).note(in: &outcome)
+                if let value { told(value, &outcome) }
+            }
+            return try await audited(act, note, store) { () throws(Problem) -> Value? in
                 try await body(store, settings)
             }
         }
@@ -87,8 +94,7 @@ struct AdministrationOptions: ParsableArguments {
 
     private func audited<Value: Sendable>(
         _ act: CommandAct,
-        _ nothing: ProblemCode,
-        _ told: (Value, inout AuditOutcome) -> Void,
+        _ note: (Value?, inout AuditOutcome) -> Void,
         _ store: Store,
         _ body: () async throws(Problem) -> Value?
     ) async throws(Problem) -> Value? {
@@ -97,24 +103,14 @@ struct AdministrationOptions: ParsableArguments {
         var outcome = AuditOutcome()
         do throws(Problem) {
             let value = try await body()
-            if let value {
-                outcome.note("status", "ok" as StaticString)
-                told(value, &outcome)
-            } else {
-                Self.note(nothing, in: &outcome)
-            }
+            note(value, &outcome)
             await log.end(mark, outcome)
             return value
         } catch {
-            Self.note(error.code, in: &outcome)
+            ActResult.failed(error.code).note(in: &outcome)
             await log.end(mark, outcome)
             throw error
         }
-    }
-
-    private static func note(_ failure: ProblemCode, in outcome: inout AuditOutcome) {
-        outcome.note("status", "failed" as StaticString)
-        outcome.note("code", failure.rawValue)
     }
 
     /// Explains to the operator why the database cannot be used, before a statement fails with an SQL error.

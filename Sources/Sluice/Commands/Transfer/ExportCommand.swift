@@ -57,9 +57,14 @@ struct ExportCommand: AsyncParsableCommand {
         let progress = TransferProgress(isShown: !options.json)
         let done = Box(EntityExport.Progress())
         let act = CommandAct("exportEntities", of: id)
-        let ending = try await options.withStore(act, orElse: .noOrganization(id)) {
-            store,
-            _ throws(Problem) -> Ending? in
+        let ending = try await options.withStore(
+            act,
+            orElse: .noOrganization(id),
+            result: { ending in
+                if case .refused = ending { return .failed(.validationFailed) }
+                return .leaving(Int(done.value.unreadable))
+            }
+        ) { store, _ throws(Problem) -> Ending? in
             guard let organization = try await store.administration.organization(id) else { return nil }
             guard organization.status != .purging else {
                 throw Problem(.organizationUnknown, "organization \(id.lowercased) is being purged")

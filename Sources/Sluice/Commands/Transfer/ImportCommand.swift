@@ -60,7 +60,8 @@ struct ImportCommand: AsyncParsableCommand {
         let id = transfer.organization
         let report = try await options.withStore(
             dryRun ? nil : CommandAct("importEntities", of: transfer.organization, ["source": source]),
-            orElse: .noOrganization(id)
+            orElse: .noOrganization(id),
+            result: { .leaving(Int($0.refused)) }
         ) { store, _ throws(Problem) -> EntityImport.Report? in
             guard let organization = try await store.administration.organization(id) else { return nil }
             guard organization.status == .active else {
