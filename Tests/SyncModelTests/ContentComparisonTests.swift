@@ -74,6 +74,25 @@ import Testing
         #expect(!isSame(first, try update("x%2C7"), ids, digest: digest))
     }
 
+    @Test func `a server id beside the client's name is the entity's or other content`() throws {
+        let (local, server, other) = (UUID(), UUID(), UUID())
+        let ids = [local: [ServerID(server)], other: [ServerID(7)]]
+        for (operation, payload) in [("create", "{}"), ("update", #"{"a":1}"#)] {
+            func given(_ names: String) throws -> Mutation {
+                try mutation(#""operation":"\#(operation)","entity_type":"task","payload":\#(payload),\#(names)"#)
+            }
+            let name = #""local_id":"\#(local)""#
+            let first = try given(name)
+            #expect(isSame(first, try given(name + #","server_id":"\#(server)""#), ids))
+            for wrong in ["\"\(other)\"", "7", "\"\(UUID())\"", "\"x\"", "\"\(local)\""] {
+                #expect(!isSame(first, try given(name + #","server_id":\#(wrong)"#), ids), "\(wrong)")
+            }
+            // what the first try said stays what it said
+            let both = try given(name + #","server_id":"x""#)
+            #expect(isSame(both, both, [:]))
+        }
+    }
+
     // MARK: - Property
 
     /// What stands in one place of a content.

@@ -42,7 +42,7 @@ struct ContentComparison {
 
     /// Whether both are one mutation.
     var isSame: Bool {
-        guard first.canBe(given) else { return false }
+        guard first.canBe(given), hasServerID else { return false }
         if let differences = first.fingerprint.differences(from: given.fingerprint) {
             return differences.allSatisfy { areOne($0.stored, $0.given) }
         }
@@ -51,6 +51,12 @@ struct ContentComparison {
     }
 
     // MARK: - Ids
+
+    /// Whether the server id beside the client's name is the entity's.
+    private var hasServerID: Bool {
+        guard let id = given.entity.serverID, !first.isKnown(given.entity) else { return true }
+        return [given.entity.clientID, first.entity.clientID].contains { $0.map { leads($0, to: id) } ?? false }
+    }
 
     private func serverIDs(of id: UUID) -> [ServerID] {
         let own = id == first.entity.clientID ? [first.entity.serverID].compactMap { $0 } : []

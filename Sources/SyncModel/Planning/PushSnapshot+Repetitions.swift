@@ -51,7 +51,8 @@ extension PushSnapshot {
     ) -> ComparedIDs {
         var ids = ComparedIDs()
         let differences = first.fingerprint.differences(from: given.fingerprint)
-        let identifiers = differences.map { $0.flatMap { [$0.stored, $0.given] } } ?? first.fingerprint.identifiers
+        var identifiers = differences.map { $0.flatMap { [$0.stored, $0.given] } } ?? first.fingerprint.identifiers
+        if !first.isKnown(given.entity), let id = given.entity.clientID { identifiers.append(id) }
         for id in identifiers where mappings[id] == nil && localIDs.named[id] == nil {
             if case .number(_, id)? = first.entity.client { continue }
             if !known.clientIDs.contains(id) { ids.clientIDs.insert(id) }
@@ -85,6 +86,13 @@ extension FirstTry {
     /// Whether a second try is identical, ids included.
     func isWritten(as mutation: Mutation) -> Bool {
         fingerprint.digest == mutation.fingerprint.digest && fingerprint.identifiers == mutation.fingerprint.identifiers
+            && isKnown(mutation.entity)
+    }
+
+    /// Whether no server id stands beside a client's name that the first try does not know of. Fingerprints have one name
+    /// of the entity: the client's, where there are two.
+    func isKnown(_ given: EntityName) -> Bool {
+        given.client == nil || given.serverID == nil || given.serverID == entity.serverID
     }
 
     /// Whether a second try can be the same mutation at all.
