@@ -279,7 +279,9 @@ import Testing
         for number in [nil, 2] as [Int32?] {
             let found = try await seal(number)
             #expect(found.unreadable == 4 && found.droppedKeys == 0 && found.keptKeys == (number == nil ? 0 : 1))
-            #expect(found.unreadableValues.allSatisfy { $0.contains("key of user \(one.user.lowercased), which is gone") })
+            #expect(
+                found.unreadableValues.allSatisfy { $0.contains("key of user \(one.user.lowercased), which is gone") }
+            )
             #expect(try await gateway.rows("SELECT made_for::text FROM user_keys") == [other.user.lowercased])
             #expect(try await tables(Self.marker, gateway) == [:])
         }

@@ -63,7 +63,8 @@ struct Renewal {
     /// The same of a text column.
     mutating func text(_ stored: String?, as place: SealedPlace) throws(SealError) -> String? {
         let destination = destination(place)
-        return try renewed(stored, place, SealedText.number(of: Array((stored ?? "").utf8), isJSON: false)) { seal throws(SealError) in
+        return try renewed(stored, place, SealedText.number(of: Array((stored ?? "").utf8), isJSON: false)) {
+            seal throws(SealError) in
             try seal.open(text: stored, as: place)
         } seal: { seal, plain throws(SealError) in
             try seal.seal(text: plain, as: destination)
