@@ -13,14 +13,18 @@ import Testing
 
 @Suite struct RetentionServiceTests {
     /// - Parameter lookInterval: so long that nothing but a request makes a second run.
-    private static func service(_ gateway: Gateway, lookInterval: Double = 15) -> RetentionService {
+    private static func service(
+        _ gateway: Gateway,
+        interval: Double = 3_600,
+        lookInterval: Double = 15
+    ) -> RetentionService {
         let clock = gateway.clock
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         return RetentionService(
             store: gateway.store,
             policy: RetentionPolicy(),
-            interval: 3_600,
+            interval: interval,
             lookInterval: lookInterval,
             now: { clock.now },
             logger: logger
@@ -48,6 +52,20 @@ import Testing
         await service.look()
         #expect(service.state.finishedAt == gateway.clock.now)
         #expect(!service.state.isRunning)
+    }
+
+    @Test func `a shorter interval holds at once`() async throws {
+        let gateway = try await Gateway()
+        await Self.service(gateway, interval: 7 * 86_400).look()
+        let first = gateway.clock.now
+        gateway.clock.advance(seconds: 3_600)
+        let service = Self.service(gateway)
+        await service.look()
+        #expect(service.state.finishedAt == gateway.clock.now && first < gateway.clock.now)
+        let second = gateway.clock.now
+        gateway.clock.advance(seconds: 3_590)
+        await service.look()
+        #expect(service.state.finishedAt == second)
     }
 
     @Test func `of two replicas one works and both know of it`() async throws {

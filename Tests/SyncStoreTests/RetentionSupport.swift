@@ -20,7 +20,7 @@ extension Gateway {
         isDryRun: Bool = false
     ) async throws -> RetentionRun.Result? {
         let retention = store.retention
-        let lease = isDryRun ? nil : try await retention.claim(owner: UUID(), isForced: true)
+        let lease = isDryRun ? nil : try await retention.claim(owner: UUID(), interval: nil)
         if !isDryRun, lease == nil { return nil }
         var logger = Logger(label: "test")
         logger.logLevel = .error

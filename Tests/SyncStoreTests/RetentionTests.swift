@@ -313,10 +313,10 @@ import Testing
         one.clock.advance(seconds: 8 * Gateway.day)
         two.clock.advance(seconds: 8 * Gateway.day)
         let retention = one.store.retention
-        let first = try #require(try await retention.claim(owner: UUID()))
-        #expect(try await two.store.retention.claim(owner: UUID(), isForced: true) == nil)
+        let first = try #require(try await retention.claim(owner: UUID(), interval: 3_600))
+        #expect(try await two.store.retention.claim(owner: UUID(), interval: nil) == nil)
         two.clock.advance(seconds: RetentionStore.leaseSeconds + 1)
-        let second = try #require(try await two.store.retention.claim(owner: UUID()))
+        let second = try #require(try await two.store.retention.claim(owner: UUID(), interval: 3_600))
         let cutoffs = RetentionPolicy().cutoffs(at: one.clock.now)
         func step(_ gateway: Gateway, _ lease: RetentionLease) async throws -> RetentionStep? {
             try await gateway.store.retention.step(
@@ -336,9 +336,9 @@ import Testing
         try await two.store.retention.release(second, report: RetentionReport(), due: two.clock.now.adding(seconds: 60))
         let status = try await two.store.retention.status()
         #expect(status.runningSince == nil && status.finishedAt == two.clock.now)
-        #expect(try await two.store.retention.claim(owner: UUID()) == nil)
+        #expect(try await two.store.retention.claim(owner: UUID(), interval: 3_600) == nil)
         try await two.store.retention.ask()
-        #expect(try await two.store.retention.claim(owner: UUID()) != nil)
+        #expect(try await two.store.retention.claim(owner: UUID(), interval: 3_600) != nil)
     }
 
     @Test func `a locked lane is left to a later step and the others go on`() async throws {
@@ -370,7 +370,7 @@ import Testing
         gateway.clock.advance(seconds: 31 * Gateway.day)
         var total = RetentionReport()
         for _ in 0..<200 {
-            let lease = try #require(try await gateway.store.retention.claim(owner: UUID(), isForced: true))
+            let lease = try #require(try await gateway.store.retention.claim(owner: UUID(), interval: nil))
             let steps = Countdown(Int.random(in: 1...3, using: &generator))
             let run = RetentionRun(
                 store: gateway.store.retention,
@@ -435,8 +435,8 @@ import Testing
             """
         )
         let status = try await gateway.store.retention.status()
-        #expect(status.runningSince == nil && status.isDue(at: gateway.clock.now))
-        let lease = try #require(try await gateway.store.retention.claim(owner: UUID()))
+        #expect(status.runningSince == nil && status.isDue(at: gateway.clock.now, interval: 3_600))
+        let lease = try #require(try await gateway.store.retention.claim(owner: UUID(), interval: 3_600))
         try await gateway.store.retention.release(lease, report: nil, due: gateway.clock.now)
         #expect(try await gateway.retain()?.report[.payloads] == 1)
         let seen = try await gateway.read("SELECT mappings_seen_at FROM retention_places")

@@ -53,7 +53,7 @@ struct RetentionCommand: AsyncParsableCommand {
 
     /// Nil while another replica holds the lease.
     private func run(on store: RetentionStore, policy: RetentionPolicy) async throws(Problem) -> RetentionRun.Result? {
-        let lease = dryRun ? nil : try await store.claim(owner: UUID(), isForced: true)
+        let lease = dryRun ? nil : try await store.claim(owner: UUID(), interval: nil)
         if !dryRun, lease == nil { return nil }
         let pace = Mutex(RetentionPace())
         let progress = Throttle(.seconds(2))

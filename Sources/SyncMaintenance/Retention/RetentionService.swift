@@ -10,6 +10,8 @@ import Synchronization
 package final class RetentionService: Service {
     /// How often a run logs its progress, in seconds.
     static let reportInterval: Double = 10
+    /// When a run that was cut off is tried again, in seconds.
+    static let secondTry: Double = 60
 
     /// Retention's state, for metrics.
     package struct State: Sendable {
@@ -90,8 +92,8 @@ package final class RetentionService: Service {
                 if status.finishedAt != state.finishedAt { state.overdue = 0 }
                 state.finishedAt = status.finishedAt
             }
-            guard status.runningSince == nil, status.isDue(at: now()) else { return }
-            guard let lease = try await store.retention.claim(owner: owner) else { return }
+            guard status.runningSince == nil, status.isDue(at: now(), interval: interval) else { return }
+            guard let lease = try await store.retention.claim(owner: owner, interval: interval) else { return }
             shared.withLock { $0.isRunning = true }
             defer { shared.withLock { $0.isRunning = false } }
             try await work(lease)
@@ -144,7 +146,7 @@ package final class RetentionService: Service {
         case .failed(let problem):
             line["code"] = "\(problem.code.rawValue)"
             logger.warning("retention was cut off, and is tried again in a minute", metadata: line)
-            try await store.retention.release(lease, report: nil, due: now().adding(seconds: 60))
+            try await store.retention.release(lease, report: nil, due: now().adding(seconds: Self.secondTry))
         }
     }
 

@@ -8,7 +8,7 @@ enum RetentionStatements {
         """
         UPDATE retention_runs AS r
         SET owner = $1, token = r.token + 1, expires_at = $3, started_at = $2
-        -- a moment that is too far ahead was written by a clock that was wrong
+        -- a moment that is too far ahead was written by a clock that was wrong, or when runs were to be rarer
         WHERE r.name = 'retention' AND (r.expires_at IS NULL OR r.expires_at <= $2 OR r.expires_at > $5)
             AND ($4 OR r.due_at IS NULL OR r.due_at <= $2 OR r.due_at > $6)
         RETURNING r.token

@@ -25,13 +25,17 @@ package struct RetentionStatus: Sendable {
         lastReport = try row.optionalBytes("last_report")
     }
 
-    package func isDue(at now: Timestamp) -> Bool {
-        dueAt.map { $0 <= now || $0 > Self.latestDue(at: now) } ?? true
+    /// - Parameter interval: from the end of a run to the next, in seconds.
+    package func isDue(at now: Timestamp, interval: Double) -> Bool {
+        dueAt.map { $0 <= now || $0 > Self.latestDue(at: now, interval: interval) } ?? true
     }
 
     /// A lease that ends later was written by a wrong clock.
     static func latestExpiry(at now: Timestamp) -> Timestamp { now.adding(seconds: 2 * RetentionStore.leaseSeconds) }
 
-    /// The same for the time when a run is due: an interval is a week at most.
-    static func latestDue(at now: Timestamp) -> Timestamp { now.adding(seconds: 8 * 86_400) }
+    /// The same for the time when a run is due, which is also later than an interval from now when the interval was longer
+    /// then. Replicas' clocks may differ by some seconds.
+    static func latestDue(at now: Timestamp, interval: Double) -> Timestamp {
+        now.adding(seconds: max(interval, RetentionService.secondTry) + 60)
+    }
 }

@@ -24,15 +24,17 @@ package struct RetentionStore: Sendable {
 
     // MARK: - The lease
 
-    /// Claims the lease; nil while another replica holds it or, unless the claim is forced, no run is due.
-    package func claim(owner: UUID, isForced: Bool = false) async throws(Problem) -> RetentionLease? {
+    /// Claims the lease; nil while another replica holds it or no run is due.
+    ///
+    /// - Parameter interval: from the end of a run to the next, in seconds; nil where a run is due in any case.
+    package func claim(owner: UUID, interval: Double?) async throws(Problem) -> RetentionLease? {
         let parameters = Parameters(
             owner,
             now(),
             now().adding(seconds: Self.leaseSeconds),
-            isForced,
+            interval == nil,
             RetentionStatus.latestExpiry(at: now()),
-            RetentionStatus.latestDue(at: now())
+            RetentionStatus.latestDue(at: now(), interval: interval ?? 0)
         )
         return try await failure.reporting("claim retention's turn") {
             try await run(RetentionStatements.claim, parameters)
