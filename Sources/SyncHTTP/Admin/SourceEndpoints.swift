@@ -84,7 +84,7 @@ struct SourceEndpoints: Sendable {
         let key = try key(exchange)
         return try await bodies.withBody(of: exchange, isOptional: true) { body in
             guard let found = try await administration.source(key) else { throw Refusal.notFound }
-            let request = try SourceRunRequest(body: body, kind: found.kind)
+            let request = try SourceRunRequest(body: body, of: found)
             guard let row = try await administration.run(key, from: request.beginning) else {
                 throw SourceAdministration.cannotRun(found)
             }

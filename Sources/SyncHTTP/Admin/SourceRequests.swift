@@ -1,7 +1,7 @@
 import HTTPTypes
 import JSONText
 import StandardWebhooks
-import SyncMaintenance
+package import SyncMaintenance
 package import SyncModel
 
 extension SourceUpdate {
@@ -86,13 +86,13 @@ struct SourceSecretRequest {
 struct SourceRunRequest {
     private(set) var beginning = SourceAdministration.Beginning.goingOn
 
-    init(body: [UInt8], kind: SourceKind) throws(Problem) {
+    init(body: [UInt8], of source: SourceRow) throws(Problem) {
         if body.isEmpty { return }
         var request = Self()
         try RequestReport.read(body, of: "a run: from") { report, member, value in
             guard member == "from" else { return false }
             var defects = SettingsReport()
-            if let beginning = SourceAdministration.Beginning(from: value, of: kind, &defects) {
+            if let beginning = SourceAdministration.Beginning(from: value, of: source, &defects) {
                 request.beginning = beginning
             }
             report.problems += defects.problems
@@ -105,21 +105,24 @@ struct SourceRunRequest {
 }
 
 extension SourceAdministration.Beginning {
-    /// Reads where a run is to begin: null for the beginning, or what the kind has for a place.
-    fileprivate init?(from value: JSONValue, of kind: SourceKind, _ report: inout SettingsReport) {
-        if value.isNull {
+    /// Reads where a run is to begin: null for the beginning, or what the source's settings have for a place.
+    fileprivate init?(from value: JSONValue, of source: SourceRow, _ report: inout SettingsReport) {
+        guard !value.isNull else {
             self = .anew
-        } else if let state = SourceSettings.state(from: value, of: kind, at: "/from", &report) {
-            self = .at(state)
-        } else {
+            return
+        }
+        guard let settings = SourceSettings(source.kind, stored: source.settings) else {
+            report.refuse("/from", Rule.range, "from must be null: this gateway cannot read the source's settings")
             return nil
         }
+        guard let state = settings.state(from: value, at: "/from", &report) else { return nil }
+        self = .at(state)
     }
 
     /// From JSON.
     ///
     /// - Throws: `invalid_json`; `validation_failed` where there is no such place.
-    package init(from json: [UInt8], of kind: SourceKind) throws(Problem) {
+    package init(from json: [UInt8], of source: SourceRow) throws(Problem) {
         let tree: JSONTree
         do throws(JSONParseError) {
             tree = try JSONTree(parsing: json)
@@ -127,7 +130,7 @@ extension SourceAdministration.Beginning {
             throw Problem(jsonError: error, limit: JSONLimits().maximumBytes)
         }
         var report = SettingsReport()
-        guard let beginning = Self(from: tree.root, of: kind, &report) else {
+        guard let beginning = Self(from: tree.root, of: source, &report) else {
             let first = report.problems.first?.detail ?? "there is no such place"
             throw Problem(.validationFailed, first, errors: report.problems)
         }

@@ -14,6 +14,7 @@ struct RunSourceCommand: AsyncParsableCommand {
             EXAMPLES
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from-beginning
+              sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from 2026-11-20T07:00:00Z
 
             It is for sources of kind poller and postgres. A gateway begins within a
             second or two, whatever pause the last failure made. What was taken before
@@ -26,7 +27,7 @@ struct RunSourceCommand: AsyncParsableCommand {
     @Flag(help: "Fetch everything again.")
     var fromBeginning = false
 
-    @Option(help: ArgumentHelp("Where to begin, as the source's kind has it.", valueName: "json"))
+    @Option(help: ArgumentHelp("Where a poller is to begin, in the form of its updated_since.", valueName: "since"))
     var from: String?
 
     @OptionGroup var options: AdministrationOptions
@@ -42,7 +43,7 @@ struct RunSourceCommand: AsyncParsableCommand {
             orElse: source.unknown
         ) { store, _ throws(Problem) -> SourceRow? in
             guard let found = try await store.sourceAdministration.source(key) else { return nil }
-            let beginning = try beginning(of: found.kind)
+            let beginning = try beginning(of: found)
             guard let row = try await store.sourceAdministration.run(key, from: beginning) else {
                 throw SourceAdministration.cannotRun(found)
             }
@@ -51,7 +52,7 @@ struct RunSourceCommand: AsyncParsableCommand {
         options.say(row.line) { row.writeMembers(to: &$0) }
     }
 
-    private func beginning(of kind: SourceKind) throws(Problem) -> SourceAdministration.Beginning {
+    private func beginning(of source: SourceRow) throws(Problem) -> SourceAdministration.Beginning {
         if fromBeginning { return .anew }
         guard let from else { return .goingOn }
         // a text need not be quoted for the shell and for JSON
@@ -61,6 +62,6 @@ struct RunSourceCommand: AsyncParsableCommand {
             writer.string(from)
             json = writer.bytes
         }
-        return try SourceAdministration.Beginning(from: json, of: kind)
+        return try SourceAdministration.Beginning(from: json, of: source)
     }
 }

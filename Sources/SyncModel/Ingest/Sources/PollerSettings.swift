@@ -26,6 +26,16 @@ public struct PollerSettings: Sendable, Hashable {
             case milliseconds
             /// Whatever stands in the item, a number or a text: the greatest is sent back as it is.
             case text
+
+            /// What is of this form, in words.
+            var words: String {
+                switch self {
+                case .rfc3339: "a time in the form of RFC 3339, as 2026-11-20T07:00:00Z"
+                case .seconds: "seconds since 1970, or a time in the form of RFC 3339"
+                case .milliseconds: "milliseconds since 1970, or a time in the form of RFC 3339"
+                case .text: "a number or a text, as updated_since has it"
+                }
+            }
         }
     }
 
@@ -158,9 +168,13 @@ public struct PollerSettings: Sendable, Hashable {
 
     /// The state that a worker begins with after an operator asked for everything from a place on: `{"from": …}`; nil
     /// where there is no such place, which the report has then.
-    static func state(from value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [UInt8]? {
-        guard let since = SinceValue(stored: value) else {
-            let detail = "from must be null, for all, or where to begin: a time, or what updated_since has otherwise"
+    func state(from value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [UInt8]? {
+        guard let form = since?.form else {
+            report.refuse(pointer, Rule.range, "from must be null, for all: the source has no updated_since to begin at")
+            return nil
+        }
+        guard let since = SinceValue(value, form) else {
+            let detail = "from must be null, for all, or where to begin: \(form.words)"
             report.refuse(pointer, Rule.range, detail)
             return nil
         }

@@ -62,17 +62,16 @@ public enum SourceSettings: Sendable, Hashable {
     /// The state that a worker begins with after an operator asked for everything from a place on.
     ///
     /// - Returns: nil where there is no such place, which the report has then.
-    public static func state(
+    public func state(
         from value: JSONValue,
-        of kind: SourceKind,
         at pointer: String,
         _ report: inout SettingsReport
     ) -> [UInt8]? {
-        switch kind {
+        switch self {
         case .webhook:
             report.refuse(pointer, Rule.unknownMember, "a webhook source brings what is sent, and cannot begin anew")
             return nil
-        case .poller: return PollerSettings.state(from: value, at: pointer, &report)
+        case .poller(let settings): return settings.state(from: value, at: pointer, &report)
         case .postgres: return ReplicationSettings.state(from: value, at: pointer, &report)
         }
     }

@@ -90,7 +90,7 @@ import Testing
         let planner = try PollSamples.planner()
         var report = SettingsReport()
         let value = try JSONTree(parsing: Array(#""2026-01-02T00:00:00Z""#.utf8)).root
-        let stored = SourceSettings.state(from: value, of: .poller, at: "", &report)
+        let stored = SourceSettings.poller(planner.settings).state(from: value, at: "", &report)
         #expect(planner.request(planner.state(stored: stored)).path == "/contacts?since=2026-01-01T23%3A59%3A00.000Z")
         #expect(planner.state(stored: Array(#"{"since": "17"}"#.utf8)).since == nil, "that is no time")
     }

@@ -38,6 +38,34 @@ import Testing
         #expect(again.json == stored)
     }
 
+    /// Where an operator has a run begin.
+    @Test(arguments: [
+        (
+            "rfc3339", ["\"2026-11-20T07:00:00Z\"", "\"2026-11-20T07:00:00.5+01:00\""],
+            ["\"2026-11-20\"", "12", "\"x\"", "{}"]
+        ),
+        ("seconds", ["12", "\"12\"", "\"2026-11-20T07:00:00Z\""], ["\"x\"", "-1", "\"2026-11-20\"", "1e300", "[]"]),
+        ("milliseconds", ["1795000000000"], ["\"soon\"", "true"]), ("text", ["12", "\"x\""], ["1.5", "\"\"", "[1]"]),
+    ])
+    func `a run begins at what updated_since has`(_ form: String, _ good: [String], _ bad: [String]) throws {
+        let since = #""updated_since": {"parameter": "s", "form": "\#(form)", "from": "/at"}"#
+        let settings = SourceSettings.poller(try PollSamples.settings(since))
+        for text in good + bad {
+            var report = SettingsReport()
+            let state = settings.state(from: try JSONTree(parsing: Array(text.utf8)).root, at: "/from", &report)
+            #expect((state != nil) == good.contains(text), "\(text)")
+            #expect(report.problems.map(\.pointer) == (state == nil ? ["/from"] : []))
+            // what is taken is what a worker begins with
+            let poller = try #require(PollSamples.settings(since).since)
+            let stored = try state.flatMap { try JSONTree(parsing: $0).root["since"].flatMap(SinceValue.init(stored:)) }
+            #expect((stored?.fitting(poller.form) != nil) == (state != nil), "\(text)")
+        }
+        var report = SettingsReport()
+        let without = SourceSettings.poller(try PollSamples.settings(""))
+        let zero = try JSONTree(parsing: Array("0".utf8)).root
+        #expect(without.state(from: zero, at: "/from", &report) == nil && report.problems.map(\.pointer) == ["/from"])
+    }
+
     @Test(arguments: [
         ("{}", ["/settings/path", "/settings/mapping"]), ("[]", ["/settings"]),
         (#"{"path": "contacts", "mapping": {"rules": []}}"#, ["/settings/path", "/settings/mapping/rules"]),
@@ -105,17 +133,5 @@ import Testing
         let rule = #"{"entity_type": "a", "operation": "upsert", "id": "/id", "version": "/v", "document": "^/all"}"#
         let text = #"{"path": "/contacts", "mapping": {"events": "/data", "rules": [\#(rule)]}}"#
         #expect(try defects(text) == ["/settings/mapping/events", "/settings/mapping/rules/0/document"])
-    }
-
-    @Test func `an operator says where to begin`() throws {
-        for (value, isGood) in [
-            (#""2026-01-01T00:00:00Z""#, true), ("17", true), (#""token""#, true), ("[]", false), (#""""#, false),
-            ("1.5", false), ("true", false),
-        ] {
-            var report = SettingsReport()
-            let root = try JSONTree(parsing: Array(value.utf8)).root
-            let state = SourceSettings.state(from: root, of: .poller, at: "/from", &report)
-            #expect((state != nil) == isGood && report.problems.map(\.pointer) == (isGood ? [] : ["/from"]), "\(value)")
-        }
     }
 }
