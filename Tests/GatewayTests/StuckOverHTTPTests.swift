@@ -361,6 +361,16 @@ import Testing
         #expect(try await codes(user + "/explain?mutation=\(trouble.waiting.id)").contains("mutation_waits"))
         #expect(try await codes(user + "/explain?mutation=\(trouble.bobs.id)").contains("mutation_unknown"))
         #expect(try await codes(user + "/explain?device=\(UUID())").contains("device_unknown"))
+        func provision(_ way: String) async throws {
+            let settings = #"{"settings":{"provisioning":"\#(way)"}}"#
+            #expect(try await scene.operate(.PUT, scene.admin, settings).status == 200)
+        }
+        try await provision("explicit")
+        #expect(try await scene.operate(.PUT, user, "{}").status < 300)
+        #expect(try await !codes(user + "/explain").contains("user_not_let_in"))
+        #expect(try await scene.operate(.DELETE, user).status == 204)
+        #expect(try await codes(user + "/explain").first == "user_not_let_in")
+        try await provision("on_first_push")
         let stranger = try await codes("\(scene.admin)/users/\(scene.eve.user.lowercased)/explain")
         #expect(stranger == ["user_unknown"], "another tenant's user is nobody here")
         scene.gateway.clock.advance(seconds: 200_000)

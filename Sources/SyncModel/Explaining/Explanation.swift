@@ -50,7 +50,17 @@ public struct Explanation: Sendable {
         }
         switch snapshot.standing {
         case .itself:
-            if !snapshot.isKnown {
+            if !snapshot.isLetIn {
+                findings.append(
+                    Finding(
+                        .problem,
+                        .userNotLetIn,
+                        "The user is not let in, or was shut out again: the organization's provisioning is explicit, and "
+                            + "the user's requests are refused.",
+                        do: "Let the user in, if that is meant (sluice users add, or PUT of the user)."
+                    )
+                )
+            } else if !snapshot.isKnown {
                 findings.append(
                     Finding(
                         .info,

@@ -20,6 +20,7 @@ public struct Finding: Sendable, Hashable {
         case userJoined = "user_joined"
         case userJoining = "user_joining"
         case userUnknown = "user_unknown"
+        case userNotLetIn = "user_not_let_in"
         // the lane
         case laneHalted = "lane_halted"
         case backOff = "back_off"

@@ -31,6 +31,8 @@ public struct UserSnapshot: Sendable {
     public var standing: Standing
     /// Whether the organization knows the user.
     public var isKnown: Bool
+    /// Whether the user's requests are answered: an operator let the user in, or the organization needs nobody to.
+    public var isLetIn = true
     public var backlog: Backlog
     /// Nil for a user without a lane.
     public var lane: LaneState?

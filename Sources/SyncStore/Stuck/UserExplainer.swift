@@ -40,6 +40,7 @@ package struct UserExplainer: Sendable {
             ])
             snapshot.lane = try results[2].read { try LaneRows.read(&$0).state }.first
             snapshot.isKnown = try results[3].bool(0, 0)
+            snapshot.isLetIn = try organization.settings.provisioning != .explicit || results[3].bool(0, 1)
             if let mutation { snapshot.mutation = try await question(about: mutation, lane) }
         } catch {
             throw failure.problem(error, doing: "explain a user")
@@ -72,9 +73,11 @@ package struct UserExplainer: Sendable {
         }
     }
 
-    /// Whether anything ever came of the user.
+    /// Whether anything ever came of the user, and whether an operator or a first push let the user in.
     static let isKnownStatement = Statement(
         "explain_is_known",
-        "SELECT \(KnownUsers.stand("$2")) AS is_known"
+        """
+        SELECT \(KnownUsers.stand("$2")) AS is_known, \(KnownUsers.stand("$2", in: ["users"])) AS is_let_in
+        """
     )
 }

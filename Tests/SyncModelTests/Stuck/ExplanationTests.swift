@@ -61,6 +61,14 @@ import Testing
         #expect(codes == [.userUnknown])
     }
 
+    @Test func `who is not let in is told so beside what is there`() {
+        #expect(Self.codes { $0.isLetIn = false } == [.userNotLetIn, .nothingWaits])
+        let stranger = Self.codes { snapshot in
+            (snapshot.isLetIn, snapshot.isKnown, snapshot.backlog.devices) = (false, false, [])
+        }
+        #expect(stranger == [.userNotLetIn])
+    }
+
     @Test func `a known user without a device`() {
         #expect(Self.codes { $0.backlog.devices = [] } == [.nothingWaits, .noDevices])
     }
