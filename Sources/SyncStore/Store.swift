@@ -279,6 +279,9 @@ package final class Store: Sendable {
         return anyKnown ? [] : missing
     }
 
+    /// Which master keys wrap the stored data keys, looked at anew.
+    package func masterKeysInUse() async throws -> MasterKeysInUse { try await keyCheck.look() }
+
     /// What an operator should know although requests can be served, as of the last look.
     package var notices: [String] { keyCheck.notices }
 

@@ -49,7 +49,7 @@ import Testing
         #expect(isOK == true)
         for subject in [
             "configuration", "keys", "operator token", "database", "encoding", "durability", "connections", "clock",
-            "autovacuum", "schema", "upstreams", "listener \(settings["SLUICE_PUBLIC_ADDRESS"] ?? "")",
+            "autovacuum", "schema", "master keys", "upstreams", "listener \(settings["SLUICE_PUBLIC_ADDRESS"] ?? "")",
             "listener \(settings["SLUICE_OPERATIONS_ADDRESS"] ?? "")",
         ] {
             #expect(checks[subject]?.status == "ok", "\(subject): \(checks[subject]?.finding ?? "not looked at")")

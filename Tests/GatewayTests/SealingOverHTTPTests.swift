@@ -57,6 +57,37 @@ import Testing
         #expect(try await scene.ada.push([draft]).results.first?["replayed"]?.bool == true)
     }
 
+    @Test func `commands without the key say so too`() async throws {
+        let scene = try await Scene(masterKeys: TestKeys.first)
+        #expect(try await scene.ada.push([scene.ada.create("task", "{}")]).statuses == ["succeeded"])
+        let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        func run(_ arguments: [String], _ keys: String?) async throws -> Program.Result {
+            var environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
+            if let keys {
+                try (keys + "\n").write(toFile: file, atomically: true, encoding: .utf8)
+                environment["SLUICE_MASTER_KEY_FILE"] = file
+            }
+            return try await Program.run(arguments, environment: environment)
+        }
+        let organization = scene.ada.organization.lowercased
+        let commands = [
+            ["export", "--organization", organization],
+            ["users", "export", scene.ada.user.lowercased, "--organization", organization],
+        ]
+        for keys in [nil, TestKeys.second, TestKeys.impostor] {
+            for command in commands {
+                let result = try await run(command, keys)
+                #expect(result.status == 78, "\(result.complaint)")
+                #expect(result.complaint.contains("SLUICE_MASTER_KEY_FILE"), "\(result.complaint)")
+            }
+            let doctor = try await run(["doctor"], keys)
+            #expect(doctor.output.contains("failed   master keys: 1 data keys are wrapped by master key first:"))
+        }
+        for command in commands { #expect(try await run(command, TestKeys.first).status == 0) }
+        #expect(try await run(["doctor"], TestKeys.first).output.contains("ok       master keys: open all 1 data keys"))
+    }
+
     @Test func `users' keys are a setting that needs a master key`() async throws {
         let settings = #"{"settings":{"user_keys":true}}"#
         let plain = try await Scene(masterKeys: Self.without)

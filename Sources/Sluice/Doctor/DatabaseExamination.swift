@@ -1,4 +1,5 @@
 import Postgres
+import SyncStore
 import SyncUpstream
 
 struct DatabaseExamination {
@@ -18,7 +19,7 @@ struct DatabaseExamination {
             let schema = await schema()
             guard schema.status == .ok else { return diagnoses + [schema] }
             let cluster = await ClusterExamination(settings: settings).diagnoses()
-            return diagnoses + [schema, await role()] + cluster + (await upstreams())
+            return diagnoses + [schema, await role(), await masterKeys()] + cluster + (await upstreams())
         } catch let error as PostgresError where error.isUnavailable || error.kind == .timedOut {
             let advice = "Start it, or correct \(Setting.databaseURL.variable); serve starts without it and recovers."
             return [.failed("database", "cannot be reached: \(error.message)\(settings.databaseHint)", advice)]
@@ -116,6 +117,28 @@ struct DatabaseExamination {
         } catch {
             return .failed("role", "cannot be asked for: \(error.words)", "Try again.")
         }
+    }
+
+    private func masterKeys() async -> Diagnosis {
+        let (subject, variable) = ("master keys", Setting.masterKeyFile.variable)
+        var settings = settings
+        settings[.databasePoolSize] = "1"
+        let store = Wiring.store(settings, logger: Wiring.commandLogger())
+        let found: MasterKeysInUse
+        do {
+            found = try await store.masterKeysInUse()
+            await store.close()
+        } catch {
+            await store.close()
+            return .failed(subject, "the data keys cannot be counted: \(error.words)", "Try again.")
+        }
+        guard found.missing.isEmpty else {
+            let finding = found.missing.joined(separator: "; ")
+            let advice = "Put it back into \(variable), as any but the first line: what is under it is locked."
+            return found.isAnyKnown ? .warning(subject, finding, advice) : .failed(subject, finding, advice)
+        }
+        if found.openable > 0 { return .ok(subject, "open all \(found.openable) data keys") }
+        return .ok(subject, settings.masterKeys == nil ? "none: nothing is sealed" : "no data key is made yet")
     }
 
     private func upstreams() async -> [Diagnosis] {

@@ -27,20 +27,18 @@ final class MasterKeyCheck: Sendable {
     /// Users' keys that are counted at most of each master key: there may be millions.
     static let counted = 10_000
 
-    /// Counts the data keys, users' keys among them, wrapped by master keys that are not configured here, by master key (empty if all is well),
-    /// and tells whether any data key can be unwrapped.
-    func look() async throws -> (unknown: [(label: String, count: Int64)], anyKnown: Bool) {
+    /// Which master keys wrap the stored data keys, users' keys among them.
+    func look() async throws -> MasterKeysInUse {
         let rows = try await pool.run([Query(Self.mastersStatement)])[0]
-        let inUse = try rows.read { (label: try $0.string("master_key"), count: try $0.int64("count")) }
-        let unknown = inUse.filter { masterKeys?[$0.label] == nil }
-        return (unknown, unknown.count < inUse.count)
+        let counts = try rows.read { (label: try $0.string("master_key"), count: try $0.int64("count")) }
+        return MasterKeysInUse(counts: counts, masterKeys)
     }
 
     /// The same in words; looks anew when the last result is a minute old.
     func missing() async throws -> ([String], anyKnown: Bool) {
         let before = last.withLock { $0 }
         if let before, .now - before.at < Self.interval { return (before.missing, before.anyKnown) }
-        let found: (unknown: [(label: String, count: Int64)], anyKnown: Bool)
+        let found: MasterKeysInUse
         do {
             found = try await cluster.isThere ? within(.seconds(1)) { try await self.look() } : look()
         } catch let error as PostgresError
@@ -53,11 +51,8 @@ final class MasterKeyCheck: Sendable {
             last.withLock { $0 = seen }
             return (seen.missing, seen.anyKnown)
         }
-        let missing = found.unknown.map { label, count in
-            "\(count) data keys are wrapped by master key \(label), which is not configured"
-        }
-        last.withLock { $0 = Look(at: .now, missing: missing, anyKnown: found.anyKnown) }
-        return (missing, found.anyKnown)
+        last.withLock { $0 = Look(at: .now, missing: found.missing, anyKnown: found.isAnyKnown) }
+        return (found.missing, found.isAnyKnown)
     }
 
     /// The missing master keys of the last look, where others are there, so that requests are served.

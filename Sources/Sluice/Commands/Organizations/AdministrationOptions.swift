@@ -84,12 +84,21 @@ struct AdministrationOptions: ParsableArguments {
             return value
         } catch {
             await store.close()
+            if error.isLocked {
+                let words = "the organization's data cannot be opened with the keys of"
+                let advice = "\(Setting.masterKeyFile.variable) (see: sluice doctor)"
+                throw Terminal.failure("\(words) \(advice)", Terminal.badConfiguration)
+            }
             let code = [.storeUnavailable, .overloaded].contains(error.code) ? Terminal.unavailable : .failure
-            throw Terminal.failure(
-                ([error.detail] + error.errors.map(\.detail).dropFirst()).joined(separator: "; "),
-                code
-            )
+            throw Terminal.failure(Self.words(error), code)
         }
+    }
+
+    /// What was wrong, each with its place in what was given.
+    private static func words(_ problem: Problem) -> String {
+        guard !problem.errors.isEmpty else { return problem.detail }
+        return problem.errors.map { $0.pointer.isEmpty ? $0.detail : "\($0.pointer): \($0.detail)" }
+            .joined(separator: "; ")
     }
 
     private func audited<Value: Sendable>(

@@ -1,0 +1,25 @@
+import SyncModel
+
+/// The master keys that wrap stored data keys, beside those that are configured here.
+package struct MasterKeysInUse: Sendable {
+    typealias Count = (label: String, count: Int64)
+
+    private let known: [Count]
+    let unknown: [Count]
+
+    init(counts: [Count], _ masterKeys: MasterKeys?) {
+        known = counts.filter { masterKeys?[$0.label] != nil }
+        unknown = counts.filter { masterKeys?[$0.label] == nil }
+    }
+
+    /// Data keys that can be unwrapped here; of users' keys up to ``MasterKeyCheck/counted`` of each master key.
+    package var openable: Int64 { known.reduce(0) { $0 + $1.count } }
+
+    /// Whether any data key can be unwrapped; also where there are none.
+    package var isAnyKnown: Bool { unknown.isEmpty || !known.isEmpty }
+
+    /// In words, which master keys are not configured; empty if all is well.
+    package var missing: [String] {
+        unknown.map { "\($0.count) data keys are wrapped by master key \($0.label), which is not configured" }
+    }
+}
