@@ -18,9 +18,10 @@ extension UpstreamResponse {
             status: Int(collected.head.status.code),
             retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },
             location: headers.first(name: "Location").flatMap { Self.atMost(Self.maximumLocationBytes, $0) },
-            // a tag that could not be sent back in If-Match is dropped
+            // a tag that could not be sent back in If-Match as it came is dropped: bytes beyond ASCII (RFC 9110, obs-text)
+            // need not be UTF-8
             etag: headers.first(name: "ETag").flatMap { Self.atMost(Self.maximumETagBytes, $0) }.flatMap {
-                UpstreamRequest.canCarry($0) ? $0 : nil
+                UpstreamRequest.canCarry($0) && $0.utf8.allSatisfy { $0 < 0x80 } ? $0 : nil
             },
             challenge: headers.first(
                 name: collected.head.status == .unauthorized ? "WWW-Authenticate" : "Proxy-Authenticate"

@@ -138,6 +138,8 @@ import Testing
             cases.append((Self.draft(scene, "headers", "{\"x\":\"\(value)\"}"), ["/headers/x header_not_allowed"]))
         }
         cases.append((Self.draft(scene, "headers", "{\"x\":1}"), ["/headers/x member_type"]))
+        let twice = #"{"accept":"a","Accept":"b"}"#
+        cases.append((Self.draft(scene, "headers", twice), ["/headers/Accept header_not_allowed"]))
         let many = (0..<33).map { "\"x\($0)\":\"\"" }.joined(separator: ",")
         cases.append((Self.draft(scene, "headers", "{\(many)}"), ["/headers member_range"]))
         try await Self.expectRefused(scene, cases)

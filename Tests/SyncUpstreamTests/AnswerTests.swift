@@ -61,6 +61,7 @@ import Testing
         let longest = String(repeating: "x", count: 1_000)
         #expect(try await answer(body: "{}", headers: "ETag: \(longest)\r\n").etag == longest)
         #expect(try await answer(body: "{}", headers: "ETag: \(longest)x\r\n").etag == nil)
+        #expect(try await answer(body: "{}", headers: "ETag: \"é\"\r\n").etag == nil)
     }
 
     @Test func `an informational answer is passed over`() async throws {

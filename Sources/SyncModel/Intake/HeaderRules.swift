@@ -15,6 +15,7 @@ enum HeaderRules {
         guard let members = headers.members else {
             return report("", Rule.memberType, "headers must be an object of strings")
         }
+        var names: Set<String> = []
         var count = 0
         for (name, value) in members {
             count += 1
@@ -24,6 +25,8 @@ enum HeaderRules {
                 report(place, Rule.header, "is not a header name (RFC 9110 token)")
             } else if refused.contains(name.lowercased()) {
                 report(place, Rule.header, "\(name) is set by the gateway; leave it out")
+            } else if !names.insert(name.lowercased()).inserted {
+                report(place, Rule.header, "\(name) is there already; case makes no other header of it")
             }
             guard let text = value.string else {
                 report(place, Rule.memberType, "a header's value must be a string")

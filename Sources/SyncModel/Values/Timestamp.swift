@@ -32,7 +32,7 @@ public typealias TimeSource = @Sendable () -> Timestamp
 extension Timestamp {
     /// Reads an RFC 3339 date-time such as `2026-11-20T07:00:00.000Z` or `2026-11-20T08:00:00+01:00`.
     ///
-    /// Fractions finer than a microsecond are cut off; years run from 0001 to 9999; a leap second (`:60`) counts as the
+    /// Fractions finer than a microsecond are cut off; years run from 0001 to 9999 in UTC; a leap second (`:60`) counts as the
     /// first of the next minute. Nil for anything else.
     public init?(rfc3339 text: String) {
         var reader = DigitReader(text.utf8)
@@ -60,8 +60,15 @@ extension Timestamp {
         guard reader.isAtEnd else { return nil }
         let days = Timestamp.daysSinceEpoch(year: year, month: month, day: day)
         let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second - offsetMinutes * 60
+        // an offset may lead out of the years that can be written
+        guard (Timestamp.firstSecond...Timestamp.lastSecond).contains(seconds) else { return nil }
         self.init(microseconds: Int64(seconds) * 1_000_000 + Int64(micros))
     }
+
+    /// 0001-01-01T00:00:00Z.
+    private static let firstSecond = daysSinceEpoch(year: 1, month: 1, day: 1) * 86_400
+    /// 9999-12-31T23:59:59Z.
+    private static let lastSecond = (daysSinceEpoch(year: 9_999, month: 12, day: 31) + 1) * 86_400 - 1
 
     /// RFC 3339 in UTC with milliseconds, as every answer writes it: `2026-11-20T07:00:00.000Z`.
     public var rfc3339: String {

@@ -62,10 +62,7 @@ enum TextsTarget {
         guard let moment = Timestamp(rfc3339: text) else { return }
         let written = moment.rfc3339
         expect(written.utf8.count == 24, written)
-        // an offset may lead out of the years that can be written
-        guard let again = Timestamp(rfc3339: written) else {
-            return expect(written.hasPrefix("0000") || text.hasPrefix("9999"), "\(written) is not read")
-        }
+        guard let again = Timestamp(rfc3339: written) else { return expect(false, "\(written) is not read") }
         expect(again.rfc3339 == written, "\(written) is read as \(again.rfc3339)")
         expect((0..<1_000).contains(moment.microseconds - again.microseconds), "\(written) is another moment")
     }

@@ -35,8 +35,8 @@ struct MakeTokenCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The user's UUID.", valueName: "uuid"), transform: uuidArgument)
     var user: UUID?
 
-    @Option(help: ArgumentHelp("How long it lives, from 1 to 31536000.", valueName: "seconds"))
-    var ttl: Int64 = 3_600
+    @Option(help: ArgumentHelp("How long it lives, from 1 to 31536000; by default 3600.", valueName: "seconds"))
+    var ttl: Int64?
 
     @Flag(name: .customLong("operator"), help: "Make a token of /admin instead.")
     var isForOperators = false
@@ -60,13 +60,13 @@ struct MakeTokenCommand: AsyncParsableCommand {
             throw ValidationError("--name and --scope go with --operator.")
         }
         if isForOperators {
-            guard organization == nil, user == nil else {
-                throw ValidationError("--operator goes without --organization and --user.")
+            guard organization == nil, user == nil, ttl == nil else {
+                throw ValidationError("--operator goes without --organization, --user and --ttl: it does not expire.")
             }
         } else if organization == nil || user == nil {
             throw ValidationError("--organization and --user are needed, or --operator.")
         }
-        guard (1...31_536_000).contains(ttl) else { throw ValidationError("--ttl must be from 1 to 31536000.") }
+        if let ttl, !(1...31_536_000).contains(ttl) { throw ValidationError("--ttl must be from 1 to 31536000.") }
     }
 
     func run() async throws {
@@ -82,8 +82,11 @@ struct MakeTokenCommand: AsyncParsableCommand {
         }
         let issuer = try await TokenIssuer(configuration: configuration)
         let now = SystemClock.now().seconds
-        Terminal.say(try await issuer.issue(organization: organization, user: user, ttlSeconds: ttl, now: now))
+        let seconds = ttl ?? Self.usualTTL
+        Terminal.say(try await issuer.issue(organization: organization, user: user, ttlSeconds: seconds, now: now))
     }
+
+    private static let usualTTL: Int64 = 3_600
 
     private func sayOperatorToken() {
         // the system's generator is a cryptographic one

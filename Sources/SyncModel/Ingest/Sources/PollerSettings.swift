@@ -170,7 +170,7 @@ public struct PollerSettings: Sendable, Hashable {
     /// where there is no such place, which the report has then.
     func state(from value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [UInt8]? {
         guard let form = since?.form else {
-            report.refuse(pointer, Rule.range, "from must be null, for all: the source has no updated_since to begin at")
+            report.refuse(pointer, Rule.range, "from must be null, for all: there is no updated_since to begin at")
             return nil
         }
         guard let since = SinceValue(value, form) else {
