@@ -32,6 +32,33 @@ import Testing
         #expect(!result.complaint.contains("hushhush"))
     }
 
+    @Test func `so are those of all files of keys`() async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        func file(_ name: String, _ text: String) throws -> String {
+            let path = folder.appending(path: name).path
+            try text.write(toFile: path, atomically: true, encoding: .utf8)
+            return path
+        }
+        let issuers = #"{"issuers":[{"issuer":"a"},{"issuer":"b","jwks_url":"https://b/k","organizations":"any"},7]}"#
+        var environment = [
+            "SLUICE_JWT_ISSUER": "i", "SLUICE_JWT_AUDIENCE": "a", "SLUICE_JWT_KEYS_FILE": "/nowhere",
+            "SLUICE_JWT_ISSUERS_FILE": try file("issuers", issuers), "SLUICE_SIGNING_KEY_FILE": try file("pem", "x"),
+        ]
+        let keys = try await Program.run(["serve"], environment: environment)
+        #expect(keys.status == 78)
+        let lines = keys.complaint.split(separator: "\n")
+        let expected = ["_KEYS_FILE", "/issuers/0/", "/issuers/2 ", "_SIGNING_KEY_FILE"]
+        #expect(lines.count == expected.count, "\(keys.complaint)")
+        for (line, part) in zip(lines, expected) { #expect(line.contains(part), "\(line)") }
+        environment["SLUICE_MASTER_KEY_FILE"] = try file("master", "x")
+        environment["SLUICE_MAX_MUTATIONS"] = "x"
+        let settings = try await Program.run(["serve"], environment: environment)
+        #expect(settings.status == 78)
+        for name in ["SLUICE_MAX_MUTATIONS", "SLUICE_MASTER_KEY_FILE"] { #expect(settings.complaint.contains(name)) }
+    }
+
     @Test func `a gateway without keys does not start`() async throws {
         let result = try await Program.run(["serve"])
         #expect(result.status == 78)

@@ -35,11 +35,8 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         let settings = try await options.load()
-        let verifier = try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
-            try await settings.tokenVerifier()
-        }
-        let signer = try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
-            try await settings.requestSigner()
+        let (verifier, signer) = try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
+            try await settings.keys()
         }
         let logger = Wiring.bootstrapLogging(settings)
         let registry = Wiring.bootstrapMetrics()

@@ -13,3 +13,33 @@ struct ConfigurationError: Error, Sendable, CustomStringConvertible {
 
     var description: String { problems.joined(separator: " ") }
 }
+
+/// Gathers the problems of several things that are read one by one, so that all are reported at once.
+struct ConfigurationProblems {
+    private var problems: [String] = []
+
+    /// What `body` makes; nil where it cannot, and its problems are noted.
+    mutating func gather<Value>(_ body: () throws(ConfigurationError) -> Value) -> Value? {
+        do throws(ConfigurationError) {
+            return try body()
+        } catch {
+            problems += error.problems
+            return nil
+        }
+    }
+
+    /// The same of what takes time.
+    mutating func gather<Value>(_ body: () async throws(ConfigurationError) -> Value) async -> Value? {
+        do throws(ConfigurationError) {
+            return try await body()
+        } catch {
+            problems += error.problems
+            return nil
+        }
+    }
+
+    /// - Throws: all that was noted, if anything was.
+    func check() throws(ConfigurationError) {
+        if !problems.isEmpty { throw ConfigurationError(problems) }
+    }
+}

@@ -36,19 +36,24 @@ struct IssuersFile {
         guard (1...Self.maximumIssuers).contains(elements.count) else {
             throw problem("/issuers", "must hold 1 to \(Self.maximumIssuers) issuers")
         }
-        var issuers: [TrustedIssuer] = []
+        var issuers: [TrustedIssuer?] = []
+        var problems = ConfigurationProblems()
         for (index, element) in elements.enumerated() {
             let place = "/issuers/\(index)"
-            let issuer = try issuer(element, at: place)
-            if issuer.issuer == own.map({ ExactText($0) }) {
-                throw problem(place + "/issuer", "is the issuer that \(Setting.jwtIssuer.variable) names already")
+            let found = problems.gather { () throws(ConfigurationError) -> TrustedIssuer in
+                let issuer = try issuer(element, at: place)
+                if issuer.issuer == own.map({ ExactText($0) }) {
+                    throw problem(place + "/issuer", "is the issuer that \(Setting.jwtIssuer.variable) names already")
+                }
+                if let other = issuers.firstIndex(where: { $0?.issuer == issuer.issuer }) {
+                    throw problem(place + "/issuer", "is the same as /issuers/\(other)/issuer")
+                }
+                return issuer
             }
-            if let other = issuers.firstIndex(where: { $0.issuer == issuer.issuer }) {
-                throw problem(place + "/issuer", "is the same as /issuers/\(other)/issuer")
-            }
-            issuers.append(issuer)
+            issuers.append(found)
         }
-        return issuers
+        try problems.check()
+        return issuers.compactMap(\.self)
     }
 
     private func root() throws(ConfigurationError) -> JSONValue {

@@ -7,15 +7,15 @@ extension Settings {
         guard let masterKeyFile else { return }
         let variable = Setting.masterKeyFile.variable
         guard let data = FileManager.default.contents(atPath: masterKeyFile) else {
-            return reader.require(false, "\(variable) names \(masterKeyFile), which cannot be read.")
+            return reader.note("\(variable) names \(masterKeyFile), which cannot be read.")
         }
         guard data.count <= MasterKeys.maximumBytes else {
-            return reader.require(false, "\(variable) names \(masterKeyFile), which is no file of master keys.")
+            return reader.note("\(variable) names \(masterKeyFile), which is no file of master keys.")
         }
         do throws(MasterKeyError) {
             masterKeys = try MasterKeys(parsing: String(decoding: data, as: UTF8.self))
         } catch {
-            reader.require(false, "\(variable) names \(masterKeyFile), which cannot be used: \(error).")
+            reader.note("\(variable) names \(masterKeyFile), which cannot be used: \(error).")
         }
         let attributes = try? FileManager.default.attributesOfItem(atPath: masterKeyFile)
         let mode = (attributes?[.posixPermissions] as? NSNumber)?.intValue ?? 0

@@ -27,16 +27,35 @@ extension Settings {
         if case .fixed(let organization) = identityPlaces.organization {
             configuration.own.organizations = .only([organization])
         }
-        if let jwtKeysFile { configuration.own.keys = [try Self.keys(in: jwtKeysFile, .jwtKeysFile)] }
+        var problems = ConfigurationProblems()
+        if let jwtKeysFile {
+            let keys = problems.gather { () throws(ConfigurationError) in try Self.keys(in: jwtKeysFile, .jwtKeysFile) }
+            configuration.own.keys = keys.map { [$0] } ?? []
+        }
         if let jwtIssuersFile {
             let own = hasOwnKeys ? jwtIssuer : nil
-            configuration.otherIssuers = try IssuersFile(
+            let file = IssuersFile(
                 path: jwtIssuersFile,
                 defaults: configuration.own,
                 hasExclusiveKeys: hasExclusiveKeys
-            ).issuers(beside: own)
+            )
+            let issuers = problems.gather { () throws(ConfigurationError) in try file.issuers(beside: own) }
+            configuration.otherIssuers = issuers ?? []
         }
+        try problems.check()
         return configuration
+    }
+
+    /// What verifies tokens, and signs them for upstreams.
+    ///
+    /// - Throws: what is wrong with any of the keys.
+    func keys() async throws(ConfigurationError) -> (verifier: TokenVerifier, signer: RequestSigner?) {
+        var problems = ConfigurationProblems()
+        let verifier = await problems.gather { () async throws(ConfigurationError) in try await tokenVerifier() }
+        let signer = await problems.gather { () async throws(ConfigurationError) in try await requestSigner() }
+        try problems.check()
+        guard let verifier, let signer else { throw ConfigurationError("The keys cannot be used.") }
+        return (verifier, signer)
     }
 
     /// As a rule, the holder of a private key signs for others with it, too: providers sign the tokens of all their

@@ -47,6 +47,9 @@ struct SettingsReader {
         if !condition, problems.isEmpty { problems.append(problem) }
     }
 
+    /// Notes a problem of what a setting names.
+    mutating func note(_ problem: String) { problems.append(problem) }
+
     private func lookUp(_ setting: Setting) throws(ConfigurationError) -> (String, label: String)? {
         for source in sources {
             let value = try source.text(setting.name)
