@@ -165,8 +165,17 @@ import Testing
         change.extra["local_id"] = nil
         change.server = kind.json(5)
         #expect(try await stage.phone.push([change]).results[0].isReplayed == true)
+        // both names, where they are one entity's
+        change.extra["local_id"] = "47"
+        #expect(try await stage.phone.push([change]).results[0].isReplayed == true)
+        change.server = kind.json(7)
+        #expect(try await stage.phone.push([change]).results[0].code == "idempotency_key_reused")
         // from a new device id, too: the number stands for what it stood for
         let restored = Phone(stage.gateway, stage.organization, user: stage.phone.user)
+        change.server = kind.json(5)
+        #expect(try await restored.push([change]).results[0].isReplayed == true)
+        change.server = kind.json(7)
+        #expect(try await restored.push([change]).results[0].code == "idempotency_key_reused")
         var again = task
         again.payload = #"{"folderId":23,"n":23}"#
         #expect(try await restored.push([again, task]).results.map(\.isReplayed) == [true, true])

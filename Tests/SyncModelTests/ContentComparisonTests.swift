@@ -419,7 +419,7 @@ import Testing
             LocalID(entityType: "folder", number: number).clientID(on: device)
         }
         let uuid = UUID()
-        let ids = [
+        var ids = [
             folder(23): [ServerID(text: "f", isInteger: false)], folder(24): [ServerID(text: "9", isInteger: true)],
             folder(25): [ServerID(uuid)], folder(26): [ServerID(text: "23", isInteger: true)],
         ]
@@ -454,5 +454,13 @@ import Testing
         #expect(isSame(try task("23"), try task("23", device: tablet), by: tablet))
         #expect(isSame(try task("23"), try task(#""f""#, device: tablet), by: tablet))
         #expect(!isSame(try task("23"), try task("23", local: "48", device: tablet), by: tablet))
+        // whose own number 47 is another entity
+        let foreign = LocalID(entityType: "task", number: 47).clientID(on: tablet)
+        ids[foreign] = [ServerID(8)]
+        ids[LocalID(entityType: "task", number: 47).clientID(on: Self.device)] = [ServerID(5)]
+        for (id, expected) in [("5", true), ("8", false), ("6", false)] {
+            let both = try task("23", local: "47,\"server_id\":\(id)", device: tablet)
+            #expect(isSame(try task("23"), both, by: tablet) == expected, "\(id)")
+        }
     }
 }

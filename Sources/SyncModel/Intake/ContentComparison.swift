@@ -52,10 +52,11 @@ struct ContentComparison {
 
     // MARK: - Ids
 
-    /// Whether the server id beside the client's name is the entity's.
+    /// Whether the server id beside the client's name is the entity's. That name says nothing: another device may call
+    /// another entity so.
     private var hasServerID: Bool {
         guard let id = given.entity.serverID, !first.isKnown(given.entity) else { return true }
-        return [given.entity.clientID, first.entity.clientID].contains { $0.map { leads($0, to: id) } ?? false }
+        return first.entity.clientID.map { leads($0, to: id) } ?? false
     }
 
     private func serverIDs(of id: UUID) -> [ServerID] {

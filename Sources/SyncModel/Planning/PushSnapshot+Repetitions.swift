@@ -52,7 +52,7 @@ extension PushSnapshot {
         var ids = ComparedIDs()
         let differences = first.fingerprint.differences(from: given.fingerprint)
         var identifiers = differences.map { $0.flatMap { [$0.stored, $0.given] } } ?? first.fingerprint.identifiers
-        if !first.isKnown(given.entity), let id = given.entity.clientID { identifiers.append(id) }
+        if !first.isKnown(given.entity), let id = first.entity.clientID { identifiers.append(id) }
         for id in identifiers where mappings[id] == nil && localIDs.named[id] == nil {
             if case .number(_, id)? = first.entity.client { continue }
             if !known.clientIDs.contains(id) { ids.clientIDs.insert(id) }
