@@ -19,7 +19,7 @@ extension Administration {
                     [
                         Query(Self.expireLeasesStatement, time), Query(Self.expireTurnStatement),
                         Query(Self.changeEpochsStatement, change), Query(Self.forgetPagesStatement),
-                        Query(Self.reopenErasuresStatement, time),
+                        Query(Self.ownKeysStatement), Query(Self.reopenErasuresStatement, time),
                     ],
                     timeout: Self.restorePatience
                 )
@@ -28,7 +28,7 @@ extension Administration {
                 feeds: results[2].affected,
                 lanes: results[0].affected,
                 hadRetention: results[1].affected > 0,
-                erasures: results[4].affected
+                erasures: results[5].affected
             )
         } catch {
             throw failure.problem(error, doing: "set right what was restored")
@@ -67,6 +67,22 @@ extension Administration {
     static let expireTurnStatement = Statement(
         "restore_retention",
         "UPDATE retention_runs AS r SET owner = NULL, expires_at = NULL WHERE r.owner IS NOT NULL"
+    )
+
+    /// Users' keys go with whom the rows belong to, as the restored joins say: the keys' dump is newer than they are, and a
+    /// join that is lost, or came later, would have an erasure destroy another's key, or leave one.
+    static let ownKeysStatement = Statement(
+        "restore_user_keys",
+        """
+        UPDATE user_keys AS k SET user_id = o.user_id
+        FROM (
+            SELECT x.organization_id, x.made_for, coalesce(j.into_id, x.made_for) AS user_id
+            FROM user_keys x
+            LEFT JOIN user_joins j
+                ON j.organization_id = x.organization_id AND j.user_id = x.made_for AND j.closed_until IS NULL
+        ) o
+        WHERE k.organization_id = o.organization_id AND k.made_for = o.made_for AND k.user_id <> o.user_id
+        """
     )
 
     /// Erased users of whom the backup brought something back are erased again, from the beginning, by the gateways. They are
@@ -112,7 +128,7 @@ extension Administration {
     )
 
     static let restoreStatements = [
-        changeEpochsStatement, forgetPagesStatement, reopenErasuresStatement, expireLeasesStatement,
+        changeEpochsStatement, forgetPagesStatement, ownKeysStatement, reopenErasuresStatement, expireLeasesStatement,
         expireTurnStatement, sessionsStatement,
     ]
 }
