@@ -350,6 +350,17 @@ import Testing
             let reasons = await blind.store.readiness()
             #expect(reasons.count == 1 && reasons[0].contains("first:") && reasons[0].contains("not configured"))
             #expect(try await gateway.database.mentions(of: "-") == before)
+            // nor makes keys that nobody else could open, of this organization or of new ones
+            await #expect(throws: Problem.self) { try await blind.store.keyRotation.renew(phone.organization.id) }
+            #expect(try await gateway.store.keyRotation.keys(of: phone.organization.id)?.map(\.number) == [1])
+            let new = UUID()
+            let body = Array(#"{"name":"New"}"#.utf8)
+            _ = try await gateway.store.administration.put(new, OrganizationUpdate(body: body))
+            await #expect(throws: Problem.self) { try await blind.store.keyRotation.renew(new) }
+            await #expect(throws: Problem.self) {
+                try await blind.store.keyRotation.sealRows(of: new, grace: 0) { _ in }
+            }
+            #expect(try await gateway.store.keyRotation.keys(of: new)?.isEmpty == true)
             // others are served
             let other = Phone(blind, try await blind.organization())
             if keys == Self.without { #expect(try await other.push([other.create()]).results.count == 1) }

@@ -298,6 +298,82 @@ import Testing
         #expect(try await titles(one.signedIn(as: one.user, through: restored)).filter { $0 == Self.marker }.count == 5)
     }
 
+    @Test func `a key that cannot be opened here keeps nobody else's rows from being sealed`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway, "{}")
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        try await put(#"{"user_keys":false}"#, organization, gateway)
+        for phone in [one, other] { try await history(phone) }
+        try await put(Self.on, organization, gateway)
+        try await history(one)
+        // the user's key alone is wrapped by another master key
+        try await one.execute("CREATE TABLE kept AS SELECT * FROM user_keys")
+        try await one.execute("UPDATE user_keys SET master_key = 'second:00000000'")
+        let restored = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
+        restored.clock.set(gateway.clock.now)
+        let rotation = restored.store.keyRotation
+        let found = try #require(try await rotation.sealRows(of: organization.id, grace: 0) { _ in })
+        #expect(found.unreadable > 0 && found.droppedKeys == 0)
+        #expect(found.unreadableValues.allSatisfy { $0.contains("master key second:00000000") })
+        #expect(try await tables(beginning(other.user), gateway) == ["entities": 1, "mutations": 2, "rejections": 1])
+
+        // documents of that user which others bring wait for no key; what the user writes does
+        let source = EventSource(restored, organization)
+        let events = [one.user, other.user].map { user in
+            EventSource.event(
+                user.lowercased,
+                of: "diary",
+                "\"\(user.lowercased)\"",
+                version: 1,
+                #"{"title":"elsewhere"}"#,
+                extra: ["owner": "\"\(user.lowercased)\""]
+            )
+        }
+        #expect(try await source.results(events) == ["applied", "applied"])
+        #expect(try await tables("elsewhere", gateway) == [:])
+        let late = one.signedIn(as: one.user, through: restored)
+        await #expect(throws: Problem.self) { try await late.push([late.create()]) }
+
+        // with the key all is sealed with it
+        try await one.execute(
+            "UPDATE user_keys k SET master_key = o.master_key FROM kept o WHERE o.made_for = k.made_for"
+        )
+        restored.store.catalog.userKeys.ring.removeAll()
+        let rest = try #require(try await rotation.sealRows(of: organization.id, grace: 0) { _ in })
+        #expect(rest.unreadable == 0)
+        #expect(try await tables(beginning(one.user), gateway) == ["entities": 3, "mutations": 4, "rejections": 2])
+        #expect(try await titles(late).filter { $0 == "elsewhere" }.count == 1)
+    }
+
+    @Test func `a user whose key is gone gets no other where an older data key is missing too`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway)
+        let one = Phone(gateway, organization)
+        try await history(one)
+        // its values are under data key 1, which is wrapped by another master key now, and the user's own is gone
+        let both = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second + "\n" + TestKeys.first)
+        #expect(try await both.store.keyRotation.renew(organization.id) == 2)
+        try await one.execute(
+            """
+            CREATE TABLE kept AS SELECT * FROM user_keys;
+            DELETE FROM user_keys;
+            UPDATE mutations SET payload = '{"title":"plain"}'
+            WHERE organization_id = '\(organization.id)' AND entity_type = 'task'
+            """
+        )
+        let second = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second)
+        let found = try #require(
+            try await second.store.keyRotation.sealRows(of: organization.id, grace: 0) { _ in }
+        )
+        #expect(found.unreadable > 0 && found.droppedKeys == 0 && found.keptKeys == 1)
+        #expect(try await gateway.count("user_keys", of: organization.id) == 0)
+        try await one.execute("INSERT INTO user_keys SELECT * FROM kept")
+        let rest = try #require(
+            try await both.store.keyRotation.sealRows(of: organization.id, grace: 0) { _ in }
+        )
+        #expect(rest.unreadable == 0 && rest.droppedKeys == 1)
+    }
+
     // MARK: - Erasure
 
     /// What a backup holds of users.
@@ -428,6 +504,41 @@ import Testing
         try await phone.erase()
         #expect(try await gateway.rows("SELECT made_for::text FROM user_keys") == [bystander.user.lowercased])
         #expect(try await titles(bystander).count >= 2)
+    }
+
+    @Test func `restored keys are whose the restored joins say`() async throws {
+        let gateway = try await Gateway(masterKeys: TestKeys.first)
+        let organization = try await organization(gateway)
+        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
+        for phone in [one, other] { try await history(phone) }
+        func owners() async throws -> Set<String> {
+            Set(try await gateway.rows("SELECT made_for || ' ' || user_id FROM user_keys"))
+        }
+        func own(_ phone: Phone, _ owner: Phone) -> String { "\(phone.user.lowercased) \(owner.user.lowercased)" }
+        let backup = Self.backup + ["user_joins"]
+        try await one.execute(backup.map { "CREATE TABLE copy_\($0) AS SELECT * FROM \($0)" }.joined(separator: ";"))
+        try await one.join(into: other)
+        #expect(try await owners() == [own(one, other), own(other, other)])
+        // the rows from before the join, the keys from after it
+        try await one.execute(
+            backup.map { "DELETE FROM \($0); INSERT INTO \($0) SELECT * FROM copy_\($0)" }.joined(separator: ";")
+        )
+        let restored = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
+        restored.clock.set(gateway.clock.now)
+        _ = try await restored.store.administration.setRightAfterRestore()
+        #expect(try await owners() == [own(one, one), own(other, other)])
+        let phone = one.signedIn(as: one.user, through: restored)
+        try await other.signedIn(as: other.user, through: restored).erase()
+        restored.store.catalog.userKeys.ring.removeAll()
+        #expect(try await titles(phone).filter { $0 == Self.marker }.count >= 1)
+
+        // and the other way round: keys from before a join that the rows have
+        let third = Phone(restored, organization)
+        try await history(third)
+        try await phone.join(into: third)
+        try await one.execute("UPDATE user_keys SET user_id = made_for")
+        _ = try await restored.store.administration.setRightAfterRestore()
+        #expect(try await owners() == [own(one, third), own(third, third)])
     }
 
     // MARK: - Master keys

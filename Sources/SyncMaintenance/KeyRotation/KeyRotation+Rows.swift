@@ -26,7 +26,6 @@ extension KeyRotation {
         _ progress: @escaping @Sendable (SealedRows) -> Void
     ) async throws(Problem) -> SealedRows? {
         do {
-            catalog.invalidate(organization)
             guard try await isThere(organization) else { return nil }
             let seal = try await catalog.seal(of: organization)
             guard let number = seal.number else {
@@ -53,12 +52,21 @@ extension KeyRotation {
     /// Creates an organization's first data key, if it has none and a master key is to wrap one; false where there is
     /// no such organization. For callers that seal many values: only the first one waits.
     package func prepare(_ organization: UUID) async throws(Problem) -> Bool {
-        catalog.invalidate(organization)
-        return try await isThere(organization)
+        do {
+            return try await isThere(organization)
+        } catch {
+            throw failure.problem(error, doing: "prepare an organization's data key")
+        }
     }
 
-    /// An organization that is being purged does not count.
-    private func isThere(_ organization: UUID) async throws(Problem) -> Bool {
+    /// An organization that is being purged does not count. Makes its first data key, as the catalog does of all that it
+    /// reads.
+    private func isThere(_ organization: UUID) async throws -> Bool {
+        if let masterKeys, masterKeys.wrapping != nil {
+            let keys = try OrganizationKeys.keys(await pool.run([OrganizationKeys.read(organization)])[0])
+            if keys.isEmpty { try await check(masterKeys, keys, of: organization) }
+        }
+        catalog.invalidate(organization)
         let status = try await catalog.entry(organization).organization?.status
         return status == .active || status == .suspended
     }

@@ -97,11 +97,14 @@ package struct KeyRotation: Sendable {
     /// seconds.
     ///
     /// - Returns: its number; nil where there is no such organization.
+    /// - Throws: `store_unavailable` where the newest data key cannot be opened here; `validation_failed` where no master
+    ///   key wraps.
     package func renew(_ organization: UUID) async throws(Problem) -> Int32? {
-        let (_, master) = try wrapping()
+        let (masters, master) = try wrapping()
         return try await failure.reporting("renew a data key") {
             while true {
                 let keys = try OrganizationKeys.keys(await pool.run([OrganizationKeys.read(organization)])[0])
+                try await check(masters, keys, of: organization)
                 let number = (keys.map(\.number).max() ?? 0) + 1
                 let new = try WrappedKey.new(number: number, of: organization, by: master)
                 let results = try await pool.run([
@@ -113,6 +116,17 @@ package struct KeyRotation: Sendable {
                 if try OrganizationKeys.keys(results[1]).allSatisfy({ $0.number < number }) { return nil }
             }
         }
+    }
+
+    /// Whoever cannot open an organization's keys, or any other's where it has none, has other master keys than the
+    /// gateways, which could not open what is made with these.
+    ///
+    /// - Throws: ``SealError/locked(_:)``.
+    func check(_ masterKeys: MasterKeys, _ keys: [WrappedKey], of organization: UUID) async throws {
+        let reason =
+            keys.isEmpty
+            ? try await OrganizationKeys.misfit(of: masterKeys, pool) : Seal(of: organization, keys, masterKeys).lock
+        if let reason { throw SealError.locked(reason) }
     }
 
     private func wrapping() throws(Problem) -> (MasterKeys, MasterKey) {

@@ -9,11 +9,10 @@ struct Renewal {
     private let seals: Bool
     /// What a value's place is afterwards; usually it stays where it is.
     private let destination: @Sendable (SealedPlace) -> SealedPlace
-    /// A value that cannot be opened.
+    /// A value that cannot be opened, or not sealed anew.
     struct Closed: Sendable {
         let place: SealedPlace
-        /// The data key that it is under; nil where it does not say so.
-        let number: Int32?
+        let cover: SealedText.Cover
         let error: SealError
     }
 
@@ -39,7 +38,7 @@ struct Renewal {
     /// A value sealed anew; one that cannot be opened stays unchanged and is added to ``closed``.
     mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
         let destination = destination(place)
-        return try renewed(stored, place, SealedText.number(of: stored ?? [], isJSON: true)) { seal throws(SealError) in
+        return try renewed(stored, place, SealedText.cover(of: stored ?? [], isJSON: true)) { seal throws(SealError) in
             try seal.open(json: stored, as: place)
         } seal: { seal, plain throws(SealError) in
             try seal.seal(json: plain, as: destination)
@@ -53,7 +52,7 @@ struct Renewal {
         type: String,
         owner: UUID?
     ) throws(SealError) -> [UInt8]? {
-        try renewed(stored, place, SealedText.number(of: stored ?? [], isJSON: true)) { seal throws(SealError) in
+        try renewed(stored, place, SealedText.cover(of: stored ?? [], isJSON: true)) { seal throws(SealError) in
             try seal.open(json: stored, as: place)
         } seal: { seal, plain throws(SealError) in
             try seal.seal(json: plain, as: place, of: seal.user(ofType: type, owner: owner))
@@ -63,7 +62,7 @@ struct Renewal {
     /// The same of a text column.
     mutating func text(_ stored: String?, as place: SealedPlace) throws(SealError) -> String? {
         let destination = destination(place)
-        return try renewed(stored, place, SealedText.number(of: Array((stored ?? "").utf8), isJSON: false)) {
+        return try renewed(stored, place, SealedText.cover(of: Array((stored ?? "").utf8), isJSON: false)) {
             seal throws(SealError) in
             try seal.open(text: stored, as: place)
         } seal: { seal, plain throws(SealError) in
@@ -74,7 +73,7 @@ struct Renewal {
     private mutating func renewed<Value>(
         _ stored: Value,
         _ place: SealedPlace,
-        _ number: @autoclosure () -> Int32?,
+        _ cover: @autoclosure () -> SealedText.Cover,
         open: (Seal) throws(SealError) -> Value,
         seal renew: (Seal, Value) throws(SealError) -> Value
     ) throws(SealError) -> Value {
@@ -84,7 +83,7 @@ struct Renewal {
         } catch {
             if case .locked = error { throw error }
             if error.lacksUserKeys { throw error }
-            closed.append(Closed(place: place, number: number(), error: error))
+            closed.append(Closed(place: place, cover: cover(), error: error))
             return stored
         }
     }

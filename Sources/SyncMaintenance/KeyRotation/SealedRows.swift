@@ -27,7 +27,11 @@ package struct SealedRows: Sendable, Hashable {
             if unreadableValues.count < Self.namedValues {
                 unreadableValues.append("\(value.place.name) in \(value.place.row): \(value.error)")
             }
-            if let number = value.number { neededKeys.insert(number) } else { mayNeedAnyKey = true }
+            switch value.cover {
+            case .plain: break
+            case .keys(let number, _): neededKeys.insert(number)
+            case .unknown: mayNeedAnyKey = true
+            }
         }
     }
 }

@@ -93,7 +93,10 @@ struct SealingRun {
             _ = try found.readSealed { try kind.renewed(&$0, &renewal) }
             return renewal.closed
         }
-        for case .destroyedUserKey(let user) in closed.map(\.error) { userKeys.withoutKey.insert(user) }
+        // whatever else keeps it closed: a key that is made beside it would be taken for the one it is under
+        for case .keys(_, let user?) in closed.map(\.cover) {
+            userKeys.withoutKey.insert(LaneKey(organization: organization, user: user))
+        }
         if !areDue { rows.leave(closed) }
     }
 

@@ -239,14 +239,15 @@ package struct EntityImport {
         }
     }
 
-    /// Tries again while the database is away or has too much to do: nothing is taken twice.
+    /// Tries again while the database is away or has too much to do, not for want of a master key: nothing is taken twice.
     private func patiently<Value>(_ body: () async throws(Problem) -> Value) async throws -> Value {
         var waited = 0.0
         while true {
             do throws(Problem) {
                 return try await body()
             } catch {
-                guard [.storeUnavailable, .overloaded].contains(error.code), waited < Self.patience else { throw error }
+                let isPassing = [.storeUnavailable, .overloaded].contains(error.code) && !error.isLocked
+                guard isPassing, waited < Self.patience else { throw error }
             }
             try await pause(2)
             waited += 2

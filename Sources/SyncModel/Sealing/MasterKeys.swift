@@ -36,6 +36,9 @@ public struct MasterKeys: Sendable {
         keys = Dictionary(list.map { ($0.label, $0) }) { first, _ in first }
     }
 
+    /// The ``MasterKey/label`` of each.
+    public var labels: [String] { keys.keys.sorted() }
+
     /// The key with a ``MasterKey/label``.
     public subscript(label: String) -> MasterKey? { keys[label] }
 

@@ -255,13 +255,17 @@ public struct Seal: Sendable {
     // MARK: -
 
     /// A user's own key to seal with; nil for the organization's alone.
-    private func own(_ user: UUID, _ keys: DataKeys) throws(SealError) -> SymmetricKey? {
+    ///
+    /// - Parameter isOwner: whether it is for a document, which others may write: these wait for nobody's key.
+    private func own(_ user: UUID, isOwner: Bool, _ keys: DataKeys) throws(SealError) -> SymmetricKey? {
         guard let users, users.seals else { return nil }
         let name = LaneKey(organization: keys.organization, user: user)
         switch users.ring.find(name) {
         case .key(let key): return key
         // the user's values from before are as they were; new ones wait until the key can be unwrapped
-        case .closed(let reason): throw .locked(reason)
+        case .closed(let reason):
+            if isOwner { return nil }
+            throw .closedUserKey(reason)
         // whoever is being erased is given no new key: what still comes goes with the rest
         case .refused: return nil
         case .gone, nil: throw .noUserKeys([name])
@@ -276,7 +280,7 @@ public struct Seal: Sendable {
         isJSON: Bool
     ) throws(SealError) -> [UInt8] {
         var (key, user) = (keys.current, place.user ?? owner)
-        if let one = user, let own = try own(one, keys) {
+        if let one = user, let own = try own(one, isOwner: place.user == nil, keys) {
             key = UserSealing.contentKey(key, own, of: LaneKey(organization: keys.organization, user: one))
         } else {
             user = nil

@@ -86,10 +86,18 @@ public enum SealedText {
         return (number, user, sealed)
     }
 
-    /// The number of the data key that a stored value is under; nil where it is plain, or does not say so.
-    public static func number(of bytes: some RandomAccessCollection<UInt8>, isJSON: Bool) -> Int32? {
-        guard bytes.dropFirst(isJSON ? 1 : 0).starts(with: prefix) else { return nil }
-        return names(bytes, isJSON: isJSON)?.number
+    /// What a stored value says that it is under.
+    public enum Cover: Sendable, Hashable {
+        case plain
+        /// A data key by its number, and the key of a user, if any.
+        case keys(Int32, user: UUID?)
+        /// It begins like a sealed one, and does not say.
+        case unknown
+    }
+
+    public static func cover(of bytes: some RandomAccessCollection<UInt8>, isJSON: Bool) -> Cover {
+        guard bytes.dropFirst(isJSON ? 1 : 0).starts(with: prefix) else { return .plain }
+        return names(bytes, isJSON: isJSON).map { .keys($0.number, user: $0.user) } ?? .unknown
     }
 
     /// What stands in front of the sealed bytes, and where they begin.

@@ -33,6 +33,22 @@ package enum OrganizationKeys {
         """
     )
 
+    /// Why no first data key of an organization may be made with some master keys: none of them wraps a data key of any
+    /// other, so they are not those of the database's gateways. Nil where one does, and where there is no data key yet.
+    package static func misfit(of masterKeys: MasterKeys, _ pool: Pool) async throws -> String? {
+        let fit = Query(fitStatement, Parameters(masterKeys.labels))
+        if try await pool.run([fit])[0].bool(0, 0) { return nil }
+        return "other master keys than those that are configured wrap the data keys of this database"
+    }
+
+    private static let fitStatement = Statement(
+        "organization_keys_fit",
+        """
+        SELECT EXISTS (SELECT 1 FROM organization_keys k WHERE k.master_key = ANY ($1::text[]))
+            OR NOT EXISTS (SELECT 1 FROM organization_keys) AS fit
+        """
+    )
+
     /// Reads the columns of ``columns``.
     package static func key(_ row: inout RowReader) throws -> WrappedKey {
         WrappedKey(
@@ -65,5 +81,5 @@ package enum OrganizationKeys {
         return Query(makeStatement, parameters)
     }
 
-    package static let statements = [readStatement, makeStatement]
+    package static let statements = [readStatement, makeStatement, fitStatement]
 }

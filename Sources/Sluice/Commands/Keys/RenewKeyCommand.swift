@@ -26,6 +26,7 @@ struct RenewKeyCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
+        try await options.requireMasterKey()
         let act = CommandAct("renewKey", of: organization)
         let number = try await options.withStore(act, orElse: .noOrganization(organization)) {
             store,

@@ -22,6 +22,7 @@ struct RewrapKeysCommand: AsyncParsableCommand {
     @OptionGroup var options: AdministrationOptions
 
     func run() async throws {
+        try await options.requireMasterKey()
         let isQuiet = options.json
         let (rewrapped, unknown) = try await options.withStore(
             CommandAct("rewrapKeys"),

@@ -46,6 +46,7 @@ struct SealRowsCommand: AsyncParsableCommand {
             let organizations = try await AdministrationOptions.organizations(store.administration).map(\.id)
             for organization in organizations { _ = try await store.keyRotation.prepare(organization) }
             var outcome = Outcome()
+            var locked = 0
             for (index, organization) in organizations.enumerated() {
                 let place = " (\(index + 1) of \(organizations.count))"
                 do throws(Problem) {
@@ -53,6 +54,9 @@ struct SealRowsCommand: AsyncParsableCommand {
                     outcome.left += try await seal(organization, place, store.keyRotation)?.left ?? 0
                 } catch {
                     if [.storeUnavailable, .overloaded].contains(error.code), !error.isLocked { throw error }
+                    locked += error.isLocked ? 1 : 0
+                    // nothing can be opened: that is the configuration's fault, and no organization's
+                    if locked == organizations.count { throw error }
                     Terminal.complain("\(organization.lowercased): \(error.detail)")
                     outcome.left += 1
                 }

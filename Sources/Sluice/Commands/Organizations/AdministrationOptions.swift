@@ -21,6 +21,18 @@ struct AdministrationOptions: ParsableArguments {
         throw ValidationError("--reason must be 1 to \(AuditReason.maximumBytes) bytes without control characters.")
     }
 
+    /// Ends the command where no master key is to wrap data keys.
+    func requireMasterKey() async throws {
+        let settings = try await options.load()
+        guard settings.masterKeys?.wrapping == nil else { return }
+        let variable = Setting.masterKeyFile.variable
+        let reason =
+            settings.masterKeys == nil
+            ? "\(variable) is not set: no master key wraps data keys"
+            : "the file that \(variable) names begins with -: no master key wraps data keys"
+        throw Terminal.failure(reason, Terminal.badConfiguration)
+    }
+
     /// Runs a look on the database and closes it; prints a problem, and ends the command.
     func run<Value: Sendable>(
         _ body: (Administration) async throws(Problem) -> Value
