@@ -102,15 +102,9 @@ struct AdministrationOptions: ParsableArguments {
                 throw Terminal.failure("\(words) \(advice)", Terminal.badConfiguration)
             }
             let code = [.storeUnavailable, .overloaded].contains(error.code) ? Terminal.unavailable : .failure
-            throw Terminal.failure(Self.words(error), code)
+            let errors = error.shownErrors
+            throw Terminal.failure(errors.isEmpty ? error.detail : errors.joined(separator: "; "), code)
         }
-    }
-
-    /// What was wrong, each with its place in what was given.
-    private static func words(_ problem: Problem) -> String {
-        guard !problem.errors.isEmpty else { return problem.detail }
-        return problem.errors.map { $0.pointer.isEmpty ? $0.detail : "\($0.pointer): \($0.detail)" }
-            .joined(separator: "; ")
     }
 
     private func audited<Value: Sendable>(

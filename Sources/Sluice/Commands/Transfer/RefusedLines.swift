@@ -33,9 +33,7 @@ final class RefusedLines {
     }
 
     static func words(_ refusal: EntityImport.Refusal) -> [String] {
-        let places = refusal.problem.errors.map { error in
-            (error.pointer.isEmpty ? "" : ShownText.of(error.pointer) + ": ") + ShownText.of(error.detail)
-        }
+        let places = refusal.problem.shownErrors
         return (places.isEmpty ? [ShownText.of(refusal.problem.detail)] : places).prefix(4)
             .map { "line \(refusal.line): \($0)" }
     }
