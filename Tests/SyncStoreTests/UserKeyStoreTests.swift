@@ -259,7 +259,8 @@ import Testing
         #expect(try await titles(phone).count == 6)
     }
 
-    @Test func `who has lost a key gets no other by sealing`() async throws {
+    /// One has written before users had keys and since, the other before alone.
+    private func withAndWithoutKey() async throws -> (Gateway, Organization, one: Phone, other: Phone) {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway, "{}")
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -267,6 +268,11 @@ import Testing
         for phone in [one, other] { try await history(phone) }
         try await put(Self.on, organization, gateway)
         try await history(one)
+        return (gateway, organization, one, other)
+    }
+
+    @Test func `who has lost a key gets no other by sealing`() async throws {
+        let (gateway, organization, one, other) = try await withAndWithoutKey()
         // as a restore leaves it before the newest dump of the keys is there
         _ = try await gateway.rows("CREATE TABLE kept AS SELECT * FROM user_keys")
         _ = try await gateway.rows("DELETE FROM user_keys")
@@ -299,13 +305,7 @@ import Testing
     }
 
     @Test func `a key that cannot be opened here keeps nobody else's rows from being sealed`() async throws {
-        let gateway = try await Gateway(masterKeys: TestKeys.first)
-        let organization = try await organization(gateway, "{}")
-        let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
-        try await put(#"{"user_keys":false}"#, organization, gateway)
-        for phone in [one, other] { try await history(phone) }
-        try await put(Self.on, organization, gateway)
-        try await history(one)
+        let (gateway, organization, one, other) = try await withAndWithoutKey()
         // the user's key alone is wrapped by another master key
         try await one.execute("CREATE TABLE kept AS SELECT * FROM user_keys")
         try await one.execute("UPDATE user_keys SET master_key = 'second:00000000'")
@@ -379,22 +379,30 @@ import Testing
     /// What a backup holds of users.
     private static let backup = ["lanes", "users", "devices", "mutations", "rejections", "entities"]
 
+    private func copy(_ tables: [String], _ phone: Phone) async throws {
+        try await phone.execute(
+            tables.map { "CREATE TABLE copy_\($0) AS SELECT * FROM \($0)" }.joined(separator: ";")
+        )
+    }
+
+    private func bringBack(_ tables: [String], _ phone: Phone) async throws {
+        try await phone.execute(
+            tables.map { "DELETE FROM \($0); INSERT INTO \($0) SELECT * FROM copy_\($0)" }.joined(separator: ";")
+        )
+    }
+
     @Test func `a copy from before an erasure opens nowhere and is erased again`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
         let entries = try await history(one)
         try await history(other)
-        try await one.execute(
-            Self.backup.map { "CREATE TABLE copy_\($0) AS SELECT * FROM \($0)" }.joined(separator: ";")
-        )
+        try await copy(Self.backup, one)
         try await one.erase()
         #expect(try await gateway.rows("SELECT made_for::text FROM user_keys") == [other.user.lowercased])
 
         // the big tables as they were, beside the keys and the erasures of today
-        try await one.execute(
-            Self.backup.map { "DELETE FROM \($0); INSERT INTO \($0) SELECT * FROM copy_\($0)" }.joined(separator: ";")
-        )
+        try await bringBack(Self.backup, one)
         let restored = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
         let report = try await restored.store.administration.setRightAfterRestore()
         #expect(report.erasures == 1)
@@ -516,13 +524,11 @@ import Testing
         }
         func own(_ phone: Phone, _ owner: Phone) -> String { "\(phone.user.lowercased) \(owner.user.lowercased)" }
         let backup = Self.backup + ["user_joins"]
-        try await one.execute(backup.map { "CREATE TABLE copy_\($0) AS SELECT * FROM \($0)" }.joined(separator: ";"))
+        try await copy(backup, one)
         try await one.join(into: other)
         #expect(try await owners() == [own(one, other), own(other, other)])
         // the rows from before the join, the keys from after it
-        try await one.execute(
-            backup.map { "DELETE FROM \($0); INSERT INTO \($0) SELECT * FROM copy_\($0)" }.joined(separator: ";")
-        )
+        try await bringBack(backup, one)
         let restored = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
         restored.clock.set(gateway.clock.now)
         _ = try await restored.store.administration.setRightAfterRestore()
