@@ -3,6 +3,12 @@ public struct JSONName: Sendable {
     let storage: JSONStorage
     let index: Int
 
+    /// The name's length in bytes; nil where it has escapes, and is shorter than it is written.
+    public var utf8Count: Int? {
+        let node = storage.nodes[index]
+        return node.hasEscapes ? nil : node.range.count - 2
+    }
+
     /// Compares the unescaped name. Allocates nothing.
     public func equals(_ other: StaticString) -> Bool {
         storage.bytes.withUnsafeBufferPointer { storage.nodes[index].equals(other, in: $0) }

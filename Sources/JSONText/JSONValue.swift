@@ -61,6 +61,13 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { node.string(in: $0) }
     }
 
+    /// Passes a string's characters, unescaped; a lone surrogate is three bytes (WTF-8). Nil unless it is a string.
+    public func withString<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result? {
+        let node = node
+        guard node.isString else { return nil }
+        return storage.bytes.withUnsafeBufferPointer { node.withUnescaped(in: $0, body) }
+    }
+
     /// Compares the unescaped string. Allocates nothing.
     public func stringEquals(_ other: StaticString) -> Bool {
         let node = node

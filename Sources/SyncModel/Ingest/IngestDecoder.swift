@@ -150,7 +150,7 @@ struct IngestDecoder {
             mark.version = value.int64.flatMap { $0 >= 0 ? $0 : nil }
             if mark.version == nil { report("/version", Rule.range, "version must be an integer, 0 or more") }
         case "occurred_at":
-            mark.occurredAt = value.string.flatMap(Timestamp.init(rfc3339:))
+            mark.occurredAt = value.timestamp
             if mark.occurredAt == nil {
                 let detail = "occurred_at must be an RFC 3339 date-time such as 2026-11-20T07:00:00.000Z"
                 report("/occurred_at", Rule.timestamp, detail)

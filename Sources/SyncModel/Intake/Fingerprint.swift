@@ -81,9 +81,13 @@ public struct Fingerprint: Sendable, Hashable {
     }
 
     static func digest(of canonical: [UInt8]) -> [UInt8] {
-        var digest: [UInt8] = [Fingerprint.version]
-        digest += SHA256.hash(data: canonical)
-        return digest
+        SHA256.hash(data: canonical).withUnsafeBytes { hash in
+            [UInt8](unsafeUninitializedCapacity: 1 + hash.count) { digest, count in
+                digest[0] = Fingerprint.version
+                UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(digest)[1...]).copyMemory(from: hash)
+                count = 1 + hash.count
+            }
+        }
     }
 
     // MARK: - Comparing

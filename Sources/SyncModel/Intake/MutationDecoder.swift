@@ -109,7 +109,7 @@ struct MutationDecoder {
             content.baseVersion = integer(member, value, in: 0...Int64.max)
             if content.baseVersion == nil { isContentRead = false }
         case .createdAt:
-            content.createdAt = value.string.flatMap(Timestamp.init(rfc3339:))
+            content.createdAt = value.timestamp
             if content.createdAt == nil {
                 let detail = "created_at must be an RFC 3339 date-time such as 2026-11-20T07:00:00.000Z"
                 report("/created_at", Rule.timestamp, detail)

@@ -1,7 +1,7 @@
 import JSONText
 
 /// The members that a mutation may have; the raw value is the bit's index in ``MutationMembers``.
-enum MutationMember: UInt32 {
+enum MutationMember: UInt32, CaseIterable {
     case id, idempotencyKey, sequenceNumber, operation, entityType, localID, serverID, endpoint, payload, headers
     case dependencyIDs, priority, maxAttempts, conflictResolution, baseVersion, createdAt
 
@@ -32,20 +32,19 @@ enum MutationMember: UInt32 {
 
     var name: String { staticName.description }
 
+    /// By the lengths of their names.
+    private static let byLength: [[MutationMember]] = {
+        var members = [[MutationMember]](repeating: [], count: 1 + (allCases.map(\.length).max() ?? 0))
+        for member in allCases { members[member.length].append(member) }
+        return members
+    }()
+
+    private var length: Int { staticName.utf8CodeUnitCount }
+
     /// Compares bytes, without making a String, with the few names of the same length.
     init?(_ name: JSONName) {
-        let text = name.raw
-        // an escape is never shorter than the character that it encodes
-        let isEscaped = text.contains(0x5c)
-        var place: UInt32 = 0
-        while let member = MutationMember(rawValue: place) {
-            place += 1
-            let isCandidate = isEscaped || member.staticName.utf8CodeUnitCount == text.count - 2
-            if isCandidate, name.equals(member.staticName) {
-                self = member
-                return
-            }
-        }
-        return nil
+        let candidates = name.utf8Count.map { $0 < Self.byLength.count ? Self.byLength[$0] : [] } ?? Self.allCases
+        guard let member = candidates.first(where: { name.equals($0.staticName) }) else { return nil }
+        self = member
     }
 }

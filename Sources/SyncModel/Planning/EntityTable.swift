@@ -15,6 +15,9 @@ public struct EntityTable: Sendable {
 
     public init() {}
 
+    /// Makes room for entities beyond those that are there.
+    mutating func reserve(_ more: Int) { places.reserveCapacity(places.count + more) }
+
     /// The current state of an entity; nil when it never existed.
     public subscript(key: EntityKey) -> EntityState? { places[key].map { slots[$0].state } }
 

@@ -38,18 +38,17 @@ extension PushPlanner {
     /// Every resolved mapping of this user that the batch touches, in the order of the batch.
     private func touchedMappings() -> [IDMapping] {
         guard !snapshot.mappings.isEmpty || !plan.mappings.isEmpty else { return [] }
-        let created = Dictionary(grouping: plan.mappings.lazy.map(\.mapping), by: \.clientID)
+        var created = CreatedMappings(plan.mappings)
         var seen: Set<ClientReference> = []
         var touched: [IDMapping] = []
         func touch(_ id: UUID, of type: String? = nil) {
-            func add(_ mapping: IDMapping) {
-                guard mapping.status == .resolved, type == nil || mapping.entityType == type,
-                    seen.insert(mapping.reference).inserted
-                else { return }
-                touched.append(mapping)
+            func isMeant(_ mapping: IDMapping) -> Bool {
+                mapping.status == .resolved && (type == nil || mapping.entityType == type)
             }
-            snapshot.mappings[id]?.forEach(add)
-            created[id]?.forEach(add)
+            for mapping in snapshot.mappings[id] ?? [] where isMeant(mapping) {
+                if seen.insert(mapping.reference).inserted { touched.append(mapping) }
+            }
+            created.take(id, where: isMeant) { touched.append($0) }
         }
         for mutation in push.entries.compactMap(\.mutation) {
             if let name = mutation.entity.reference { touch(name.clientID, of: name.entityType) }
@@ -58,5 +57,36 @@ extension PushPlanner {
         }
         for entry in push.entries { snapshot.localIDs.references(of: entry.index).forEach { touch($0.clientID) } }
         return touched
+    }
+}
+
+/// The mappings that a push makes, each of which is taken once.
+private struct CreatedMappings {
+    private let mappings: [NewMapping]
+    private var isTaken: [Bool]
+    /// By client id, the place of its first.
+    private var places: [UUID: Int]
+    /// By place, that of the next one of the same client id: types may share one.
+    private var others: [Int: Int] = [:]
+
+    init(_ mappings: [NewMapping]) {
+        self.mappings = mappings
+        isTaken = Array(repeating: false, count: mappings.count)
+        places = Dictionary(minimumCapacity: mappings.count)
+        for (place, new) in mappings.enumerated().reversed() {
+            if let other = places.updateValue(place, forKey: new.mapping.clientID) { others[place] = other }
+        }
+    }
+
+    mutating func take(_ id: UUID, where isMeant: (IDMapping) -> Bool, _ use: (IDMapping) -> Void) {
+        var next = places[id]
+        while let place = next {
+            let mapping = mappings[place].mapping
+            if !isTaken[place], isMeant(mapping) {
+                isTaken[place] = true
+                use(mapping)
+            }
+            next = others.isEmpty ? nil : others[place]
+        }
     }
 }

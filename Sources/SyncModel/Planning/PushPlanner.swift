@@ -57,6 +57,7 @@ public struct PushPlanner {
         var planner = PushPlanner(push, snapshot, context, entities)
         // one owner at a time: a table with two owners is copied at its next write
         entities = EntityTable()
+        planner.entities.reserve(judge.accepted.count)
         for accepted in judge.accepted { planner.run(accepted) }
         entities = planner.entities
         var plan = planner.finish(judge)
@@ -139,7 +140,11 @@ public struct PushPlanner {
 
     /// The server id of a client id; nil while it is unknown.
     private func resolve(_ clientID: UUID, _ accepted: JudgedMutation) -> ServerID? {
-        switch accepted.references[clientID]?.target {
+        Self.serverID(of: accepted.references[clientID]?.target, createdIDs)
+    }
+
+    private static func serverID(of target: JudgedMutation.Target?, _ createdIDs: [ServerID?]) -> ServerID? {
+        switch target {
         case .server(let id): id
         case .entry(let entry): createdIDs[entry]
         case .mutation, nil: nil
@@ -166,8 +171,14 @@ public struct PushPlanner {
     /// The payload with server ids in place of client ids.
     private func payload(of accepted: JudgedMutation, ownID: ServerID) -> [UInt8] {
         guard accepted.mutation.operation != .delete, let payload = accepted.mutation.payload else { return [] }
-        let resolver = ReferenceResolver(of: accepted.mutation.entity.with(ownID)) { resolve($0, accepted) }
+        let mutation = accepted.mutation
         let related = snapshot.localIDs.references(of: accepted.index)
+        let namesItself = mutation.entity.clientID.map { mutation.references.contains($0) } ?? false
+        if accepted.references.isEmpty, related.isEmpty, !namesItself { return Array(payload.raw) }
+        let (references, createdIDs) = (accepted.references, createdIDs)
+        let resolver = ReferenceResolver(of: mutation.entity.with(ownID)) {
+            Self.serverID(of: references[$0]?.target, createdIDs)
+        }
         return resolver.payload(payload, related, unresolved: { _ in nil }) ?? Array(payload.raw)
     }
 

@@ -35,7 +35,14 @@ extension Timestamp {
     /// Fractions finer than a microsecond are cut off; years run from 0001 to 9999 in UTC; a leap second (`:60`) counts as the
     /// first of the next minute. Nil for anything else.
     public init?(rfc3339 text: String) {
-        var reader = DigitReader(text.utf8)
+        var text = text
+        guard let moment = text.withUTF8(Timestamp.init(rfc3339:)) else { return nil }
+        self = moment
+    }
+
+    /// Reads the same from its bytes.
+    init?(rfc3339 text: UnsafeBufferPointer<UInt8>) {
+        var reader = DigitReader(text)
         guard let year = reader.digits(4), year >= 1, reader.skip("-"), let month = reader.digits(2),
             (1...12).contains(month), reader.skip("-"), let day = reader.digits(2),
             day >= 1, day <= Timestamp.daysInMonth(month, year: year),
@@ -144,9 +151,9 @@ extension Timestamp {
 
 /// Reads fixed-width numbers from ASCII text.
 private struct DigitReader {
-    private var rest: Substring.UTF8View
+    private var rest: Slice<UnsafeBufferPointer<UInt8>>
 
-    init(_ text: String.UTF8View) {
+    init(_ text: UnsafeBufferPointer<UInt8>) {
         rest = text[...]
     }
 

@@ -118,8 +118,8 @@ package enum EntityRows {
             seals.arePlain
             && !rows.contains { $0.state.document.map { SealedText.needsEscape(json: $0[...]) } ?? false }
         if !areAsStored { try seal(&rows, seals) }
-        let new = rows.filter { !$0.state.isStored }
         let known = rows.filter(\.state.isStored)
+        let new = known.isEmpty ? rows : rows.filter { !$0.state.isStored }
         var queries: [Query] = []
         if !new.isEmpty { queries.append(EntityRow.columns.query(EntityStatements.makeEntities, new, at: now)) }
         if !known.isEmpty { queries.append(EntityRow.columns.query(EntityStatements.changeEntities, known, at: now)) }

@@ -73,7 +73,7 @@ public struct PollState: Sendable, Hashable {
             self.since = value.fitting(since.form)
         }
         if let text = root["notice"]?["text"]?.string,
-            let at = root["notice"]?["at"]?.string.flatMap(Timestamp.init(rfc3339:))
+            let at = root["notice"]?["at"]?.timestamp
         {
             notice = Notice(at: at, text: text)
         }
@@ -135,7 +135,7 @@ public struct PollState: Sendable, Hashable {
 extension PollState.Pass {
     init?(stored value: JSONValue, _ settings: PollerSettings) {
         guard let place = value["place"].flatMap({ PollState.Place(stored: $0) }),
-            let beganAt = value["began_at"]?.string.flatMap(Timestamp.init(rfc3339:)),
+            let beganAt = value["began_at"]?.timestamp,
             let pages = value["pages"]?.int64, (0...Int64(PollPlanner.passPages)).contains(pages)
         else { return nil }
         self.place = place

@@ -20,13 +20,13 @@ public enum SinceValue: Sendable, Hashable {
             self.init(stored: value)
             return
         case .rfc3339:
-            guard let time = value.string.flatMap(Timestamp.init(rfc3339:)) else { return nil }
+            guard let time = value.timestamp else { return nil }
             self = .time(time)
             return
         case .seconds: unit = 1
         case .milliseconds: unit = 1_000
         }
-        if let time = value.string.flatMap(Timestamp.init(rfc3339:)) {
+        if let time = value.timestamp {
             self = .time(time)
             return
         }

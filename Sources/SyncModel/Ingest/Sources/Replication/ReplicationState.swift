@@ -76,7 +76,7 @@ public struct SlotReport: Sendable, Hashable {
     }
 
     init?(_ value: JSONValue) {
-        guard let checkedAt = value["checked_at"]?.string.flatMap(Timestamp.init(rfc3339:)),
+        guard let checkedAt = value["checked_at"]?.timestamp,
             let lag = value["lag_bytes"]?.int64, let retained = value["retained_bytes"]?.int64,
             let status = value["wal_status"]?.string
         else { return nil }
