@@ -48,6 +48,7 @@ struct MemberKeys: ~Copyable {
     init(within value: Int, of source: JSONSource) {
         self.source = source
         self.unescapedCapacity = source[value].range.count
+        stack.reserveCapacity(16)
     }
 
     deinit { unescaped?.deallocate() }

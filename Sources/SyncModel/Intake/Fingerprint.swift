@@ -84,7 +84,9 @@ public struct Fingerprint: Sendable, Hashable {
         SHA256.hash(data: canonical).withUnsafeBytes { hash in
             [UInt8](unsafeUninitializedCapacity: 1 + hash.count) { digest, count in
                 digest[0] = Fingerprint.version
-                UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(digest)[1...]).copyMemory(from: hash)
+                UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(digest)[1...]).copyMemory(
+                    from: hash
+                )
                 count = 1 + hash.count
             }
         }

@@ -33,13 +33,12 @@ public struct EntityTable: Sendable {
 
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {
         let slot = Slot(key: key, state: state, lastWrite: lastWrite)
-        if let place = places[key] {
-            slots[place] = slot
-        } else {
-            places[key] = slots.count
-            slots.append(slot)
-        }
+        let place = Self.place(in: &places[key, default: slots.count])
+        if place < slots.count { slots[place] = slot } else { slots.append(slot) }
     }
+
+    /// One look-up finds a place, or makes it.
+    private static func place(in places: inout Int) -> Int { places }
 
     /// The writes of the group, in the order of execution, one for each entity.
     public var writes: [(key: EntityKey, state: EntityState)] {

@@ -74,7 +74,7 @@ extension PushJudge {
         let known = snapshot.mappings[id] ?? []
         let stored = known.filter { !$0.isAbandoned }
         // an entry does not wait for the entity that it creates itself
-        let here = (creates[id] ?? []).filter { create in
+        let here = creates.all(of: id).filter { create in
             create.rank != rank && !stored.contains { $0.entityType == create.type }
         }
         guard !known.isEmpty || !here.isEmpty else { return nil }

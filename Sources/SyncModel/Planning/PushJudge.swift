@@ -31,7 +31,7 @@ struct PushJudge {
     var newCount: Int { accepted.count + rejections.count }
 
     /// Creates of the push by client id, with their ranks in running order; -1 for invalid ones.
-    private(set) var creates: [UUID: [(type: String, rank: Int)]] = [:]
+    private(set) var creates: ValuesByID<(type: String, rank: Int)>
     private(set) var rankOfMutation: [UUID: Int] = [:]
     private var acceptedByKey: [UUID: (index: Int, mutation: Mutation)] = [:]
     private(set) var acceptedByID: [UUID: Int] = [:]
@@ -54,8 +54,8 @@ struct PushJudge {
         deviceID = push.deviceID
         verdicts = Array(repeating: nil, count: push.entries.count)
         let count = push.entries.count
+        creates = ValuesByID(capacity: count)
         accepted.reserveCapacity(count)
-        creates.reserveCapacity(count)
         rankOfMutation.reserveCapacity(count)
         acceptedByKey.reserveCapacity(count)
         acceptedByID.reserveCapacity(count)
@@ -70,7 +70,7 @@ struct PushJudge {
             guard let mutation = push.entries[index].mutation else { continue }
             if rankOfMutation[mutation.id] == nil { rankOfMutation[mutation.id] = rank }
             if let created = mutation.created {
-                creates[created.clientID, default: []].append((created.entityType, rank))
+                creates.add((created.entityType, rank), of: created.clientID)
             }
         }
         // invalid entries first: entries that refer to them must find them refused
@@ -95,7 +95,7 @@ struct PushJudge {
         }
         if let id = entry.id { rejectedIDs.insert(id) }
         if let create = entry.attemptedCreate {
-            creates[create.clientID, default: []].append((create.entityType, -1))
+            creates.add((create.entityType, -1), of: create.clientID)
             rejectedCreates.insert(create)
         }
         guard let key = entry.idempotencyKey, let number = entry.sequenceNumber else {
@@ -193,7 +193,7 @@ struct PushJudge {
     private mutating func accept(_ judged: JudgedMutation) {
         let mutation = judged.mutation
         acceptedByKey[mutation.idempotencyKey] = (judged.index, mutation)
-        rejections[mutation.idempotencyKey] = nil
+        if !rejections.isEmpty { rejections[mutation.idempotencyKey] = nil }
         acceptedByID[mutation.id] = judged.index
         if let created = mutation.created { createdBy[created] = judged.index }
         // an entry after a create that waits for its id depends on it as the client id's create

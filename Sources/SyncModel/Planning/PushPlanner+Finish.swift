@@ -64,29 +64,20 @@ extension PushPlanner {
 private struct CreatedMappings {
     private let mappings: [NewMapping]
     private var isTaken: [Bool]
-    /// By client id, the place of its first.
-    private var places: [UUID: Int]
-    /// By place, that of the next one of the same client id: types may share one.
-    private var others: [Int: Int] = [:]
+    private var places: ValuesByID<Int>
 
     init(_ mappings: [NewMapping]) {
         self.mappings = mappings
         isTaken = Array(repeating: false, count: mappings.count)
-        places = Dictionary(minimumCapacity: mappings.count)
-        for (place, new) in mappings.enumerated().reversed() {
-            if let other = places.updateValue(place, forKey: new.mapping.clientID) { others[place] = other }
-        }
+        places = ValuesByID(capacity: mappings.count)
+        for (place, new) in mappings.enumerated() { places.add(place, of: new.mapping.clientID) }
     }
 
     mutating func take(_ id: UUID, where isMeant: (IDMapping) -> Bool, _ use: (IDMapping) -> Void) {
-        var next = places[id]
-        while let place = next {
-            let mapping = mappings[place].mapping
-            if !isTaken[place], isMeant(mapping) {
-                isTaken[place] = true
-                use(mapping)
-            }
-            next = others.isEmpty ? nil : others[place]
+        places.forEach(of: id) { place in
+            guard !isTaken[place], isMeant(mappings[place].mapping) else { return }
+            isTaken[place] = true
+            use(mappings[place].mapping)
         }
     }
 }
