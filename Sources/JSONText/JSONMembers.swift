@@ -20,6 +20,16 @@ public struct JSONMembers: Sequence, Sendable {
         Iterator(storage: storage, index: index + 1, end: storage.nodes[index].after)
     }
 
+    /// Passes name and value of each. Unlike a loop it counts no references to the text.
+    public func forEach(_ body: (JSONName, JSONValue) -> Void) {
+        let end = storage.nodes[index].after
+        var member = index + 1
+        while member < end {
+            body(JSONName(storage: storage, index: member), JSONValue(storage: storage, index: member + 1))
+            member = storage.nodes[member + 1].after
+        }
+    }
+
     public var isEmpty: Bool { storage.nodes[index].after == index + 1 }
 }
 

@@ -37,14 +37,13 @@ struct MutationDecoder {
             return report("", Rule.memberType, "a mutation must be an object")
         }
         var seen = MutationMembers()
-        for (name, value) in members {
+        members.forEach { name, value in
             guard let member = MutationMember(name) else {
-                report(
+                return report(
                     JSONPointer.member(name.string),
                     Rule.unknownMember,
                     "'\(name.string)' is not a member of a mutation; see the contract for those that are"
                 )
-                continue
             }
             seen.insert(member)
             read(member, value)

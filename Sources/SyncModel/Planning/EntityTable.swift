@@ -42,7 +42,8 @@ public struct EntityTable: Sendable {
 
     /// The writes of the group, in the order of execution, one for each entity.
     public var writes: [(key: EntityKey, state: EntityState)] {
-        let written = slots.filter { $0.lastWrite != nil }
-        return written.sorted { ($0.lastWrite ?? 0) < ($1.lastWrite ?? 0) }.map { ($0.key, $0.state) }
+        let written = slots.indices.filter { slots[$0].lastWrite != nil }
+        let inOrder = written.sorted { (slots[$0].lastWrite ?? 0) < (slots[$1].lastWrite ?? 0) }
+        return inOrder.map { (slots[$0].key, slots[$0].state) }
     }
 }
