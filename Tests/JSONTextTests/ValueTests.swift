@@ -42,6 +42,8 @@ struct ValueTests {
         #expect(try !parse("\"posts\"").root.stringEquals("post"))
         #expect(try !parse("\"pos\"").root.stringEquals("post"))
         #expect(try !parse("4").root.stringEquals("4"))
+        #expect(try parse(#""p\u006fst""#).root.withString { String(decoding: $0, as: UTF8.self) } == "post")
+        #expect(try parse("4").root.withString(\.count) == nil)
     }
 
     @Test(
@@ -67,6 +69,10 @@ struct ValueTests {
         #expect(root.members.map { $0.map(\.name.string) } == ["b", "a", "b"])
         #expect(root.members.map { $0.map { text($0.name.raw) } } == ["\"b\"", "\"\\u0061\"", "\"b\""])
         #expect(root.members.map { $0.map { $0.name.equals("a") } } == [false, true, false])
+        #expect(root.members.map { $0.map(\.name.utf8Count) } == [1, nil, 1])
+        var passed: [String] = []
+        root.members?.forEach { name, value in passed.append(name.string + text(value.raw)) }
+        #expect(passed == ["b1", #"a{"b":[2]}"#, "b3"])
         #expect(root["b"]?.int64 == 1)
         #expect(root["a"]?["b"]?.depth == 1)
         #expect(root["c"] == nil)

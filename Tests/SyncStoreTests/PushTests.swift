@@ -37,4 +37,21 @@ import Testing
         #expect(again["id_mappings"]?.elements?.count == 3)
         #expect(try await phone.pull().count == 3)
     }
+
+    @Test func `types that share a client ID have a mapping each, listed once`() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        let shared = UUID()
+        let contact = phone.create("contact", local: shared, payload: #"{"me":"\#(shared.lowercased)"}"#)
+        let task = phone.create("task", local: shared, payload: #"{"title":"Call"}"#)
+        let expense = phone.create("expense", payload: #"{"other":"\#(UUID().lowercased)"}"#)
+        let answer = try await phone.push([contact, task, expense, contact])
+        let ids = answer.results.compactMap(\.serverID)
+        #expect(ids.count == 4)
+        let mappings = try #require(answer["id_mappings"]?.elements).map { $0["entity_type"]?.string }
+        #expect(mappings == ["contact", "task", "expense"])
+        let changes = try await phone.pull()
+        #expect(changes[0]["document"]?.text == #"{"me":"\#(ids[0])"}"#, "its own id is replaced")
+        #expect(changes[2]["document"]?.text == expense.payload, "what stands for nothing stays")
+    }
 }

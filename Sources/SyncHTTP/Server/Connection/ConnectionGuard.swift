@@ -20,10 +20,6 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private static let lingering = TimeAmount.seconds(2)
     /// Roughly, the bytes of large answers that the system may keep while the client does not read.
     private static let systemBytes: SocketOptionValue = 262_144
-    /// Bytes that one read may take from the system at most: with thousands of connections, this is the memory they
-    /// hold.
-    private static let readBytes = 8_192
-
     private var state: ConnectionState
     private var timer: (task: Scheduled<Void>, deadline: NIODeadline)?
     private var isReadHeld = false
@@ -75,9 +71,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     // MARK: - Life
 
     func handlerAdded(context: ChannelHandlerContext) {
-        let allocator = AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 2_048, maximum: Self.readBytes)
         let options = context.channel.syncOptions
-        try? options?.setOption(.recvAllocator, value: allocator)
+        try? options?.setOption(.recvAllocator, value: ReadBuffers())
         try? options?.setOption(.maxMessagesPerRead, value: 1)
         try? HeadCheck.look(on: context.pipeline)
     }

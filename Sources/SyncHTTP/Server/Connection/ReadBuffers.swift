@@ -1,0 +1,18 @@
+import NIOCore
+
+/// The memory into which a connection's bytes are read: as much as its reads have needed lately, up to a limit, and anew
+/// for each, so that a connection keeps none between its requests. With thousands of them that is what counts.
+struct ReadBuffers: RecvByteBufferAllocator {
+    private var sizes = AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 512, maximum: 8_192)
+
+    func buffer(allocator: ByteBufferAllocator) -> ByteBuffer { sizes.buffer(allocator: allocator) }
+
+    /// - Returns: true, so that the channel does not use the last buffer again.
+    mutating func record(actualReadBytes: Int) -> Bool {
+        _ = sizes.record(actualReadBytes: actualReadBytes)
+        return true
+    }
+
+    /// Unsaid: the channel would keep a buffer of that size (`NIOPooledRecvBufferAllocator`).
+    func nextBufferSize() -> Int? { nil }
+}
