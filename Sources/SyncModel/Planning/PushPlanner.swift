@@ -173,6 +173,7 @@ public struct PushPlanner {
         guard accepted.mutation.operation != .delete, let payload = accepted.mutation.payload else { return [] }
         let mutation = accepted.mutation
         let related = snapshot.localIDs.references(of: accepted.index)
+        // usually there is nothing to replace
         let namesItself = mutation.entity.clientID.map { mutation.references.contains($0) } ?? false
         if accepted.references.isEmpty, related.isEmpty, !namesItself { return Array(payload.raw) }
         let (references, createdIDs) = (accepted.references, createdIDs)

@@ -1,7 +1,8 @@
 import NIOCore
 
-/// The memory into which a connection's bytes are read: as much as its reads have needed lately, up to a limit, and anew
-/// for each, so that a connection keeps none between its requests. With thousands of them that is what counts.
+/// The memory into which a connection's bytes are read: as much as its reads have needed lately, up to 8 KiB, and anew for
+/// each, so that a connection keeps none but its first 512 bytes between its requests. With thousands of them that is what
+/// counts.
 struct ReadBuffers: RecvByteBufferAllocator {
     private var sizes = AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 512, maximum: 8_192)
 
