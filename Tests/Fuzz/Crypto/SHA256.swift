@@ -24,6 +24,8 @@ package struct SHA256 {
         bytes += bufferPointer
     }
 
+    package mutating func update(data: some Sequence<UInt8>) { bytes += data }
+
     /// The digest of all that was added.
     package func finalize() -> Digest { Self.hash(data: bytes) }
 }
