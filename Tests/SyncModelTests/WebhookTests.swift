@@ -154,6 +154,13 @@ import Testing
         #expect(AddressPolicy().problem(address, isTLS: false) == "it is not https")
     }
 
+    @Test(arguments: [
+        "::-0", "::+1", "-1::", "1:2", "::g", "1:::2", "1.2.3.04", "1.2.3.-4", "1.2.3", "::1.2.3", "::١", "",
+    ])
+    func `what the system would not read is no address`(text: String) {
+        #expect(IPAddress(text) == nil)
+    }
+
     @Test func `an operator may allow blocks, and there http`() throws {
         let policy = AddressPolicy(allowed: try #require(IPNetwork.list("127.0.0.0/8, fd00::/8 10.1.2.3")))
         for text in ["127.0.0.1", "127.9.9.9", "::ffff:127.0.0.1", "fd00::1", "fdff::1", "10.1.2.3"] {

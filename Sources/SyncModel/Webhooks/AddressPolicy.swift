@@ -63,7 +63,8 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
                 guard let v4 = v4(part) else { return nil }
                 bytes += v4
             } else {
-                guard (1...4).contains(part.utf8.count), part.utf8.first != UInt8(ascii: "+"),
+                // a number of Swift's may have a sign
+                guard (1...4).contains(part.utf8.count), part.allSatisfy({ $0.isASCII && $0.isHexDigit }),
                     let group = UInt16(part, radix: 16)
                 else { return nil }
                 bytes += [UInt8(group >> 8), UInt8(group & 0xff)]
