@@ -81,15 +81,11 @@ public struct Fingerprint: Sendable, Hashable {
     }
 
     static func digest(of canonical: [UInt8]) -> [UInt8] {
-        SHA256.hash(data: canonical).withUnsafeBytes { hash in
-            [UInt8](unsafeUninitializedCapacity: 1 + hash.count) { digest, count in
-                digest[0] = Fingerprint.version
-                UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(digest)[1...]).copyMemory(
-                    from: hash
-                )
-                count = 1 + hash.count
-            }
-        }
+        var digest: [UInt8] = []
+        digest.reserveCapacity(digestBytes)
+        digest.append(Fingerprint.version)
+        SHA256.hash(data: canonical).withUnsafeBytes { digest += $0 }
+        return digest
     }
 
     // MARK: - Comparing

@@ -33,12 +33,14 @@ public struct EntityTable: Sendable {
 
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {
         let slot = Slot(key: key, state: state, lastWrite: lastWrite)
-        let place = Self.place(in: &places[key, default: slots.count])
-        if place < slots.count { slots[place] = slot } else { slots.append(slot) }
+        // one look-up for a new entity, as most are
+        if let place = places.updateValue(slots.count, forKey: key) {
+            places[key] = place
+            slots[place] = slot
+        } else {
+            slots.append(slot)
+        }
     }
-
-    /// One look-up finds a place, or makes it.
-    private static func place(in places: inout Int) -> Int { places }
 
     /// The writes of the group, in the order of execution, one for each entity.
     public var writes: [(key: EntityKey, state: EntityState)] {

@@ -135,14 +135,10 @@ public struct PushPlanner {
 
     /// The server id of the entity's own client id; nil while it is unknown.
     private func serverID(of accepted: JudgedMutation) -> ServerID? {
-        accepted.mutation.entity.clientID.flatMap { resolve($0, accepted) }
+        accepted.mutation.entity.clientID.flatMap { Self.serverID(of: accepted.references[$0]?.target, createdIDs) }
     }
 
-    /// The server id of a client id; nil while it is unknown.
-    private func resolve(_ clientID: UUID, _ accepted: JudgedMutation) -> ServerID? {
-        Self.serverID(of: accepted.references[clientID]?.target, createdIDs)
-    }
-
+    /// The server id that a client id leads to; nil while it is unknown.
     private static func serverID(of target: JudgedMutation.Target?, _ createdIDs: [ServerID?]) -> ServerID? {
         switch target {
         case .server(let id): id

@@ -20,6 +20,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private static let lingering = TimeAmount.seconds(2)
     /// Roughly, the bytes of large answers that the system may keep while the client does not read.
     private static let systemBytes: SocketOptionValue = 262_144
+
     private var state: ConnectionState
     private var timer: (task: Scheduled<Void>, deadline: NIODeadline)?
     private var isReadHeld = false

@@ -1,10 +1,10 @@
 import NIOCore
 
 /// The memory into which a connection's bytes are read: as much as its reads have needed lately, up to 8 KiB, and anew for
-/// each, so that a connection keeps none but its first 512 bytes between its requests. With thousands of them that is what
-/// counts.
+/// each, so that a connection keeps none but its first between its requests. With thousands of them that is what counts.
 struct ReadBuffers: RecvByteBufferAllocator {
-    private var sizes = AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 512, maximum: 8_192)
+    /// At first as much as a small request takes: one in several reads costs a timer and the way through a task.
+    private var sizes = AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 2_048, maximum: 8_192)
 
     func buffer(allocator: ByteBufferAllocator) -> ByteBuffer { sizes.buffer(allocator: allocator) }
 
