@@ -83,7 +83,7 @@ import Testing
         let drafts = scene.drafts()
         try await scene.hold(true)
         let lost = Task { try await scene.worker.push(drafts) }
-        try await scene.sessions.await(1, waitingFor: "SyncRep")
+        try await scene.sessions.awaitCommit(to: "mutations")
         try await scene.gateway.crash()
         await #expect(throws: (any Error).self) { try await lost.value }
         try await scene.sessions.terminateOthers()
@@ -101,7 +101,7 @@ import Testing
         let drafts = scene.drafts()
         try await scene.hold(true)
         async let answer = scene.worker.push(drafts)
-        try await scene.sessions.await(1, waitingFor: "SyncRep")
+        try await scene.sessions.awaitCommit(to: "mutations")
         try await scene.sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = ''")
         try await scene.cluster.stop(immediate: true)
         // the gateway can't know: it must not say that the push was refused, or taken
@@ -125,7 +125,7 @@ import Testing
         let drafts = scene.drafts()
         try await scene.hold(true)
         async let answer = scene.worker.push(drafts)
-        try await scene.sessions.await(1, waitingFor: "SyncRep")
+        try await scene.sessions.awaitCommit(to: "mutations")
         try await scene.sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = ''")
         try await scene.sessions.connection.execute(script: "SELECT pg_reload_conf()")
         try await scene.sessions.terminateOthers()

@@ -21,12 +21,12 @@ package struct DatabaseSessions: Sendable {
 
     private static let theirs = "datname = current_database() AND pid <> pg_backend_pid()"
 
-    /// - Parameter event: a wait event's type or name: `Lock`, `SyncRep`.
+    /// - Parameter event: a wait event's type or name, as `Lock`.
     private static func waiting(for event: String) -> String {
         "\(theirs) AND '\(event)' IN (wait_event_type, wait_event)"
     }
 
-    /// How many sessions wait for something: a wait event's type or name, as `Lock` or `SyncRep`.
+    /// How many sessions wait for something: a wait event's type or name, as `Lock`.
     package func count(waitingFor event: String) async throws -> Int64 {
         let statement = Statement(
             "sessions_waiting_\(event)",
@@ -46,6 +46,23 @@ package struct DatabaseSessions: Sendable {
         try await waitUntil("\(count) sessions wait for \(event)") {
             if isOver() { return true }
             return try await self.count(waitingFor: event) >= count
+        }
+    }
+
+    /// Waits until the commit of a change to a table waits for a standby.
+    ///
+    /// It is known by its locks, which are held until then: others may wait, too, as retention, which a gateway looks at
+    /// when it starts and which a busy machine comes to late.
+    package func awaitCommit(to table: String) async throws {
+        let statement = Statement(
+            "sessions_committing_\(table)",
+            """
+            SELECT count(*) FROM pg_stat_activity JOIN pg_locks USING (pid)
+            WHERE \(Self.waiting(for: "SyncRep")) AND relation = '\(table)'::regclass AND mode = 'RowExclusiveLock'
+            """
+        )
+        try await waitUntil("a commit to \(table) waits for a standby") {
+            try await connection.run(Query(statement)).int64(0, 0) > 0
         }
     }
 
