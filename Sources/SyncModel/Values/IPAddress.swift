@@ -1,0 +1,75 @@
+/// An IP address as its 4 or 16 bytes.
+public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
+    public let bytes: [UInt8]
+
+    /// - Returns: nil unless there are 4 or 16 bytes.
+    public init?(bytes: [UInt8]) {
+        guard bytes.count == 4 || bytes.count == 16 else { return nil }
+        self.bytes = bytes
+    }
+
+    /// Reads four decimal numbers with dots, or the text of an IPv6 address (RFC 4291, 2.2), without brackets and zone.
+    public init?(_ text: String) {
+        guard text.contains(":") else {
+            guard let bytes = Self.v4(text[...]) else { return nil }
+            self.bytes = bytes
+            return
+        }
+        let halves = text.split(separator: "::", maxSplits: 2, omittingEmptySubsequences: false)
+        guard halves.count <= 2, let head = Self.groups(halves[0]) else { return nil }
+        guard halves.count == 2 else {
+            guard head.count == 16 else { return nil }
+            bytes = head
+            return
+        }
+        guard let tail = Self.groups(halves[1]), head.count + tail.count <= 14 else { return nil }
+        // an address with dots stands at the end only
+        if halves[0].contains(".") { return nil }
+        bytes = head + Array(repeating: 0, count: 16 - head.count - tail.count) + tail
+    }
+
+    /// The IPv4 address within an IPv4-mapped one (`::ffff:a.b.c.d`), which the system connects to as such.
+    public var unmapped: IPAddress {
+        let prefix: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
+        guard bytes.count == 16, bytes.starts(with: prefix) else { return self }
+        return IPAddress(bytes: Array(bytes.suffix(4))) ?? self
+    }
+
+    public var description: String {
+        if bytes.count == 4 { return bytes.map(String.init).joined(separator: ".") }
+        return stride(from: 0, to: 16, by: 2)
+            .map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }.joined(separator: ":")
+    }
+
+    private static func v4(_ text: Substring) -> [UInt8]? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        let bytes = parts.compactMap { part -> UInt8? in
+            // no leading zeros, which some read as octal
+            guard (1...3).contains(part.utf8.count), part.utf8.allSatisfy({ (48...57).contains($0) }),
+                part == "0" || part.first != "0"
+            else { return nil }
+            return UInt8(part)
+        }
+        return parts.count == 4 && bytes.count == 4 ? bytes : nil
+    }
+
+    /// The bytes of groups between colons; the last may be an address with dots.
+    private static func groups(_ text: Substring) -> [UInt8]? {
+        if text.isEmpty { return [] }
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        var bytes: [UInt8] = []
+        for (index, part) in parts.enumerated() {
+            if index == parts.count - 1, part.contains(".") {
+                guard let v4 = v4(part) else { return nil }
+                bytes += v4
+            } else {
+                // a number of Swift's may have a sign
+                guard (1...4).contains(part.utf8.count), part.allSatisfy({ $0.isASCII && $0.isHexDigit }),
+                    let group = UInt16(part, radix: 16)
+                else { return nil }
+                bytes += [UInt8(group >> 8), UInt8(group & 0xff)]
+            }
+        }
+        return bytes.count <= 16 ? bytes : nil
+    }
+}
