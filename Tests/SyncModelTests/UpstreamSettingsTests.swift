@@ -23,6 +23,7 @@ import Testing
         ("http://[::1", "without its"), ("http://[]", "IPv6"), ("http://[1:2:3]", "IPv6"),
         ("http://[1::2::3]", "IPv6"), ("http://[::1.2.3]", "IPv6"), ("http://[1.2.3.4::]", "IPv6"),
         ("http://[fe80::1%25eth0]", "IPv6"), ("http://[1:2:3:4:5:6:7:8::]", "IPv6"), ("http://[:::]", "IPv6"),
+        ("http://[::-0]", "IPv6"), ("http://[::010.0.0.1]", "IPv6"), ("http://[127.0.0.1]", "IPv6"),
         ("http://user@a", "user"), ("http://user:secret@a/", "user"), ("http://a@b/c", "user"),
         ("http://a/?x=1", "query"), ("http://a?x", "query"), ("http://a/#x", "fragment"), ("http://a#x", "fragment"),
         ("http://a/b c", "ASCII"), (" http://a", "ASCII"), ("http://a\n", "ASCII"), ("http://a/\u{7f}", "ASCII"),

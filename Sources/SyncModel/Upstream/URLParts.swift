@@ -35,7 +35,8 @@ struct URLParts {
             guard let end = authority.firstIndex(of: "]") else { return "has a '[' without its ']'" }
             host = authority[..<end].dropFirst()
             port = authority[end...].dropFirst()
-            guard Self.isIPv6(host) else { return "has no IPv6 address between '[' and ']'" }
+            let isAddress = host.contains(":") && IPAddress(String(host)) != nil
+            guard isAddress else { return "has no IPv6 address between '[' and ']'" }
         } else {
             host = authority.prefix { $0 != ":" }
             port = authority[host.endIndex...]
@@ -83,32 +84,5 @@ struct URLParts {
                         }
                     }
             }
-    }
-
-    /// RFC 4291, section 2.2: eight groups, one or more of which one `::` may replace; an IPv4 address may replace the
-    /// last two.
-    private static func isIPv6(_ host: Substring) -> Bool {
-        let halves = host.split(separator: "::", omittingEmptySubsequences: false)
-        guard halves.count <= 2 else { return false }
-        var groups = 0
-        for (index, half) in halves.enumerated() where !half.isEmpty {
-            let parts = half.split(separator: ":", omittingEmptySubsequences: false)
-            for (position, part) in parts.enumerated() {
-                if part.contains(".") {
-                    guard index == halves.count - 1, position == parts.count - 1, isIPv4(part) else { return false }
-                    groups += 2
-                } else {
-                    guard (1...4).contains(part.utf8.count), part.allSatisfy(\.isHexDigit) else { return false }
-                    groups += 1
-                }
-            }
-        }
-        return halves.count == 2 ? groups <= 7 : groups == 8
-    }
-
-    private static func isIPv4(_ text: Substring) -> Bool {
-        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count == 4
-            && parts.allSatisfy { (1...3).contains($0.utf8.count) && $0.allSatisfy(\.isNumber) && UInt8($0) != nil }
     }
 }
