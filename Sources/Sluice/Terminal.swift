@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import Synchronization
 
 /// Output and exit codes of commands.
 enum Terminal {
@@ -11,9 +12,19 @@ enum Terminal {
     /// Another process is at it just now (sysexits.h, EX_TEMPFAIL).
     static let tryAgain = ExitCode(75)
 
+    /// Why something did not get to standard output, as the system says it.
+    private static let lostOutput = Mutex<Int32?>(nil)
+
     /// A line on standard output, at once; nothing in it commands the terminal.
     static func say(_ text: String, terminator: String = "\n") {
-        put(ShownText.harmless(text) + terminator, to: STDOUT_FILENO)
+        guard let code = put(ShownText.harmless(text) + terminator, to: STDOUT_FILENO) else { return }
+        lostOutput.withLock { $0 = $0 ?? code }
+    }
+
+    /// Ends a command that did what it was to do, but could not say all of it: a secret that is shown once may be lost.
+    static func requireOutput() throws {
+        guard let code = lostOutput.withLock(\.self) else { return }
+        throw failure("standard output could not be written: \(String(cString: strerror(code)))")
     }
 
     /// A line on standard error, at once.
@@ -32,11 +43,21 @@ enum Terminal {
         return code
     }
 
-    private static func put(_ text: String, to descriptor: Int32) {
+    /// - Returns: the error's number where not all was written.
+    @discardableResult
+    private static func put(_ text: String, to descriptor: Int32) -> Int32? {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
             let written = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-            if written > 0 { bytes = bytes.dropFirst(written) } else if errno != EINTR, errno != EAGAIN { return }
+            if written > 0 {
+                bytes = bytes.dropFirst(written)
+            } else if errno == EAGAIN {
+                var wait = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                _ = poll(&wait, 1, -1)
+            } else if errno != EINTR {
+                return errno
+            }
         }
+        return nil
     }
 }

@@ -43,6 +43,15 @@ import Testing
         for line in help.output.split(separator: "\n") { #expect(line.count <= 120, "\(line)") }
     }
 
+    /// A key that nobody has seen was not made.
+    @Test(arguments: ["> /dev/full", ">&-"])
+    func `a command that cannot say what it did has failed`(redirection: String) async throws {
+        let result = try await Program(shell: "'\(Program.path)' keys create main \(redirection)").result()
+        #expect(result.status == 1)
+        #expect(result.complaint.hasPrefix("sluice: standard output could not be written: "))
+        #expect(result.output == "")
+    }
+
     @Test func `the help of serve documents every variable`() async throws {
         let help = try await Program.run(["serve", "--help"])
         let variables = [

@@ -48,6 +48,7 @@ struct SluiceCommand: AsyncParsableCommand {
             } else {
                 try command.run()
             }
+            try Terminal.requireOutput()
         } catch {
             let message = fullMessage(for: error)
             let shown = ShownMessage.of(message, about: arguments)
