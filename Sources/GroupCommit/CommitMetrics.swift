@@ -18,6 +18,8 @@ package struct CommitMetrics: Sendable {
         case contended
         /// The connection broke.
         case connection
+        /// A job would change too much to be done together with others.
+        case heavy
         /// The database refused the group; it is halved.
         case bisected
         /// A statement of the group took too long, or waited too long for a lock.

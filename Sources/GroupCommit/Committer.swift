@@ -86,9 +86,12 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     /// Tries a group until it is committed, or it is known that it will not be.
     ///
+    /// - Parameter takesHeavy: whether a job may change as much as it likes; those of other groups are left to the desk
+    ///   for heavy ones.
     /// - Returns: nil when all its jobs have an answer; otherwise what took too long.
-    private func tryAgain(_ group: [Work.Job], share: Int) async -> PostgresError? {
+    private func tryAgain(_ group: [Work.Job], share: Int, takesHeavy: Bool = false) async -> PostgresError? {
         var certainty = Certainty()
+        certainty.takesHeavy = takesHeavy || desk == queue.desks
         var last: PostgresError?
         for attempt in 1...Self.attempts {
             // no caller waits for it any more, and others wait behind it
@@ -113,6 +116,10 @@ package final class Committer<Work: GroupWork>: Sendable {
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 1...10) * attempt))
             } catch Setback.tooLong(let error) {
                 return error
+            } catch Setback.heavy(let lanes) {
+                metrics.retry(.heavy)
+                await leave(lanes, of: group, share: share)
+                return nil
             } catch Setback.refused(let error) {
                 await bisect(group, error, share: share)
                 return nil
@@ -144,6 +151,17 @@ package final class Committer<Work: GroupWork>: Sendable {
         }
         fail(group, last ?? PostgresError(.timedOut, "the group could not be committed"))
         return nil
+    }
+
+    /// Leaves heavy jobs to the desk for them, and tries the others again. Where that desk takes no more, as at the end,
+    /// they are done here behind the others.
+    private func leave(_ lanes: Set<LaneKey>, of group: [Work.Job], share: Int) async {
+        let others = group.filter { !lanes.contains($0.lane) }
+        let here = group.filter { lanes.contains($0.lane) && !queue.leave($0) }
+        if !others.isEmpty { await commit(others, share: share) }
+        for job in here {
+            if let error = await tryAgain([job], share: share, takesHeavy: true) { fail([job], error) }
+        }
     }
 
     /// Fetches users' keys that a group lacks; the error where that fails.

@@ -73,6 +73,20 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         return isAdded
     }
 
+    /// Leaves a job of a group in hand to the desk for heavy ones; false where that takes no more.
+    func leave(_ job: Job) -> Bool {
+        state.withLock { state in
+            guard !state.isClosed else { return false }
+            let ticket = state.lastTicket + 1
+            let item = GroupLine.Item(ticket: ticket, lane: job.lane, weight: job.weight, bytes: job.bytes)
+            guard state.line.leave(item) else { return false }
+            state.deskCount.add(item.weight)
+            state.lastTicket = ticket
+            state.jobs[ticket] = job
+            return true
+        }
+    }
+
     /// The next group for a desk, whose group before it counts as done. Waits for the first job; nil once closed and
     /// empty.
     func next(at desk: Int) async -> [Job]? {

@@ -1,4 +1,5 @@
 package import Postgres
+package import SyncModel
 
 /// Why a group was not committed, and what to do about it.
 package enum Setback: Error {
@@ -8,6 +9,8 @@ package enum Setback: Error {
     case contended(PostgresError)
     /// A statement took too long, or waited too long for a lock: a job in the group is at fault, and not the database.
     case tooLong(PostgresError)
+    /// What these lanes' jobs change is so much that nobody else may wait for it.
+    case heavy(Set<LaneKey>)
     /// The cached organizations are out of date.
     case stale
     /// The database refuses something in the group.

@@ -102,6 +102,23 @@ public struct GroupLine: Sendable {
         return wasIdle ? queue(id) : -1
     }
 
+    /// Puts a job of a group in hand back, as one for the heavy desk that stands alone there. It is in line once its group
+    /// is finished.
+    ///
+    /// - Returns: false where there is no heavy desk, or no room for more.
+    public mutating func leave(_ item: Item) -> Bool {
+        let id = item.lane.organization
+        guard hasHeavyDesk, let shard = organizations[id].map(\.shard), shares.mayTake(1, for: item.lane) else {
+            return false
+        }
+        shares.take(1, for: item.lane)
+        count += 1
+        let bytes = max(item.bytes, limits.bytes, limits.lightBytes + 1)
+        let heavy = Item(ticket: item.ticket, lane: item.lane, weight: item.weight, bytes: bytes, shard: shard)
+        organizations[id]?.line.append(heavy, of: item.lane.user)
+        return true
+    }
+
     /// The next group for a desk; empty when no job waits there. Its organizations are at work until ``finish(at:)``.
     public mutating func take(at desk: Int) -> [Item] {
         var group = Group(limits: limits, takesHeavy: isHeavy(desk))

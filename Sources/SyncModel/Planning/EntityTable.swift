@@ -12,6 +12,8 @@ public struct EntityTable: Sendable {
     /// The index in `slots`.
     private var places: [EntityKey: Int] = [:]
     private var writeCount = 0
+    /// Bytes of the largest document that was loaded.
+    private(set) var largestDocument = 0
 
     public init() {}
 
@@ -23,6 +25,7 @@ public struct EntityTable: Sendable {
 
     /// Adds a row of the database.
     public mutating func load(_ key: EntityKey, _ state: EntityState) {
+        largestDocument = max(largestDocument, state.document?.count ?? 0)
         set(key, state, lastWrite: nil)
     }
 

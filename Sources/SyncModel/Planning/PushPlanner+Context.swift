@@ -15,6 +15,8 @@ extension PushPlanner {
         public var makeID: @Sendable () -> UUID
         /// Devices that a user may have.
         public var deviceLimit = 1_000
+        /// Whether others are committed together with the push: then it must be light.
+        public var isAmongOthers = false
 
         public init(
             organization: Organization,

@@ -5,4 +5,6 @@ public enum PushRefusal: Error, Sendable {
     /// The push, or an entry of it, would be refused, although the snapshot lacks some of what the push names: look up
     /// the rest and plan again.
     case needsProbe
+    /// The push takes too much to be planned together with others; see ``DocumentBounds``.
+    case isHeavy
 }

@@ -13,6 +13,8 @@ struct GroupPlan {
     /// Pushes that cannot be planned before every name in them was looked up. While there are any, the plan is
     /// discarded: later pushes in the group were planned without them.
     private(set) var incomplete: Set<Int> = []
+    /// Pushes that take too much to be committed together with others. While there are any, the plan is discarded.
+    private(set) var heavy: Set<Int> = []
     /// Pushes whose user's lane is missing, and was not made.
     private(set) var withoutLane: [Int] = []
     /// Whether a lane or a device is missing that was remembered.
@@ -45,6 +47,7 @@ struct GroupPlan {
                 switch error {
                 case .problem(let problem): outcomes.append(.failure(problem))
                 case .needsProbe: incomplete.insert(index)
+                case .isHeavy: heavy.insert(index)
                 }
             }
         }

@@ -41,7 +41,7 @@ package struct PushPreviewer: Sendable {
         } catch {
             switch error {
             case .problem(let problem): throw problem
-            case .needsProbe: throw Problem(.internalError, "the push could not be previewed")
+            case .needsProbe, .isHeavy: throw Problem(.internalError, "the push could not be previewed")
             }
         }
     }

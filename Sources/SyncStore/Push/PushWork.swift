@@ -33,7 +33,7 @@ struct PushWork: GroupWork {
     func commit(_ group: [PushJob], on connection: Connection, _ certainty: Certainty) async throws {
         let moment = now()
         let sealing = try await seals(of: group, certainty)
-        var batch = try await batch(group, moment)
+        var batch = try await batch(group, moment, isAmongOthers: !certainty.takesHeavy)
         if !certainty.looksUpAll {
             batch = try await answerRepetitions(batch, sealing, at: moment, on: connection)
             if batch.isEmpty { return }
@@ -58,6 +58,7 @@ struct PushWork: GroupWork {
             plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
         }
         if plan.lacksRemembered || !plan.incomplete.isEmpty { throw Setback.readAgain }
+        if !plan.heavy.isEmpty { throw Setback.heavy(Set(plan.heavy.map { group[$0].lane })) }
         let writer = try GroupWriter(
             group,
             plan: plan,
@@ -96,7 +97,11 @@ struct PushWork: GroupWork {
         return SealTable(seals)
     }
 
-    private func batch(_ group: [PushJob], _ moment: Timestamp) async throws -> PushBatch {
+    private func batch(
+        _ group: [PushJob],
+        _ moment: Timestamp,
+        isAmongOthers: Bool
+    ) async throws -> PushBatch {
         var batch = PushBatch()
         for job in group {
             let entry = try await catalog.entry(job.organization.id)
@@ -109,6 +114,7 @@ struct PushWork: GroupWork {
                 makeID: { [ids] in ids.make(at: moment) }
             )
             context.deviceLimit = deviceLimit
+            context.isAmongOthers = isAmongOthers
             batch.add(job, context, job.input { entry.types[$0] })
         }
         return batch

@@ -208,6 +208,37 @@ struct GroupLineTests {
         #expect(tickets(line.take(at: 0)) == [2])
     }
 
+    /// What a push changes is known once it was read.
+    @Test
+    mutating func `What turns out to be heavy is left to the heavy desk and stands alone there`() {
+        for organization in [noisy, noisy, quiet] { add(organization) }
+        let group = line.take(at: 0)
+        #expect(tickets(group) == [1, 3, 2])
+        for (ticket, item) in [(4, group[0]), (5, group[2])] {
+            let left = line.leave(GroupLine.Item(ticket: ticket, lane: item.lane, weight: 1, bytes: 100))
+            #expect(left)
+        }
+        #expect(line.count == 2)
+        #expect(tickets(line.take(at: 2)) == [], "its organization is at work")
+        #expect(!line.isIdle(for: 2))
+        #expect(line.finish(at: 0) == [2])
+        #expect(tickets(line.take(at: 0)) == [])
+        for ticket in 4...5 {
+            #expect(tickets(line.take(at: 2)) == [ticket])
+            #expect(line.finish(at: 2) == (ticket == 4 ? [2] : []))
+        }
+        #expect(line.count == 0 && line.isIdle(for: 2))
+    }
+
+    @Test func `Without a heavy desk nothing is left to it`() {
+        var line = GroupLine(desks: 1, hasHeavyDesk: false, capacity: 10)
+        let item = GroupLine.Item(ticket: 1, lane: LaneKey(organization: noisy, user: UUID()), weight: 1, bytes: 1)
+        _ = line.add(item, desk: 0)
+        #expect(tickets(line.take(at: 0)) == [1])
+        let isLeft = line.leave(item)
+        #expect(!isLeft)
+    }
+
     /// One server of a cluster is away: those of others are not told that it is theirs.
     @Test
     mutating func `Those of another shard are not given up with a shard`() {
