@@ -153,13 +153,18 @@ package final class Committer<Work: GroupWork>: Sendable {
         return nil
     }
 
-    /// Leaves heavy jobs to the desk for them, and tries the others again. Where that desk takes no more, as at the end,
-    /// they are done here behind the others.
+    /// Leaves heavy jobs to the desk for them, and tries the others again. At the end that desk takes no more: they
+    /// are done here, behind the others.
     private func leave(_ lanes: Set<LaneKey>, of group: [Work.Job], share: Int) async {
         let others = group.filter { !lanes.contains($0.lane) }
         let here = group.filter { lanes.contains($0.lane) && !queue.leave($0) }
         if !others.isEmpty { await commit(others, share: share) }
         for job in here {
+            guard queue.isClosed else {
+                // its organization has its part of what may wait; done here, others would wait for it
+                job.refuse(.overloaded("too much is waiting to be written"))
+                continue
+            }
             if let error = await tryAgain([job], share: share, takesHeavy: true) { fail([job], error) }
         }
     }

@@ -43,6 +43,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
 
     package var count: Int { state.withLock { $0.line.count } }
 
+    /// Whether it accepts no more jobs.
+    var isClosed: Bool { state.withLock { $0.isClosed } }
+
     /// Whether jobs wait that a desk could take.
     func hasWork(at desk: Int) -> Bool { state.withLock { !$0.line.isEmpty(at: desk) } }
 
