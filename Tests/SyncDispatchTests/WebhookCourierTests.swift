@@ -279,13 +279,52 @@ import Testing
             await gate.pass()
             return .status(200, retryAt: nil)
         }
-        let running = courier(gateway, receiver) { $0.grace = 60 }
+        let running = courier(gateway, receiver) { $0.grace = 600 }
         try await fail(phone)
         try await waitUntil("it is sent") { !receiver.deliveries.isEmpty }
         await running.group.triggerGracefulShutdown()
         gate.open()
         await running.run.value
         #expect(try await rows(gateway, endpoint).first?.status == .delivered)
+        #expect(try await gateway.store.webhooks.claim(endpoint) != nil, "no lease is left")
+    }
+
+    @Test func `a shutdown with nothing in flight does not wait for the grace`() async throws {
+        let gateway = try await Gateway()
+        let phone = try await phone(gateway)
+        let endpoint = try await endpoint(gateway, phone.organization)
+        let receiver = Receiver()
+        let running = courier(gateway, receiver) { $0.grace = 600 }
+        try await fail(phone)
+        try await waitUntil("the message is delivered") {
+            try await rows(gateway, endpoint).first?.status == .delivered
+        }
+        let ended = Atomic(false)
+        let run = Task {
+            await running.run.value
+            ended.store(true, ordering: .relaxed)
+        }
+        await running.group.triggerGracefulShutdown()
+        try await waitUntil("the courier ends") { ended.load(ordering: .relaxed) }
+        await run.value
+        #expect(try await gateway.store.webhooks.claim(endpoint) != nil, "no lease is left")
+    }
+
+    @Test func `a shutdown cancels a message that outlasts the grace and repeats it under its id`() async throws {
+        let gateway = try await Gateway()
+        let phone = try await phone(gateway)
+        let endpoint = try await endpoint(gateway, phone.organization)
+        let receiver = Receiver { _, _, _ in
+            try? await Task.sleep(for: .seconds(600))
+            return Task.isCancelled ? .none("cancelled") : .status(200, retryAt: nil)
+        }
+        let running = courier(gateway, receiver) { $0.grace = 0.05 }
+        try await fail(phone)
+        try await waitUntil("it is sent") { !receiver.deliveries.isEmpty }
+        await running.group.triggerGracefulShutdown()
+        await running.run.value
+        let row = try #require(try await rows(gateway, endpoint).first)
+        #expect(row.status == .waiting && row.attemptCount == 0, "the shutdown is not a failure of the receiver")
         #expect(try await gateway.store.webhooks.claim(endpoint) != nil, "no lease is left")
     }
 

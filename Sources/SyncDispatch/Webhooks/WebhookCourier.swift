@@ -114,24 +114,46 @@ package final class WebhookCourier: Service {
 
     // MARK: - Running
 
-    /// Delivers until graceful shutdown; then messages under way are finished, what came of them is written, and every
-    /// endpoint is given back.
+    /// Delivers until graceful shutdown.
+    ///
+    /// A shutdown waits for the messages in flight, at most ``Configuration/grace``, records their outcomes and releases
+    /// every endpoint. It ends immediately when nothing is in flight.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 for await news in self.upstreams.stream { await self.tell(news) }
             }
-            group.addTask { await self.keepDelivering() }
             group.addTask {
-                try? await gracefulShutdown()
-                self.isDraining.store(true, ordering: .relaxed)
-                try? await Task.sleep(for: .seconds(self.configuration.grace))
-                // no longer: whoever has the endpoint next sends it again, under the same id
-                for task in self.inFlight.withLock({ Array($0.values) }) { task.cancel() }
+                await self.deliverUntilShutdown()
                 self.upstreams.continuation.finish()
             }
             await group.waitForAll()
         }
+    }
+
+    private enum Ended { case delivering, grace }
+
+    private func deliverUntilShutdown() async {
+        await withTaskGroup(of: Ended.self) { group in
+            group.addTask {
+                await self.keepDelivering()
+                return .delivering
+            }
+            group.addTask {
+                await self.cancelSendsAfterGrace()
+                return .grace
+            }
+            for await ended in group where ended == .delivering { group.cancelAll() }
+        }
+    }
+
+    /// Stops further sends at graceful shutdown, and cancels those in flight when the grace has passed. The next worker
+    /// of the endpoint repeats a cancelled message under the same id.
+    private func cancelSendsAfterGrace() async {
+        try? await gracefulShutdown()
+        isDraining.store(true, ordering: .relaxed)
+        try? await Task.sleep(for: .seconds(configuration.grace))
+        for task in inFlight.withLock({ Array($0.values) }) { task.cancel() }
     }
 
     private var ends: Bool { isDraining.load(ordering: .relaxed) || Task.isCancelled }
