@@ -29,10 +29,12 @@ test: ## all tests, on a real Postgres that they start themselves; PART=gateway 
 	@scripts/bootstrap --tests
 	@scripts/test $(PART)
 
-lint: ## the formatter's strict check, which target may import what, and where the docs lead
+lint: ## the formatter's strict check, which target may import what, how texts are compared, and where the docs lead
 	swift format lint --strict --parallel --recursive $(SWIFT_FOLDERS)
 	@scripts/lint-imports --self-test
 	@scripts/lint-imports
+	@scripts/lint-text --self-test
+	@scripts/lint-text
 	@scripts/check-docs --self-test
 	@scripts/check-docs
 

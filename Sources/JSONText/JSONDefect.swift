@@ -20,6 +20,11 @@ public struct JSONDefect: Sendable, Equatable {
     /// whose defects were asked for. A pointer of more than a kilobyte is cut, and ends in "…".
     public let pointer: String
 
+    /// Compares the pointer's bytes.
+    public static func == (left: JSONDefect, right: JSONDefect) -> Bool {
+        left.kind == right.kind && left.nodeIndex == right.nodeIndex && left.pointer == right.pointer
+    }
+
     /// The defect, as a sentence for the person who sent the text.
     public var explanation: String {
         switch kind {

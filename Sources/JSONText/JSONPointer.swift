@@ -9,6 +9,9 @@ public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
 
     public var description: String { text }
 
+    /// Compares bytes.
+    public static func == (left: JSONPointer, right: JSONPointer) -> Bool { left.text == right.text }
+
     /// Steps into the member with that unescaped name.
     public mutating func append(member name: String) {
         text.append("/")

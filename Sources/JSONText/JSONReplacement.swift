@@ -7,4 +7,14 @@ public enum JSONReplacement: Sendable, Equatable {
     /// A string, escaped as JSON needs it.
     case string(String)
     case integer(Int64)
+
+    /// Compares strings by their bytes.
+    public static func == (left: JSONReplacement, right: JSONReplacement) -> Bool {
+        switch (left, right) {
+        case (.uuid(let left), .uuid(let right)): left == right
+        case (.string(let left), .string(let right)): left == right
+        case (.integer(let left), .integer(let right)): left == right
+        default: false
+        }
+    }
 }

@@ -76,7 +76,7 @@ extension FetchedResponse {
     init(_ collected: CollectedResponse, now: Timestamp) {
         let headers = collected.head.headers
         let common = UpstreamResponse(CollectedResponse(head: collected.head, body: nil), now: now)
-        let type = headers.first(name: "Content-Type")?.prefix { $0 != ";" && $0 != " " }
+        let type = headers.first(name: "Content-Type")?.before(";", " ")
         self.init(
             status: common.status,
             retryAt: common.retryAt,

@@ -14,7 +14,7 @@ struct RequestHeaders {
         _ request: UpstreamRequest,
         host: String,
         credential: (name: String, value: String)?,
-        operators: [String: String],
+        operators: [ExactText: String],
         userAgent: String
     ) {
         fields.reserveCapacity(12 + operators.count + request.headers.count)
@@ -25,8 +25,10 @@ struct RequestHeaders {
         fields.add(name: "traceparent", value: (request.trace?.child() ?? TraceContext()).traceparent)
         if let ifMatch = request.ifMatch { fields.add(name: "If-Match", value: ifMatch) }
         if let credential { addUnlessPresent(credential.name, credential.value) }
-        for (name, value) in operators where request.carries(name, value) { addUnlessPresent(name, value) }
-        for (name, value) in request.carriedHeaders { addUnlessPresent(name, value) }
+        for (name, value) in operators where request.carries(name.string, value) {
+            addUnlessPresent(name.string, value)
+        }
+        for (name, value) in request.carriedHeaders { addUnlessPresent(name.string, value) }
         if request.body != nil { addUnlessPresent("Content-Type", "application/json") }
         addUnlessPresent("Accept", "application/json")
         addUnlessPresent("User-Agent", userAgent)
@@ -37,7 +39,7 @@ struct RequestHeaders {
         _ request: UpstreamFetch,
         host: String,
         credential: (name: String, value: String)?,
-        operators: [String: String],
+        operators: [ExactText: String],
         userAgent: String
     ) {
         fields.add(name: "Host", value: host)
@@ -47,7 +49,9 @@ struct RequestHeaders {
         if let lastModified = request.lastModified { fields.add(name: "If-Modified-Since", value: lastModified) }
         if let credential { addUnlessPresent(credential.name, credential.value) }
         for headers in [request.headers, operators] {
-            for (name, value) in headers where UpstreamFetch.carries(name, value) { addUnlessPresent(name, value) }
+            for (name, value) in headers where UpstreamFetch.carries(name.string, value) {
+                addUnlessPresent(name.string, value)
+            }
         }
         addUnlessPresent("Accept", "application/json")
         addUnlessPresent("User-Agent", userAgent)

@@ -7,7 +7,7 @@ import SyncModel
 /// organization's credential to another's server.
 struct RequestTarget: Sendable, Equatable {
     /// Scheme, authority, path and query, in ASCII.
-    let url: String
+    @Exact private(set) var url: String
     let base: BaseURL
 
     /// Why a request is not sent; for operators and users.

@@ -39,7 +39,7 @@ extension UpstreamResponse {
 
     /// The scheme of a challenge (RFC 9110, 11.6.1), without its parameters.
     private static func scheme(of challenge: String) -> String? {
-        let name = String(challenge.prefix { $0 != " " && $0 != "\t" && $0 != "," })
+        let name = String(challenge.before(" ", "\t", ","))
         return UpstreamResponse.isScheme(name) ? name : nil
     }
 

@@ -16,7 +16,7 @@ package final class TokenVerifier: Sendable {
         var configuration: TokenConfiguration
         var table: IssuerTable
         /// By URL.
-        var remotes: [String: RemoteKeys]
+        var remotes: [ExactText: RemoteKeys]
         var cache: GenerationCache<TokenDigest, TokenClaims>
         /// Counts key changes, so that a verdict by an old key set is not cached after the change.
         var epoch = 0

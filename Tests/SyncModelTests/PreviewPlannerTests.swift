@@ -98,7 +98,7 @@ private struct Draft {
             body: Array(#"{"device_id":"\#(Sample.device.uuidString)","mutations":[\#(list)]}"#.utf8),
             limits: IntakeLimits()
         )
-        let types = Dictionary(uniqueKeysWithValues: ["task", "contact", "company"].map { ($0, type($0)) })
+        let types = Dictionary(uniqueKeysWithValues: ["task", "contact", "company"].map { (ExactText($0), type($0)) })
         let preview = try PreviewPlanner.preview(
             push,
             snapshot: snapshot,

@@ -46,7 +46,7 @@ import Testing
     ) throws(Problem) {
         planner.want()
         let open = planner.open
-        let free = open.map { ($0.type, FreeNumbers(from: $0.base, highest: highest[$0.type])) }
+        let free = open.map { (ExactText($0.type), FreeNumbers(from: $0.base, highest: highest[$0.type])) }
         try planner.assign(Dictionary(uniqueKeysWithValues: free))
     }
 

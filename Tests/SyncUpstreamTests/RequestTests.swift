@@ -9,7 +9,7 @@ import Testing
     private func sent(
         _ request: UpstreamRequest,
         credential: UpstreamCredential? = nil,
-        operators: [String: String] = [:],
+        operators: [ExactText: String] = [:],
         path: String = "",
         sign: HTTPUpstream.Sign? = nil
     ) async throws -> ScriptedServer.Received {
@@ -126,9 +126,9 @@ import Testing
         _ result: [String]?
     ) async throws {
         let received = try await sent(
-            request(headers: mutation.map { [name: $0] } ?? [:]),
+            request(headers: mutation.map { [ExactText(name): $0] } ?? [:]),
             credential: credential.map { .header(name: name, value: $0) },
-            operators: operators.map { [name: $0] } ?? [:]
+            operators: operators.map { [ExactText(name): $0] } ?? [:]
         )
         if let result {
             #expect(received.header(name) == result)

@@ -73,6 +73,6 @@ enum ProviderCautions {
 
     private static func host(of issuer: String) -> String {
         let rest = issuer.range(of: "://").map { issuer[$0.upperBound...] } ?? issuer[...]
-        return rest.prefix { $0 != "/" && $0 != ":" }.lowercased()
+        return rest.before("/", ":").lowercased()
     }
 }

@@ -17,6 +17,13 @@ final class Identities {
     private struct ServerName: Hashable {
         let entityType: String
         let id: String
+
+        /// Compares bytes, as the tables do.
+        static func == (left: ServerName, right: ServerName) -> Bool {
+            left.id == right.id && left.entityType == right.entityType
+        }
+
+        func hash(into hasher: inout Hasher) { id.hashBytes(into: &hasher) }
     }
 
     init(_ map: EntityMap, _ db: Database, now: Date, isReading: Bool = false) {
@@ -209,6 +216,11 @@ final class Identities {
 struct ClientName: Sendable, Hashable {
     let text: String
 
+    /// Compares bytes, as the tables do.
+    static func == (left: ClientName, right: ClientName) -> Bool { left.text == right.text }
+
+    func hash(into hasher: inout Hasher) { text.hashBytes(into: &hasher) }
+
     init(_ entityType: String, _ clientID: JSON) { text = "\(entityType) \(clientID.id)" }
 
     init(text: String) { self.text = text }
@@ -229,5 +241,21 @@ struct EntityName: Sendable, Hashable {
     init(_ entityType: String, _ key: String) {
         self.entityType = entityType
         self.key = key
+    }
+
+    /// Compares bytes, as the tables do.
+    static func == (left: EntityName, right: EntityName) -> Bool {
+        left.key == right.key && left.entityType == right.entityType
+    }
+
+    func hash(into hasher: inout Hasher) { key.hashBytes(into: &hasher) }
+}
+
+extension String {
+    /// Hashes the UTF-8 bytes, for types that compare them.
+    func hashBytes(into hasher: inout Hasher) {
+        var text = self
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        hasher.combine(0xff as UInt8)
     }
 }

@@ -34,7 +34,7 @@ struct EventParser {
             return hasData ? event : nil
         }
         let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-        let value = parts.count > 1 ? parts[1].drop { $0 == " " } : ""
+        let value = parts.count > 1 ? Substring(parts[1].utf8.drop { $0 == UInt8(ascii: " ") }) : ""
         switch parts[0] {
         case "event": event.name = String(value)
         case "data":

@@ -13,7 +13,7 @@ struct ReferencePath: Sendable, Hashable {
     init(_ path: String, to entityType: String) {
         text = path
         steps = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map {
-            $0.replacingOccurrences(of: "~1", with: "/").replacingOccurrences(of: "~0", with: "~")
+            $0.replacing("~1", with: "/").replacing("~0", with: "~")
         }
         self.entityType = entityType
     }

@@ -296,7 +296,7 @@ private struct TableFinding {
 
     func checkColumns(_ table: FollowedTable) throws(SourceTrouble) {
         let renamings = table.renamings(of: columns)
-        let names = Set(columns.map { renamings[$0] ?? $0 })
+        let names = Set<ExactText>(columns.map { renamings[$0] ?? $0 })
         for (role, column) in table.wanted where !names.contains(column) {
             throw SourceTrouble(
                 "Table \(table.name) has no column '\(column)', which the settings name as \(role). Mend the settings; if "

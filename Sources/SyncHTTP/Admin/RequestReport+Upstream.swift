@@ -42,13 +42,13 @@ extension RequestReport {
         return keep("/erase_endpoint", Rule.range, "erase_endpoint " + problem)
     }
 
-    mutating func headers(_ value: JSONValue) -> Change<[String: String]> {
+    mutating func headers(_ value: JSONValue) -> Change<[ExactText: String]> {
         if value.isNull { return .reset }
         guard let members = value.members else {
             return keep("/headers", Rule.memberType, "headers must be an object of strings")
         }
-        var headers: [String: String] = [:]
-        var seen: Set<String> = []
+        var headers: [ExactText: String] = [:]
+        var seen: Set<ExactText> = []
         var count = 0
         for (name, value) in members {
             count += 1
@@ -69,7 +69,7 @@ extension RequestReport {
             return keep("/allowed_headers", Rule.memberType, "allowed_headers must be an array of headers' names")
         }
         var names: [String] = []
-        var seen: Set<String> = []
+        var seen: Set<ExactText> = []
         var count = 0
         for element in elements {
             let pointer = "/allowed_headers/\(count)"
@@ -91,7 +91,7 @@ extension RequestReport {
     }
 
     /// Refuses a name that many servers take for one given before.
-    private mutating func note(_ name: String, at pointer: String, _ seen: inout Set<String>) {
+    private mutating func note(_ name: String, at pointer: String, _ seen: inout Set<ExactText>) {
         if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
         let detail = "a header's name does not depend on case, nor on - and _; name it once"
         refuse(pointer, Rule.duplicateMember, detail)
@@ -123,8 +123,8 @@ extension RequestReport {
             let detail = #"credential must be {"bearer"}, {"header", "value"}, "signed" or null"#
             return keep("/credential", Rule.memberType, detail)
         }
-        let names = Set(members.map(\.name.string))
-        for name in names.sorted() where !["bearer", "header", "value"].contains(name) {
+        let names = Set<ExactText>(members.map(\.name.string))
+        for name in names.map(\.string).sorted() where !["bearer", "header", "value"].contains(name) {
             refuse(unknown: name, of: "a credential: bearer, or header and value", at: "/credential")
         }
         if names.contains("bearer") {

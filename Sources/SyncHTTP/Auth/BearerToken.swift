@@ -20,8 +20,8 @@ enum BearerToken {
     /// joined by commas, which a token can't hold.
     static func parse(_ value: String) -> Substring? {
         let scheme = "bearer "
-        guard value.prefix(scheme.count).lowercased() == scheme else { return nil }
-        let token = value.dropFirst(scheme.count).drop { $0 == " " }
+        guard Substring(value.utf8.prefix(scheme.utf8.count)).lowercased() == scheme else { return nil }
+        let token = Substring(value.utf8.dropFirst(scheme.utf8.count).drop { $0 == UInt8(ascii: " ") })
         return isToken(token) ? token : nil
     }
 

@@ -161,7 +161,7 @@ struct ReceiverEndpoint: Sendable {
         } catch {
             throw Problem(jsonError: error, limit: limits.bodyBytes)
         }
-        return try mapping.map(tree.root, id: .message(messageID), limits: limits)
+        return try mapping.map(tree.root, id: .message(ExactText(messageID)), limits: limits)
     }
 
     /// Why a message is to be sent again, although what could be taken of it is; nil where all was. Whatever an event was

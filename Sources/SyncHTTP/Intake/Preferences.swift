@@ -1,4 +1,5 @@
 import HTTPTypes
+import SyncModel
 
 /// A push's preferences in `Prefer` (RFC 7240). Unknown and invalid ones are ignored, and of repeated ones the first
 /// counts.
@@ -14,7 +15,7 @@ struct Preferences: Sendable, Equatable {
 
     /// Reads the value; several fields are one list, joined by commas.
     init(_ text: String, longestWait: Duration) {
-        var seen: Set<String> = []
+        var seen: Set<ExactText> = []
         for preference in PreferenceList(text) where seen.insert(preference.name).inserted {
             switch preference.name {
             case "handling":

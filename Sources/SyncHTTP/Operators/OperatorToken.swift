@@ -8,7 +8,7 @@ package struct OperatorToken: Sendable, Equatable {
     static let hashPrefix = "sha256:"
 
     /// Who acts with it, as the audit tells.
-    package let name: String
+    @Exact package private(set) var name: String
     package let scope: OperatorScope
     /// SHA-256 of the secret.
     let digest: [UInt8]

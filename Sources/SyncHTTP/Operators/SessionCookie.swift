@@ -11,7 +11,7 @@ enum SessionCookie {
         var found: Substring?
         for field in headers[values: .cookie] {
             for pair in field.split(separator: ";") {
-                let parts = pair.drop { $0 == " " }.split(separator: "=", maxSplits: 1)
+                let parts = Substring(pair.utf8.drop { $0 == UInt8(ascii: " ") }).split(separator: "=", maxSplits: 1)
                 guard parts.count == 2 else { continue }
                 if parts[0] == hostName { return parts[1] }
                 if parts[0] == name { found = found ?? parts[1] }

@@ -15,7 +15,7 @@ final class SignInLimit: Sendable {
         var wrong: Int
     }
 
-    private let windows = Mutex([String: Window]())
+    private let windows = Mutex([ExactText: Window]())
 
     /// What became of an attempt.
     enum Attempt<Found: Sendable>: Sendable {
@@ -44,7 +44,7 @@ final class SignInLimit: Sendable {
         }
     }
 
-    private static func makeRoom(in windows: inout [String: Window], at now: Timestamp) {
+    private static func makeRoom(in windows: inout [ExactText: Window], at now: Timestamp) {
         if windows.count >= addresses { windows = windows.filter { now.seconds < $0.value.began + seconds } }
         if windows.count >= addresses, let oldest = windows.min(by: { $0.value.began < $1.value.began }) {
             windows[oldest.key] = nil

@@ -10,7 +10,7 @@ package struct UpstreamUpdate: Sendable {
     package var timeoutSeconds: Change<Int> = .keep
     package var maximumConcurrency: Change<Int> = .keep
     package var idPointer: Change<String> = .keep
-    package var headers: Change<[String: String]> = .keep
+    package var headers: Change<[ExactText: String]> = .keep
     package var allowedHeaders: Change<[String]> = .keep
     package var eraseEndpoint: Change<String?> = .keep
 
@@ -44,7 +44,7 @@ package struct UpstreamUpdate: Sendable {
         let folded = UpstreamRequest.foldedHeader(credential)
         let isIt = { (name: String) in UpstreamRequest.foldedHeader(name) == folded }
         let detail = "\(credential) carries the credential; name it in one place only"
-        if let name = settings.headers.keys.first(where: isIt) {
+        if let name = settings.headers.keys.lazy.map(\.string).first(where: isIt) {
             let pointer = JSONPointer("/headers").appending(member: name).text
             throw Problem(.validationFailed, pointer: pointer, rule: Rule.header, detail)
         }

@@ -20,7 +20,7 @@ package struct KeyRotation: Sendable {
         /// An organization's highest number seals new values.
         package let number: Int32
         /// The master key that wraps it: name and check value.
-        package let masterKey: String
+        @Exact package private(set) var masterKey: String
         package let createdAt: Timestamp
     }
 

@@ -33,7 +33,7 @@ protocol SealedDocuments: SealedKind {}
 extension SealedDocuments {
     func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters) {
         parameters.add(SealedText.beginning(number: number, isJSON: true))
-        parameters.add(seal.privateTypes.sorted())
+        parameters.add(seal.privateTypes.map(\.string).sorted())
         parameters.add(SealedText.beginning(number: number, isJSON: true).dropLast() + ".")
     }
 }

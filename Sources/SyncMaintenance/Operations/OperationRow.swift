@@ -22,7 +22,7 @@ package struct OperationRow: Sendable {
     package let matched: Int64
     package let tally: (done: Int64, skipped: Int64, failed: Int64)
     /// Why mutations were skipped or failed at, by the problem's code.
-    package let reasons: [String: Int64]
+    package let reasons: [ExactText: Int64]
     /// Why it failed.
     package let error: String?
     /// The last mutation that it looked at.

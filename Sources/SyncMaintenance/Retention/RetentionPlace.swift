@@ -5,7 +5,7 @@ package import SyncModel
 package enum RetentionPlace: Sendable, Hashable {
     /// Behind a row of a user that has this age.
     case aged(Timestamp, user: UUID, id: UUID)
-    case tombstone(Timestamp, type: String, id: String)
+    case tombstone(Timestamp, EntityKey)
     /// Behind all mappings of a client id.
     case mapping(user: UUID, client: UUID)
 }

@@ -17,7 +17,7 @@ struct TombstoneRetention: Retention {
         let deletedAt: Timestamp
 
         var key: EntityKey { EntityKey(type: type, id: id) }
-        var place: RetentionPlace { .tombstone(deletedAt, type: type, id: id) }
+        var place: RetentionPlace { .tombstone(deletedAt, key) }
         var isDue: Bool { true }
 
         /// The columns that find an unchanged tombstone.
@@ -46,7 +46,7 @@ struct TombstoneRetention: Retention {
     func page(after place: RetentionPlace?, limit: Int) -> Query {
         var parameters = Parameters(of: organization)
         var last = (age: Timestamp.longAgo, type: "", id: "")
-        if case .tombstone(let age, let type, let id) = place { last = (age, type, id) }
+        if case .tombstone(let age, let key) = place { last = (age, key.type, key.id) }
         parameters.add(timestamp: last.age.microseconds)
         parameters.add(last.type)
         parameters.add(last.id)

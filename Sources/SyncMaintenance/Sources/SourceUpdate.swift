@@ -5,7 +5,7 @@ package struct SourceUpdate: Sendable, Hashable {
     package let settings: SourceSettings
     package let isEnabled: Bool
     /// Nil: as it was.
-    package let secret: String?
+    @Exact package private(set) var secret: String?
 
     package init(settings: SourceSettings, isEnabled: Bool = true, secret: String? = nil) {
         self.settings = settings

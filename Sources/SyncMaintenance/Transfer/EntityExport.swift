@@ -14,7 +14,7 @@ package struct EntityExport: Sendable {
     /// Which entities are written down.
     package struct Filter: Sendable, Hashable {
         /// Empty for all.
-        package var types: [String] = []
+        @Exact package var types: [String] = []
         package var updatedSince: Timestamp?
         /// Whether what was deleted before the export began is told of, too.
         package var hasTombstones = false

@@ -14,7 +14,7 @@ package struct EntityImport {
         /// Whose ids the events' are.
         package let source: String
         /// Empty for all.
-        package var types: Set<String> = []
+        package var types: Set<ExactText> = []
         /// Lines that say they are older are left out.
         package var updatedSince: Timestamp?
         /// Whether lines are only examined.

@@ -42,7 +42,7 @@ public struct Backlog: Sendable, Hashable {
         public var position: Int64
         public var status: MutationStatus
         public var operation: Operation
-        public var entityType: String
+        @Exact public var entityType: String
         /// Requests sent to the upstream so far.
         public var attemptCount: Int16
         /// When the next retry is due; nil unless an attempt failed.

@@ -3,14 +3,14 @@ public struct PreviewedRequest: Sendable, Hashable {
     /// A header of the mutation, or one that the gateway sets.
     public struct Header: Sendable, Hashable {
         /// In lower case.
-        public let name: String
-        public let value: String
+        @Exact public private(set) var name: String
+        @Exact public private(set) var value: String
     }
 
     /// `POST`, `PATCH`, `PUT` or `DELETE`.
-    public let method: String
+    @Exact public private(set) var method: String
     /// Path and query, relative to the base URL.
-    public let path: String
+    @Exact public private(set) var path: String
     /// The gateway's headers first, then the others by name.
     public let headers: [Header]
     /// JSON; nil for none.

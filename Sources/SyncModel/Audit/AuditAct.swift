@@ -12,7 +12,7 @@ public struct AuditAct: Sendable, Hashable {
     /// Whom it is done to; ``noOrganization`` for nobody in particular.
     public var organization: UUID
     /// Who does it: an operator's name, or `cli:` and the system's user.
-    public var actor: String
+    @Exact public var actor: String
     public var scope: OperatorScope
     /// The operation's name in the contract; of commands without one, a name of their own.
     public var action: String
@@ -28,13 +28,13 @@ public struct AuditAct: Sendable, Hashable {
     /// Whom the user is joined into.
     public var into: UUID?
     /// The request's id, as the log has it.
-    public var requestID: String?
+    @Exact public var requestID: String?
 
     private var names: [Name] = []
 
     private struct Name: Sendable, Hashable {
-        let name: String
-        let value: String
+        @Exact private(set) var name: String
+        @Exact private(set) var value: String
     }
 
     public init(

@@ -4,7 +4,7 @@ public import Foundation
 /// The id by which one device knows an entity of a type with device ids (seed 002): a 64-bit integer from the device's
 /// own counter. On another device the same number means another entity, and the same entity has another number.
 public struct LocalID: Sendable, Hashable, Comparable {
-    public let entityType: String
+    @Exact public private(set) var entityType: String
     /// Any 64-bit integer; devices count from 1.
     public let number: Int64
 

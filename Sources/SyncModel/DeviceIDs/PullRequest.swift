@@ -17,7 +17,7 @@ public struct PullRequest: Sendable {
     public private(set) var wait = 0
     /// By entity type: the number that the device would assign to the next entity that it creates. Nil where it does
     /// not know, or has none left.
-    public private(set) var nextLocalIDs: [String: Int64?] = [:]
+    public private(set) var nextLocalIDs: [ExactText: Int64?] = [:]
 
     /// Reads a body, which may be empty.
     ///
@@ -67,11 +67,11 @@ public struct PullRequest: Sendable {
         return Int(number)
     }
 
-    private static func nextLocalIDs(_ value: JSONValue) throws(Problem) -> [String: Int64?] {
+    private static func nextLocalIDs(_ value: JSONValue) throws(Problem) -> [ExactText: Int64?] {
         guard let members = value.members else {
             throw problem("next_local_ids", Rule.memberType, "next_local_ids must be an object of types and numbers")
         }
-        var counters: [String: Int64?] = [:]
+        var counters: [ExactText: Int64?] = [:]
         for (name, value) in members {
             let type = name.string
             guard EntityType.isValidName(type) else {

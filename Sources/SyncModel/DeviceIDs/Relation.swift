@@ -7,9 +7,9 @@ public struct Relation: Sendable, Hashable {
     public static let maximumNameBytes = 200
 
     /// A top-level member of the document.
-    public let member: String
+    @Exact public private(set) var member: String
     /// The type of the entity that it refers to.
-    public let entityType: String
+    @Exact public private(set) var entityType: String
     /// That type's id space; nil while the type is not registered.
     public var idSpace: IDSpace?
 

@@ -7,11 +7,11 @@ public struct RequestStory: Sendable {
     /// A client's id that gave way to a permanent one.
     public struct Rewrite: Sendable, Hashable {
         /// A JSON Pointer into the payload; `endpoint` for the path.
-        public let pointer: String
+        @Exact public private(set) var pointer: String
         /// A client id, or a device's own number.
         public let clientID: ServerID
         public let serverID: ServerID
-        public let entityType: String
+        @Exact public private(set) var entityType: String
     }
 
     public let request: PreviewedRequest

@@ -1,7 +1,7 @@
 /// Why a mutation waits for a person, as operators group such mutations: kept beside the problem, which may be sealed.
 public struct StuckMark: Sendable, Hashable {
     /// The problem's code; `conflict` exactly where that is the status.
-    public let code: String
+    @Exact public private(set) var code: String
     /// The HTTP status of the answer that it stands still for; 0 for none.
     public let status: Int16
 

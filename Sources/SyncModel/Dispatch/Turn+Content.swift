@@ -16,7 +16,9 @@ extension Turn {
     func checkTypes() throws(Problem) {
         let references = mutation.references
         for id in references.ids where references.types[id] == nil && id != mutation.entity.clientID {
-            guard let known = surroundings.mappings[id], Set(known.map(\.entityType)).count > 1 else { continue }
+            guard let known = surroundings.mappings[id], Set<ExactText>(known.map(\.entityType)).count > 1 else {
+                continue
+            }
             throw .ambiguous("client id \(id.lowercased)", known.map(\.entityType))
         }
     }

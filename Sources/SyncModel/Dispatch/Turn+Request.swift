@@ -31,9 +31,9 @@ extension Turn {
     }
 
     /// The mutation's headers that the operator allows.
-    private func headers(_ upstream: UpstreamSettings) -> [String: String] {
+    private func headers(_ upstream: UpstreamSettings) -> [ExactText: String] {
         guard let json = mutation.headers, let members = try? JSONTree(parsing: json).root.members else { return [:] }
-        var headers: [String: String] = [:]
+        var headers: [ExactText: String] = [:]
         for (name, value) in members where upstream.allows(name.string) {
             headers[name.string.lowercased()] = value.string
         }
@@ -43,7 +43,7 @@ extension Turn {
     /// Within a writer's own run of writes the upstream's state is the one that its last answer showed, whatever the
     /// client saw while it was offline; the client's own If-Match would conflict with itself. A mutation that names no
     /// state gets no condition.
-    private func ifMatch(_ headers: [String: String]) -> String? {
+    private func ifMatch(_ headers: [ExactText: String]) -> String? {
         guard mutation.operation != .create, mutation.resolution != .clientWins,
             let entity = surroundings.visibleEntity, let etag = entity.etag, HeaderField.isValue(etag)
         else { return nil }

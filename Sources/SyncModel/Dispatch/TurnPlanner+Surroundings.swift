@@ -73,7 +73,7 @@ extension TurnPlanner {
 
     /// The permanent id of a client id in one type.
     public struct ResolvedID: Sendable, Hashable {
-        public var entityType: String
+        @Exact public var entityType: String
         public var serverID: ServerID
 
         public init(entityType: String, serverID: ServerID) {

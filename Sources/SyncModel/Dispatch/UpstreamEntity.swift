@@ -24,9 +24,9 @@ struct UpstreamEntity {
     /// counts as one.
     init?(location: String?) {
         guard let location else { return nil }
-        var path = location.prefix { $0 != "?" && $0 != "#" }
+        var path = location.before("?", "#")
         // a host is no id
-        if let authority = path.range(of: "//") { path = path[authority.upperBound...].drop { $0 != "/" } }
+        if let authority = path.range(of: "//") { path = path[authority.upperBound...].from("/") }
         guard let segment = path.utf8.split(separator: UInt8(ascii: "/")).last,
             let text = String(validating: PercentEncoding.decoded(segment), as: UTF8.self),
             let id = ServerID(segment: text)

@@ -18,8 +18,8 @@ public enum EraseEndpoint {
         guard rest.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "#") }) else {
             return "may have no spaces, control characters, fragments, nor anything but ASCII"
         }
-        let path = rest.prefix { $0 != "?" }
-        guard !path.split(separator: "/").contains(where: { $0 == "." || $0 == ".." }) else {
+        let path = rest.before("?")
+        guard !path.split(separator: "/").contains(where: { [".", ".."].contains(String($0)) }) else {
             return "may have no . and .. segments"
         }
         return nil

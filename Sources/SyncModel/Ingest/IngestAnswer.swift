@@ -14,7 +14,7 @@ public struct IngestAnswer: Sendable {
 /// What became of one event of a batch.
 public struct IngestVerdict: Sendable, Hashable {
     /// Nil where the event has none that can be read.
-    public var eventID: String?
+    @Exact public var eventID: String?
     public var result: IngestResult
     /// The entity's version in the feed, as of then; nil where the feed does not know it, and of what waits, was taken
     /// before or was refused.

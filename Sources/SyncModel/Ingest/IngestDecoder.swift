@@ -9,7 +9,7 @@ struct IngestDecoder {
     private let form: Form
     private let limits: IntakeLimits
     private var problems: [ProblemDetail] = []
-    private var seen: Set<String> = []
+    private var seen: Set<ExactText> = []
 
     private var eventID: String?
     private var entityType: String?

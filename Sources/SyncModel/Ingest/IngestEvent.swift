@@ -8,8 +8,8 @@ public struct IngestEvent: Sendable, Hashable {
     public static let maximumKeyBytes = 255
 
     /// The source's own id of the event, once per source.
-    public let id: String
-    public let entityType: String
+    @Exact public private(set) var id: String
+    @Exact public private(set) var entityType: String
     /// The entity's permanent id.
     public let entityID: ServerID
     /// How new it is: at least one of the version and the moment of the edit is there.

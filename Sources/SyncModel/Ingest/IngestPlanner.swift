@@ -23,7 +23,7 @@ public struct IngestPlanner: Sendable {
     public struct Context: Sendable {
         public let organization: Organization
         /// The registered entity types, by name.
-        public let types: [String: EntityType]
+        public let types: [ExactText: EntityType]
         /// The time of the transaction.
         public let now: Timestamp
         /// Who a user is by now.
@@ -31,7 +31,7 @@ public struct IngestPlanner: Sendable {
 
         public init(
             organization: Organization,
-            types: [String: EntityType],
+            types: [ExactText: EntityType],
             now: Timestamp,
             owner: @escaping @Sendable (UUID) -> Owner = { .user($0) }
         ) {
@@ -62,7 +62,7 @@ public struct IngestPlanner: Sendable {
     ///   - state: of the organization; the batch changes it.
     public func plan(
         _ request: IngestRequest,
-        seen: [String: IngestResult],
+        seen: [ExactText: IngestResult],
         _ state: inout IngestState
     ) -> IngestPlan {
         var plan = IngestPlan()

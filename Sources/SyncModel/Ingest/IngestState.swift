@@ -14,7 +14,7 @@ public struct IngestState: Sendable {
     public private(set) var requests: [UUID: SentRecord] = [:]
     private var requestsByEntity: [EntityKey: [UUID]] = [:]
     /// When the first create that is under way was sent, by entity type.
-    public var firstCreates: [String: Timestamp] = [:]
+    public var firstCreates: [ExactText: Timestamp] = [:]
     /// Events that wait already.
     public var parkedCount = 0
     /// The entities that events wait about, with the place of the last of them.

@@ -9,9 +9,9 @@ public struct SentRecord: Sendable, Hashable {
 
     /// The gateway's `Idempotency-Key`.
     public let key: UUID
-    public let entityType: String
+    @Exact public private(set) var entityType: String
     /// The text of the entity's permanent id; nil while a create has none.
-    public let entityID: String?
+    @Exact public private(set) var entityID: String?
     /// When it was sent, the last time.
     public let sentAt: Timestamp
     /// When its outcome was known; nil while it is under way, or may have taken effect and is sent again.

@@ -15,7 +15,7 @@ enum HeaderRules {
         guard let members = headers.members else {
             return report("", Rule.memberType, "headers must be an object of strings")
         }
-        var names: Set<String> = []
+        var names: Set<ExactText> = []
         var count = 0
         for (name, value) in members {
             count += 1

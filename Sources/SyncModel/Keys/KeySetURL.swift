@@ -22,9 +22,9 @@ public enum KeySetURL {
     public static func isOpenToForgery(_ text: String) -> Bool {
         guard let url = URLParts(withoutQuery(text)), url.scheme.lowercased() == "http" else { return false }
         let host =
-            url.authority.hasPrefix("[") ? url.authority.prefix { $0 != "]" } : url.authority.prefix { $0 != ":" }
+            url.authority.hasPrefix("[") ? url.authority.before("]") : url.authority.before(":")
         return host != "localhost" && host != "[::1" && !host.hasPrefix("127.")
     }
 
-    private static func withoutQuery(_ text: String) -> String { String(text.prefix { $0 != "?" }) }
+    private static func withoutQuery(_ text: String) -> String { String(text.before("?")) }
 }

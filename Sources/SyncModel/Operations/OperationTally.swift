@@ -9,7 +9,7 @@ public struct OperationTally: Sendable, Hashable {
     /// Failed at: something went wrong here.
     public private(set) var failed: Int64 = 0
     /// Why mutations were skipped or failed at, by the problem's code.
-    public private(set) var reasons: [String: Int64] = [:]
+    public private(set) var reasons: [ExactText: Int64] = [:]
 
     public init() {}
 
@@ -34,13 +34,13 @@ public struct OperationTally: Sendable, Hashable {
     // MARK: - Stored reasons
 
     /// `{"code": count}`
-    public static func reasons(stored json: [UInt8]) -> [String: Int64] {
+    public static func reasons(stored json: [UInt8]) -> [ExactText: Int64] {
         guard let members = try? JSONTree(parsing: json).root.members else { return [:] }
-        return Dictionary(members.map { ($0.name.string, $0.value.int64 ?? 0) }) { $1 }
+        return Dictionary(members.map { (ExactText($0.name.string), $0.value.int64 ?? 0) }) { $1 }
     }
 
     /// Reasons as they are stored.
-    public static func json(of reasons: [String: Int64]) -> [UInt8] {
+    public static func json(of reasons: [ExactText: Int64]) -> [UInt8] {
         JSONWriter.object { writer in
             for (code, count) in reasons.sorted(by: { $0.key < $1.key }) {
                 writer.name(code)

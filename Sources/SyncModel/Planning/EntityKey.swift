@@ -1,8 +1,8 @@
 /// Names an entity within an organization.
 public struct EntityKey: Sendable, Hashable {
-    public let type: String
+    @Exact public private(set) var type: String
     /// The text of the server id.
-    public let id: String
+    @Exact public private(set) var id: String
 
     public init(type: String, id: String) {
         self.type = type

@@ -10,7 +10,7 @@ public struct IDMapping: Sendable, Hashable {
         case failed
     }
 
-    public let entityType: String
+    @Exact public private(set) var entityType: String
     /// The client's name of the entity; it never changes (seed 000, `client_id_immutable`).
     public let client: ClientName
     /// Nil while it is not known.

@@ -4,7 +4,7 @@ extension PushPlanner {
     public struct Context: Sendable {
         public var organization: Organization
         /// The registered entity types, by name.
-        public var types: [String: EntityType]
+        public var types: [ExactText: EntityType]
         /// The owner of the lane, from the verified token.
         public var user: UUID
         /// All or nothing (`Prefer: handling=strict`).
@@ -20,7 +20,7 @@ extension PushPlanner {
 
         public init(
             organization: Organization,
-            types: [String: EntityType],
+            types: [ExactText: EntityType],
             user: UUID,
             isStrict: Bool,
             now: Timestamp,

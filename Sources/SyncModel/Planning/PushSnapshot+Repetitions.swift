@@ -65,9 +65,11 @@ extension PushSnapshot {
         }
         if let own = first.entity.localID { add(own) }
         guard differences == nil, let type, let places = first.fingerprint.layout?.places else { return ids }
-        let types = Set(type.relations.lazy.filter { $0.idSpace == .device }.map(\.entityType))
+        let types = Set<ExactText>(type.relations.lazy.filter { $0.idSpace == .device }.map(\.entityType))
         for number in places.lazy.compactMap(\.number) {
-            for type in types where ids.count <= ComparedIDs.limit { add(LocalID(entityType: type, number: number)) }
+            for type in types where ids.count <= ComparedIDs.limit {
+                add(LocalID(entityType: type.string, number: number))
+            }
         }
         return ids
     }

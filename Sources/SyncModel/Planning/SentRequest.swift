@@ -1,9 +1,9 @@
 /// The request of a revision in place of the mutation's own method, endpoint and payload. It carries no If-Match.
 public struct SentRequest: Sendable, Hashable {
     /// `PATCH`, `PUT` or `DELETE`.
-    public var method: String
+    @Exact public var method: String
     /// Nil: the mutation's own.
-    public var endpoint: String?
+    @Exact public var endpoint: String?
     /// JSON; nil: the mutation's own.
     public var payload: [UInt8]?
 

@@ -17,7 +17,7 @@ public struct Writer: Sendable, Hashable {
     /// Whether one of a user's devices wrote, so that the state was not adopted.
     func isOwn(of user: UUID) -> Bool { self.user == user && device != Self.noDevice }
 
-    fileprivate static let noDevice = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 0))
+    static let noDevice = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 0))
 }
 
 extension Writer {

@@ -9,7 +9,7 @@ public struct MasterKeys: Sendable {
     /// Wraps new data keys; nil where none are to be made: sealed values are opened, organizations with a data key go
     /// on with it, others stay as they are.
     public let wrapping: MasterKey?
-    private let keys: [String: MasterKey]
+    private let keys: [ExactText: MasterKey]
 
     /// Reads lines `NAME:64 HEX DIGITS`; a first line `-` stands for no wrapping key. Empty lines and those that begin
     /// with `#` are ignored.
@@ -33,11 +33,11 @@ public struct MasterKeys: Sendable {
         }
         guard let first = list.first else { throw MasterKeyError(description: "there is no key in it") }
         wrapping = wraps ? first : nil
-        keys = Dictionary(list.map { ($0.label, $0) }) { first, _ in first }
+        keys = Dictionary(list.map { (ExactText($0.label), $0) }) { first, _ in first }
     }
 
     /// The ``MasterKey/label`` of each.
-    public var labels: [String] { keys.keys.sorted() }
+    public var labels: [String] { keys.keys.map(\.string).sorted() }
 
     /// The key with a ``MasterKey/label``.
     public subscript(label: String) -> MasterKey? { keys[label] }

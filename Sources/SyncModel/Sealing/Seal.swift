@@ -121,7 +121,7 @@ public struct Seal: Sendable {
     }
 
     /// Types whose documents are sealed with their owners' keys.
-    public var privateTypes: Set<String> { usesUserKeys ? users?.privateTypes ?? [] : [] }
+    public var privateTypes: Set<ExactText> { usesUserKeys ? users?.privateTypes ?? [] : [] }
 
     /// Of users, those whose keys are to be fetched or made before values are sealed for them.
     public func lacking(_ users: some Sequence<LaneKey>) -> [LaneKey] {

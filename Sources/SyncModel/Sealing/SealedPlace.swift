@@ -44,6 +44,13 @@ public enum SealedPlace: Sendable, Hashable {
         case previousSecret = 15
     }
 
+    /// Compares texts by their bytes.
+    public static func == (left: SealedPlace, right: SealedPlace) -> Bool { left.bytes == right.bytes }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
+
+    private var bytes: [UInt8] { authenticated(in: Writer.noDevice) }
+
     /// The same value's place once its row is another user's.
     public func moved(to user: UUID) -> SealedPlace {
         switch self {

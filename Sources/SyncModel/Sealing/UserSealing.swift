@@ -7,9 +7,9 @@ public struct UserSealing: Sendable {
     /// Whether new values are sealed with them; what is sealed with them is opened in any case.
     let seals: Bool
     /// Types whose documents only their owners see.
-    let privateTypes: Set<String>
+    let privateTypes: Set<ExactText>
 
-    public init(_ ring: UserKeyRing, seals: Bool = false, privateTypes: Set<String> = []) {
+    public init(_ ring: UserKeyRing, seals: Bool = false, privateTypes: Set<ExactText> = []) {
         self.ring = ring
         self.seals = seals
         self.privateTypes = privateTypes

@@ -6,7 +6,7 @@ public struct WrappedKey: Sendable, Hashable {
     /// 1 for the first of the organization.
     public let number: Int32
     /// The ``MasterKey/label`` of the master key that wraps it.
-    public let masterKey: String
+    @Exact public private(set) var masterKey: String
     /// Nonce, ciphertext and tag: 60 bytes.
     public let bytes: [UInt8]
 

@@ -6,7 +6,7 @@ public struct WrappedUserKey: Sendable, Hashable {
     /// The organization, and the user that it was made for.
     public let name: LaneKey
     /// The ``MasterKey/label`` of the master key that wraps it.
-    public let masterKey: String
+    @Exact public private(set) var masterKey: String
     /// Nonce, ciphertext and tag: 60 bytes.
     public let bytes: [UInt8]
 

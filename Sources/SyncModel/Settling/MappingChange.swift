@@ -2,7 +2,7 @@ public import Foundation
 
 /// A change of a mapping by its create; or the new server id of a device id, for which the client id stands.
 public struct MappingChange: Sendable, Hashable {
-    public let entityType: String
+    @Exact public private(set) var entityType: String
     /// The client's name of the entity.
     public let client: ClientName
     /// The create to which the mapping belongs: a mapping that another create has taken over stays as it is.

@@ -5,9 +5,9 @@ import JSONText
 public struct StuckFilter: Sendable, Hashable {
     /// `failed`, `conflict`; empty for both.
     public var statuses: [MutationStatus] = []
-    public var entityType: String?
+    @Exact public var entityType: String?
     /// The code of the problem.
-    public var errorCode: String?
+    @Exact public var errorCode: String?
     /// The HTTP status of the answer that it stands still for; 0: there was none.
     public var responseStatus: Int16?
     public var user: UUID?

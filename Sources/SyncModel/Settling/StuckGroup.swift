@@ -4,8 +4,8 @@ public import Foundation
 public struct StuckGroup: Sendable {
     /// What they have in common, in the order in which groups are paged through.
     public struct Key: Sendable, Hashable {
-        public var entityType: String
-        public var errorCode: String
+        @Exact public var entityType: String
+        @Exact public var errorCode: String
         /// 0: there was no answer.
         public var responseStatus: Int16
 

@@ -4,10 +4,10 @@ public struct BaseURL: Sendable, Hashable {
     public static let maximumBytes = 2_000
 
     /// The form that is stored: without slashes at its end, scheme and host in lower case.
-    public let text: String
+    @Exact public private(set) var text: String
     public let isTLS: Bool
     /// The value of `Host`: no port where it is the scheme's default.
-    public let host: String
+    @Exact public private(set) var host: String
 
     /// The error in a text; completes "base_url …".
     public struct Malformed: Error, Sendable, Hashable {

@@ -8,12 +8,12 @@ struct URLParts {
 
     /// Nil without `://`.
     init?(_ text: String) {
-        let scheme = text.prefix { $0 != ":" }
+        let scheme = text.before(":")
         guard text[scheme.endIndex...].hasPrefix("://") else { return nil }
         let rest = text[scheme.endIndex...].dropFirst(3)
-        let authority = rest.prefix { $0 != "/" }
+        let authority = rest.before("/")
         var path = rest[authority.endIndex...]
-        while path.last == "/" { path.removeLast() }
+        while path.hasSuffix("/") { path.removeLast() }
         self.scheme = scheme
         self.authority = authority
         self.path = path
@@ -31,21 +31,21 @@ struct URLParts {
     private var authorityProblem: String? {
         let host: Substring
         let port: Substring
-        if authority.first == "[" {
+        if authority.hasPrefix("[") {
             guard let end = authority.firstIndex(of: "]") else { return "has a '[' without its ']'" }
             host = authority[..<end].dropFirst()
             port = authority[end...].dropFirst()
             let isAddress = host.contains(":") && IPAddress(String(host)) != nil
             guard isAddress else { return "has no IPv6 address between '[' and ']'" }
         } else {
-            host = authority.prefix { $0 != ":" }
+            host = authority.before(":")
             port = authority[host.endIndex...]
             if host.isEmpty { return "must have a host" }
             guard Self.isHostName(host) else { return "has a host that is neither a name nor an address" }
         }
         if port.isEmpty { return nil }
         let digits = port.dropFirst()
-        guard port.first == ":", digits.utf8.allSatisfy({ (48...57).contains($0) }),
+        guard port.hasPrefix(":"), digits.utf8.allSatisfy({ (48...57).contains($0) }),
             let number = Int(digits), (1...65_535).contains(number)
         else { return "has a port that is not a number from 1 to 65535" }
         return nil
@@ -73,10 +73,10 @@ struct URLParts {
 
     /// Letters, digits, hyphens and underscores between dots; a dot may end it.
     private static func isHostName(_ host: Substring) -> Bool {
-        let name = host.last == "." ? host.dropLast() : host
+        let name = host.hasSuffix(".") ? host.dropLast() : host
         return name.utf8.count <= 253
             && name.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { label in
-                (1...63).contains(label.utf8.count) && label.first != "-" && label.last != "-"
+                (1...63).contains(label.utf8.count) && !label.hasPrefix("-") && !label.hasSuffix("-")
                     && label.utf8.allSatisfy { byte in
                         switch byte {
                         case 48...57, 65...90, 97...122, 0x2d, 0x5f: true

@@ -6,4 +6,25 @@ public enum UpstreamCredential: Sendable, Hashable {
     case header(name: String, value: String)
     /// `Authorization: Bearer` with a short-lived JWT that Sluice signs for the mutation's user.
     case signed
+
+    /// Compares texts by their bytes.
+    public static func == (left: UpstreamCredential, right: UpstreamCredential) -> Bool {
+        switch (left, right) {
+        case (.bearer(let left), .bearer(let right)): left == right
+        case (.header(let leftName, let leftValue), .header(let rightName, let rightValue)):
+            leftName == rightName && leftValue == rightValue
+        case (.signed, .signed): true
+        default: false
+        }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        switch self {
+        case .bearer(let token): token.hashBytes(into: &hasher)
+        case .header(let name, let value):
+            name.hashBytes(into: &hasher)
+            value.hashBytes(into: &hasher)
+        case .signed: hasher.combine(2)
+        }
+    }
 }

@@ -5,15 +5,15 @@ public struct UpstreamFetch: Sendable, Hashable {
     /// `X-Sluice-Organization`.
     public var organization: UUID
     /// `GET`, `HEAD` or `OPTIONS`.
-    public var method: String
+    @Exact public var method: String
     /// Path and query below the base URL; begins with one slash.
-    public var path: String
+    @Exact public var path: String
     /// They take precedence over the upstream's.
-    public var headers: [String: String]
+    @Exact public var headers: [ExactText: String]
     /// `If-None-Match`.
-    public var etag: String?
+    @Exact public var etag: String?
     /// `If-Modified-Since`.
-    public var lastModified: String?
+    @Exact public var lastModified: String?
     /// The longest body that is read.
     public var maximumBytes: Int
     public var timeout: Duration
@@ -22,7 +22,7 @@ public struct UpstreamFetch: Sendable, Hashable {
         organization: UUID,
         method: String = "GET",
         path: String,
-        headers: [String: String] = [:],
+        headers: [ExactText: String] = [:],
         etag: String? = nil,
         lastModified: String? = nil,
         maximumBytes: Int,
@@ -39,7 +39,7 @@ public struct UpstreamFetch: Sendable, Hashable {
     }
 
     /// Headers that say what is asked for, or how the answer is to come: the gateway's own.
-    private static let ownHeaders: Set<String> = [
+    private static let ownHeaders: Set<ExactText> = [
         "accept-encoding", "content-type", "expect", "if-match", "if-modified-since", "if-none-match", "if-range",
         "if-unmodified-since", "range",
     ]

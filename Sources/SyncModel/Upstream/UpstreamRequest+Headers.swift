@@ -3,10 +3,10 @@ import JSONText
 /// Which headers go out with a request, besides the operator's; for the sender and the preview.
 extension UpstreamRequest {
     /// Headers that make a request fail when the entity is not in the state that its author expected.
-    private static let conditions: Set<String> = ["if-match", "if-none-match", "if-unmodified-since"]
+    private static let conditions: Set<ExactText> = ["if-match", "if-none-match", "if-unmodified-since"]
 
     /// The gateway decompresses nothing, and waits for no `100 Continue`.
-    private static let never: Set<String> = ["accept-encoding", "expect"]
+    private static let never: Set<ExactText> = ["accept-encoding", "expect"]
 
     /// The form of a header's name in which some servers treat different names as the same: of two headers that share
     /// it, the first goes out.
@@ -23,9 +23,9 @@ extension UpstreamRequest {
     }
 
     /// The mutation's headers that go out.
-    public var carriedHeaders: [String: String] {
+    public var carriedHeaders: [ExactText: String] {
         headers.filter { name, value in
-            carries(name, value) && !(isUnconditional && Self.conditions.contains(name.lowercased()))
+            carries(name.string, value) && !(isUnconditional && Self.conditions.contains(name.string.lowercased()))
         }
     }
 
@@ -39,7 +39,7 @@ extension UpstreamRequest {
             (name: "x-sluice-user", value: user.lowercased),
         ]
         if let ifMatch { ours.append((name: "if-match", value: ifMatch)) }
-        let own = carriedHeaders.map { (name: $0.key.lowercased(), value: $0.value) }
+        let own = carriedHeaders.map { (name: $0.key.string.lowercased(), value: $0.value) }
             .filter { header in !ours.contains { $0.name == header.name } }
         return ours + own.sorted { $0.name < $1.name }
     }

@@ -7,13 +7,13 @@ public struct UpstreamRequest: Sendable, Hashable {
     /// The mutation's user; `X-Sluice-User`.
     public var user: UUID
     /// `POST`, `PATCH`, `PUT` or `DELETE`.
-    public var method: String
+    @Exact public var method: String
     /// Path and query below the base URL; begins with one slash.
-    public var path: String
+    @Exact public var path: String
     /// The mutation's own headers, names in lower case.
-    public var headers: [String: String]
+    @Exact public var headers: [ExactText: String]
     /// `If-Match`, which takes precedence over one among the mutation's headers; nil leaves those as they are.
-    public var ifMatch: String?
+    @Exact public var ifMatch: String?
     /// Whether to leave out conditions among the mutation's headers, since the request is to override a conflict.
     public var isUnconditional: Bool
     /// JSON; nil for none.
@@ -29,7 +29,7 @@ public struct UpstreamRequest: Sendable, Hashable {
         user: UUID,
         method: String,
         path: String,
-        headers: [String: String] = [:],
+        headers: [ExactText: String] = [:],
         ifMatch: String? = nil,
         isUnconditional: Bool = false,
         body: [UInt8]? = nil,

@@ -33,10 +33,10 @@ extension UpstreamResponse {
     /// A `Location` without parts that may be secret: user, query and fragment.
     private static func place(_ location: String?) -> String? {
         guard let location, location.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return nil }
-        var text = location.prefix { $0 != "?" && $0 != "#" }
+        var text = location.before("?", "#")
         if let authority = text.range(of: "//") {
             let rest = text[authority.upperBound...]
-            let host = rest.prefix { $0 != "/" && $0 != "\\" }
+            let host = rest.before("/", "\\")
             if let user = host.lastIndex(of: "@") {
                 text = text[..<authority.upperBound] + rest[rest.index(after: user)...]
             }

@@ -2,7 +2,7 @@
 extension UpstreamSettings {
     /// Headers that mutations of every organization may carry, in lower case: preferences for the answer, the content's
     /// language, and preconditions of the request.
-    static let alwaysAllowedHeaders: Set<String> = [
+    static let alwaysAllowedHeaders: Set<ExactText> = [
         "accept", "accept-language", "content-language", "if-match", "if-none-match", "if-unmodified-since", "prefer",
     ]
 

@@ -35,9 +35,9 @@ extension UpstreamCredential {
 }
 
 extension UpstreamSettings {
-    public static func headers(stored value: JSONValue) -> [String: String] {
+    public static func headers(stored value: JSONValue) -> [ExactText: String] {
         guard let members = value.members else { return [:] }
-        var headers: [String: String] = [:]
+        var headers: [ExactText: String] = [:]
         for (name, value) in members { headers[name.string] = value.string }
         return headers
     }

@@ -15,15 +15,15 @@ public struct UpstreamSettings: Sendable, Hashable {
     /// Lanes that a gateway runs at the same time, hence requests under way; 1 to 1,000.
     public var maximumConcurrency: Int
     /// JSON Pointer (RFC 6901) to the entity's id in an answer. The object that holds the id is the entity's document.
-    public var idPointer: String
+    @Exact public var idPointer: String
     /// Headers of every request, by name in lower case; they take precedence over a mutation's own.
-    public var headers: [String: String]
+    @Exact public var headers: [ExactText: String]
 
     /// Headers that mutations may carry besides those of every organization, in lower case, sorted.
-    public var allowedHeaders: [String]
+    @Exact public var allowedHeaders: [String]
     /// Where the erasure of a user is sent to, by `DELETE`: a path below the base URL with ``EraseEndpoint/placeholder`` in
     /// it. Nil: the upstream is not told.
-    public var eraseEndpoint: String?
+    @Exact public var eraseEndpoint: String?
 
     public init(
         baseURL: String,
@@ -31,7 +31,7 @@ public struct UpstreamSettings: Sendable, Hashable {
         timeoutSeconds: Int = 30,
         maximumConcurrency: Int = 16,
         idPointer: String = "/id",
-        headers: [String: String] = [:],
+        headers: [ExactText: String] = [:],
         allowedHeaders: [String] = [],
         eraseEndpoint: String? = nil
     ) {

@@ -4,7 +4,7 @@ public import Foundation
 public struct ClientReference: Sendable, Hashable {
     /// The client id, or the UUID that stands for a device id.
     public let clientID: UUID
-    public let entityType: String
+    @Exact public private(set) var entityType: String
 
     public init(clientID: UUID, entityType: String) {
         self.clientID = clientID

@@ -8,7 +8,7 @@ public struct Endpoint: Sendable, Hashable {
     public static let maximumBytes = 2_048
 
     /// The path as the client wrote it.
-    public let text: String
+    @Exact public private(set) var text: String
 
     public init(_ text: String) throws(Malformed) {
         guard text.utf8.count <= Endpoint.maximumBytes else { throw Malformed("is longer than 2048 bytes") }
@@ -59,7 +59,7 @@ public struct Endpoint: Sendable, Hashable {
     public func resolved(own: ServerID?, _ replacement: (UUID) -> ServerID?) -> String {
         let path = rewritten(replacement)
         guard let own, path.utf8.contains(0x7b) else { return path }
-        return path.replacingOccurrences(of: "{local_id}", with: Endpoint.encoded(own))
+        return path.replacing("{local_id}", with: Endpoint.encoded(own))
     }
 
     private static func encoded(_ id: ServerID) -> String {

@@ -2,7 +2,7 @@ public import Foundation
 
 /// The names by which a mutation knows its entity.
 public struct EntityName: Sendable, Hashable {
-    public let type: String
+    @Exact public private(set) var type: String
     /// The client's name; nil where it gave the server id alone.
     public let client: ClientName?
     /// Nil while it is not known.

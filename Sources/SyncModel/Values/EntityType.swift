@@ -1,7 +1,7 @@
 /// An entity type of one organization.
 public struct EntityType: Sendable, Hashable {
     /// `[a-z][a-z0-9_-]{0,63}`.
-    public var name: String
+    @Exact public var name: String
     public var idSpace: IDSpace
     /// Members of the type's documents that hold ids, ``Relation/limit`` at most.
     public var relations: [Relation]

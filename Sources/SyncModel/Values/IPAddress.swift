@@ -46,7 +46,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         let bytes = parts.compactMap { part -> UInt8? in
             // no leading zeros, which some read as octal
             guard (1...3).contains(part.utf8.count), part.utf8.allSatisfy({ (48...57).contains($0) }),
-                part == "0" || part.first != "0"
+                part == "0" || !part.hasPrefix("0")
             else { return nil }
             return UInt8(part)
         }

@@ -20,7 +20,7 @@ public struct IPNetwork: Sendable, Hashable {
 
     /// Blocks with spaces or commas between; nil where one of them is none.
     public static func list(_ text: String) -> [IPNetwork]? {
-        let parts = text.split { $0 == " " || $0 == "," }
+        let parts = text.replacing(",", with: " ").split(separator: " ")
         let networks = parts.compactMap { IPNetwork(String($0)) }
         return networks.count == parts.count ? networks : nil
     }

@@ -52,7 +52,7 @@ public struct LanePlace: Sendable, Hashable {
 
 extension UUID {
     /// Without hyphens.
-    fileprivate var compact: String { lowercased.filter { $0 != "-" } }
+    fileprivate var compact: String { lowercased.replacing("-", with: "") }
 
     fileprivate init?(compact text: Substring) {
         guard text.utf8.count == 32 else { return nil }

@@ -5,7 +5,7 @@ public struct Organization: Sendable, Hashable {
     /// From the verified token.
     public var id: UUID
     /// For operators, 1 to 200 characters.
-    public var name: String
+    @Exact public var name: String
     public var status: OrganizationStatus
     public var settings: OrganizationSettings
     /// Where mutations of forwarded types go; nil when the organization has no upstream.

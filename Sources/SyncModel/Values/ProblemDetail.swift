@@ -1,9 +1,9 @@
 /// One error, and its place.
 public struct ProblemDetail: Sendable, Hashable {
     /// RFC 6901 pointer into the request body.
-    public var pointer: String
+    @Exact public var pointer: String
     /// The broken rule, by its name in the seeds where it has one.
-    public var rule: String
+    @Exact public var rule: String
     /// The error, and how to fix it.
     public var detail: String
 

@@ -7,7 +7,7 @@ public struct ServerID: Sendable, Hashable {
     public static let maximumBytes = 200
 
     /// A UUID in lower case; digits for an integer.
-    public let text: String
+    @Exact public private(set) var text: String
     /// Whether JSON shows it as a number.
     public let isInteger: Bool
 

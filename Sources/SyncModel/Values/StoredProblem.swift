@@ -3,7 +3,7 @@ import JSONText
 /// What a stored problem object says, as far as operators' lists show it: without what its user and the upstream wrote.
 public struct StoredProblem: Sendable, Hashable {
     /// A ``ProblemCode``, or one of a version that knows others; nil where it has none.
-    public let code: String?
+    @Exact public private(set) var code: String?
     /// In words; nil where it has none.
     public let detail: String?
 

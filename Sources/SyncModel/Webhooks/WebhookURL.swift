@@ -4,14 +4,14 @@ public struct WebhookURL: Sendable, Hashable {
     public static let maximumBytes = BaseURL.maximumBytes
 
     /// With scheme and host in lower case.
-    public let text: String
+    @Exact public private(set) var text: String
     public let isTLS: Bool
     /// A name or an address, without brackets.
-    public let host: String
+    @Exact public private(set) var host: String
     public let port: Int
 
     public init(_ text: String) throws(BaseURL.Malformed) {
-        let path = text.prefix { $0 != "?" }
+        let path = text.before("?")
         let base = try BaseURL(String(path))
         guard text.utf8.count <= Self.maximumBytes else {
             throw BaseURL.Malformed(reason: "is longer than \(Self.maximumBytes) bytes")
@@ -27,18 +27,17 @@ public struct WebhookURL: Sendable, Hashable {
         }
         guard isPlain else { throw BaseURL.Malformed(reason: "has a query with characters that must be escaped") }
         isTLS = base.isTLS
-        let authority = base.text.drop { $0 != ":" }.dropFirst(3).prefix { $0 != "/" }
+        let authority = base.text.from(":").dropFirst(3).before("/")
         let rest = base.text[authority.endIndex...]
         // a slash at the end of a path is another path
         self.text = base.text + (rest.isEmpty || path.hasSuffix("/") ? "/" : "") + query
-        if authority.first == "[", let end = authority.firstIndex(of: "]") {
+        if authority.hasPrefix("["), let end = authority.firstIndex(of: "]") {
             host = String(authority[..<end].dropFirst())
             port = Int(authority[end...].dropFirst(2)) ?? (base.isTLS ? 443 : 80)
         } else {
-            host = String(authority.prefix { $0 != ":" })
-            port =
-                Int(authority[authority.index(authority.startIndex, offsetBy: host.count)...].dropFirst())
-                ?? (base.isTLS ? 443 : 80)
+            let name = authority.before(":")
+            host = String(name)
+            port = Int(authority[name.endIndex...].dropFirst()) ?? (base.isTLS ? 443 : 80)
         }
     }
 

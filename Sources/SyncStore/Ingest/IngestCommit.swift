@@ -57,13 +57,13 @@ package final class IngestCommit: Service {
         _ events: [String],
         from source: String,
         of organization: UUID
-    ) async throws(Problem) -> [String: IngestResult] {
+    ) async throws(Problem) -> [ExactText: IngestResult] {
         let names = events.map { EventName(organization: organization, source: source, eventID: $0) }
         do {
             let rows = try await pool.run([
                 Query(SettleStatements.planShape), EventName.columns.query(IngestStatements.seen, names),
             ])[1]
-            var known: [String: IngestResult] = [:]
+            var known: [ExactText: IngestResult] = [:]
             for var row in rows {
                 row.skip("organization_id")
                 row.skip("source")

@@ -16,7 +16,7 @@ struct IngestGroup {
 
     private var held: Set<UUID> = []
     /// What became of events that were taken before, by source.
-    private var seen: [Origin: [String: IngestResult]] = [:]
+    private var seen: [Origin: [ExactText: IngestResult]] = [:]
     private var states: [UUID: IngestState] = [:]
     /// Of the users that events name as owners, those whose data were erased.
     private var erased: Set<LaneKey> = []
@@ -31,7 +31,7 @@ struct IngestGroup {
 
     struct Origin: Hashable {
         let organization: UUID
-        let source: String
+        @Exact private(set) var source: String
     }
 
     init(_ group: [IngestJob], entries: [UUID: Catalog.Entry], seals: SealTable, now: Timestamp) {

@@ -5,8 +5,8 @@ import SyncModel
 /// An event's name.
 struct EventName: Hashable {
     let organization: UUID
-    let source: String
-    let eventID: String
+    @Exact private(set) var source: String
+    @Exact private(set) var eventID: String
 
     static let columns = Columns<EventName>(
         .uuid("organization_id", \.organization),
@@ -182,7 +182,7 @@ struct RequestKeyRow: Hashable {
 /// An entity type of an organization, by name.
 struct TypeNameRow: Hashable {
     let organization: UUID
-    let name: String
+    @Exact private(set) var name: String
 
     static let columns = Columns<TypeNameRow>(
         .uuid("organization_id", \.organization),

@@ -5,7 +5,7 @@ package import SyncModel
 /// A service token as operators see it: without its secret.
 package struct ServiceTokenRow: Sendable, Hashable {
     package let id: UUID
-    package let source: String
+    @Exact package private(set) var source: String
     package let createdAt: Timestamp
     /// To the minute; nil while it was never used.
     package let lastUsedAt: Timestamp?

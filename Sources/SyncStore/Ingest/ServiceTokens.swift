@@ -13,7 +13,7 @@ package final class ServiceTokens: Sendable {
     package struct Bearer: Sendable, Hashable {
         package let organization: UUID
         package let tokenID: UUID
-        package let source: String
+        @Exact package private(set) var source: String
         /// Whether it is time to note that the token is used.
         package let isUseNews: Bool
 

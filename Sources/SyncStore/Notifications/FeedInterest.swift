@@ -1,4 +1,5 @@
 package import Foundation
+package import SyncModel
 
 /// The part of an organization's feed that a listener wants to be told of.
 package struct FeedInterest: Sendable, Hashable {
@@ -6,9 +7,9 @@ package struct FeedInterest: Sendable, Hashable {
     /// The reader: entities of `visibility: "user"` exist for their owner only.
     package var user: UUID
     /// Empty for all.
-    package var entityTypes: Set<String>
+    package var entityTypes: Set<ExactText>
 
-    package init(organization: UUID, user: UUID, entityTypes: Set<String> = []) {
+    package init(organization: UUID, user: UUID, entityTypes: Set<ExactText> = []) {
         self.organization = organization
         self.user = user
         self.entityTypes = entityTypes

@@ -17,14 +17,14 @@ struct FeedNews: Sendable {
     /// The newest change, in all and by type.
     private struct Newest {
         var position: Int64 = 0
-        var byType: [String: Int64] = [:]
+        var byType: [ExactText: Int64] = [:]
 
         mutating func note(_ newer: Int64, _ type: String) {
             position = max(position, newer)
             byType[type] = max(byType[type] ?? 0, newer)
         }
 
-        func of(_ types: Set<String>) -> Int64 {
+        func of(_ types: Set<ExactText>) -> Int64 {
             types.isEmpty ? position : types.reduce(0) { max($0, byType[$1] ?? 0) }
         }
     }

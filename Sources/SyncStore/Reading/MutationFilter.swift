@@ -7,11 +7,11 @@ package struct MutationFilter: Sendable, Hashable {
     /// Empty for all.
     package var statuses: [MutationStatus]
     package var deviceID: UUID?
-    package var entityType: String?
+    @Exact package var entityType: String?
     /// 1 to 1,000.
     package var limit: Int
     /// `next` of the page before.
-    package var cursor: String?
+    @Exact package var cursor: String?
 
     package init(
         statuses: [MutationStatus] = [],

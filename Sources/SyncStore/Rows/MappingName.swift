@@ -5,7 +5,7 @@ package import SyncModel
 package struct MappingName: Hashable, Comparable {
     package let lane: LaneKey
     package let clientID: UUID
-    package let entityType: String
+    @Exact package private(set) var entityType: String
 
     package init(lane: LaneKey, clientID: UUID, entityType: String) {
         self.lane = lane

@@ -24,7 +24,7 @@ package enum UpstreamSettingsRow {
         )
     }
 
-    private static func headers(_ stored: [UInt8], _ seal: Seal) throws -> [String: String] {
+    private static func headers(_ stored: [UInt8], _ seal: Seal) throws -> [ExactText: String] {
         let opened = try seal.open(json: stored, as: .upstream(.headers)) ?? []
         return UpstreamSettings.headers(stored: try JSONTree(parsing: opened).root)
     }

@@ -6,7 +6,7 @@ enum CacheControl {
         var age: Int64?
         for directive in text.split(separator: ",") {
             let parts = directive.split(separator: "=", maxSplits: 1).map { part in
-                part.filter { $0 != " " && $0 != "\t" && $0 != "\"" }.lowercased()
+                [" ", "\t", "\""].reduce(String(part)) { $0.replacing($1, with: "") }.lowercased()
             }
             switch (parts.first, parts.count) {
             case ("no-store", _), ("no-cache", _): return 0

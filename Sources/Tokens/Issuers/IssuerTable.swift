@@ -57,11 +57,11 @@ struct IssuerTable: Sendable {
     /// - Throws: ``TokenConfigurationError``.
     static func table(
         _ configuration: TokenConfiguration,
-        known: [String: RemoteKeys],
+        known: [ExactText: RemoteKeys],
         wake: AsyncStream<Void>.Continuation
-    ) async throws -> (IssuerTable, [String: RemoteKeys]) {
+    ) async throws -> (IssuerTable, [ExactText: RemoteKeys]) {
         var entries: [IssuerEntry] = []
-        var remotes: [String: RemoteKeys] = [:]
+        var remotes: [ExactText: RemoteKeys] = [:]
         for issuer in configuration.issuers {
             let given = try await TokenKeySet.keys(secret: issuer.secret, sources: issuer.keys)
             guard !given.isEmpty || issuer.jwksURL != nil else {

@@ -35,7 +35,7 @@ package struct TrustedIssuer: Sendable, Equatable {
     /// Configured public keys, for RS256, ES256 and EdDSA.
     package var keys: [TokenKeySource]
     /// Where it publishes its public keys; nil: nowhere.
-    package var jwksURL: String?
+    @Exact package var jwksURL: String?
 
     /// What is remembered of it is remembered under this name; empty for the issuer without a name.
     package var rememberedAs: ExactText { namespace ?? issuer ?? "" }

@@ -22,7 +22,7 @@ enum IngestTarget {
         var state = IngestState()
         let plan = planner.plan(request, seen: [:], &state)
         expect(plan.verdicts.count == request.entries.count, "one result an event")
-        var seen: [String: IngestResult] = [:]
+        var seen: [ExactText: IngestResult] = [:]
         for (entry, verdict) in zip(request.entries, plan.verdicts) {
             expect(entry.eventID == verdict.eventID, "another event's result")
             if case .failure(let problem) = entry.event {
@@ -34,7 +34,7 @@ enum IngestTarget {
             }
             expect((verdict.result == .refused) == (verdict.problem != nil), "\(verdict)")
             if verdict.result.isRemembered, let id = verdict.eventID {
-                expect(seen.updateValue(verdict.result, forKey: id) == nil, "taken twice: \(id)")
+                expect(seen.updateValue(verdict.result, forKey: ExactText(id)) == nil, "taken twice: \(id)")
             }
         }
         let writes = state.entities.writes

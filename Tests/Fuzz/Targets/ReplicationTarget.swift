@@ -48,7 +48,7 @@ enum ReplicationTarget {
     private static func events(_ bytes: [UInt8]) -> [Told] {
         var reader = LogReader(settings, base: 7, limits: IntakeLimits())
         var found: [Told] = []
-        var names: Set<String> = []
+        var names: Set<ExactText> = []
         var rest = bytes[...]
         var position: UInt64 = 0
         while rest.count >= 2 {
@@ -70,7 +70,7 @@ enum ReplicationTarget {
         _ reader: inout LogReader,
         at position: UInt64,
         _ count: Int,
-        _ names: inout Set<String>
+        _ names: inout Set<ExactText>
     ) -> [IngestRequest.Entry] {
         switch message {
         case .begin(_, let at):
@@ -106,7 +106,7 @@ enum ReplicationTarget {
         }
     }
 
-    private static func check(_ entry: IngestRequest.Entry, _ names: inout Set<String>) {
+    private static func check(_ entry: IngestRequest.Entry, _ names: inout Set<ExactText>) {
         if let name = entry.eventID {
             expect(name.utf8.count <= IngestEvent.maximumIDBytes, "a long name: \(name)")
         }

@@ -12,7 +12,7 @@ struct DemoRequest: Sendable {
     var body: [UInt8] = []
 
     /// Without the query.
-    var path: Substring { target.prefix { $0 != "?" } }
+    var path: Substring { target.before("?") }
 
     /// The value of the query's parameter, decoded; nil where it is not there.
     func parameter(_ name: String) -> String? {

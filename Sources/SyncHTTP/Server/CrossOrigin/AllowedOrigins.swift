@@ -1,3 +1,5 @@
+import SyncModel
+
 /// The origins of web pages that may read answers (WHATWG Fetch, the CORS protocol): `https://app.example.org`, or every
 /// subdomain, however deep, of `https://*.example.org`.
 ///
@@ -7,12 +9,12 @@ package struct AllowedOrigins: Sendable, Equatable {
 
     /// A pattern of subdomains: what an origin begins and ends with.
     private struct Pattern: Sendable, Equatable {
-        let scheme: String
+        @Exact private(set) var scheme: String
         /// With its leading point, and a port where there is one.
-        let suffix: String
+        @Exact private(set) var suffix: String
     }
 
-    private var exact: Set<String> = []
+    private var exact: Set<ExactText> = []
     private var patterns: [Pattern] = []
 
     /// - Parameter text: origins with white space between.

@@ -1,4 +1,5 @@
 import HTTPTypes
+import SyncModel
 
 /// Finds the route of a request. Literal paths are looked up, templates tried one after the other: there are few.
 struct RouteTable: Sendable {
@@ -10,10 +11,10 @@ struct RouteTable: Sendable {
         case nothing
     }
 
-    private var literal: [String: Resource] = [:]
+    private var literal: [ExactText: Resource] = [:]
     private var templates: [Resource] = []
     /// By the paths that they stand under.
-    private var trees: [String: Route] = [:]
+    private var trees: [ExactText: Route] = [:]
 
     /// Adds a method to a path. Segments of the template like `{id}` match any one segment.
     ///
@@ -79,9 +80,9 @@ struct RouteTable: Sendable {
         for resource in templates {
             if let parameters = resource.parameters(of: path) { return resource.match(method, parameters: parameters) }
         }
-        for (root, route) in trees where path == root || path.hasPrefix(root + "/") {
+        for (root, route) in trees where path == root.string || path.hasPrefix(root.string + "/") {
             guard method == .get || method == .head else { return .otherMethods("GET, HEAD") }
-            return .route(route, parameters: [path.dropFirst(root.count + 1)])
+            return .route(route, parameters: [path.dropFirst(root.string.count + 1)])
         }
         return .nothing
     }

@@ -155,7 +155,7 @@ struct EventMaker {
             return text
         }
         guard case .message(let text) = id else { return nil }
-        return text.utf8.count <= IngestEvent.maximumIDBytes ? text : Self.digest(Array(text.utf8))
+        return text.string.utf8.count <= IngestEvent.maximumIDBytes ? text.string : Self.digest(Array(text.string.utf8))
     }
 
     private mutating func operation(_ values: inout MappedValues) -> IngestOperation? {
@@ -165,7 +165,7 @@ struct EventMaker {
             let value = values.value(at: pointer)
             if let name = MappedScalar(value)?.name, let operation = operations[name] { return operation }
             if let otherwise { return otherwise }
-            let known = operations.keys.sorted().joined(separator: ", ")
+            let known = operations.keys.map(\.string).sorted().joined(separator: ", ")
             report("operation", Rule.operation, "this is to say the event's operation, as one of: \(known)")
             return nil
         }

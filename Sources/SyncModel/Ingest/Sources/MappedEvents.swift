@@ -5,7 +5,7 @@ public struct MappedEvents: Sendable {
     /// Where an event came from.
     public struct Origin: Sendable, Hashable {
         /// Of its item in the body, as a JSON Pointer.
-        public let place: String
+        @Exact public private(set) var place: String
         /// Which rule it was made by, from 0.
         public let rule: Int
     }
@@ -50,12 +50,12 @@ public struct MappedEvents: Sendable {
 /// What events are called whose rule does not say.
 public enum MappedID: Sendable, Hashable {
     /// As the message that they came in, with their place where it has several.
-    case message(String)
+    case message(ExactText)
     /// By what they tell: entity, operation, and version or else time and document.
     case content
 
     func ofItem(_ index: Int) -> MappedID {
-        if case .message(let id) = self { .message("\(id)#\(index)") } else { self }
+        if case .message(let id) = self { .message(ExactText("\(id)#\(index)")) } else { self }
     }
 }
 

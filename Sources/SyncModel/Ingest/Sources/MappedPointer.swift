@@ -6,7 +6,7 @@ public struct MappedPointer: Sendable, Hashable {
     public static let maximumBytes = 500
 
     /// As it was written.
-    public let text: String
+    @Exact public private(set) var text: String
 
     /// Nil for a text of another form.
     public init?(_ text: String) {
@@ -27,9 +27,9 @@ public struct MappedPointer: Sendable, Hashable {
 /// The values that pointers lead to, each looked up once: in a body of any shape a look-up takes as long as the body is.
 struct MappedValues {
     private let body: JSONValue
-    private var ofBody: [String: JSONValue?] = [:]
+    private var ofBody: [ExactText: JSONValue?] = [:]
     private var item: JSONValue
-    private var ofItem: [String: JSONValue?] = [:]
+    private var ofItem: [ExactText: JSONValue?] = [:]
 
     init(body: JSONValue) {
         self.body = body

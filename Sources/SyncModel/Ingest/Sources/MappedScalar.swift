@@ -2,7 +2,7 @@ import JSONText
 
 /// A value that a mapping compares with. Nothing and null are one.
 public enum MappedScalar: Sendable, Hashable {
-    case text(String)
+    case text(ExactText)
     case integer(Int64)
     case bool(Bool)
     case null
@@ -14,7 +14,7 @@ public enum MappedScalar: Sendable, Hashable {
             return
         }
         if let text = value.string {
-            self = .text(text)
+            self = .text(ExactText(text))
         } else if let flag = value.bool {
             self = .bool(flag)
         } else if let number = value.int64 {
@@ -27,7 +27,7 @@ public enum MappedScalar: Sendable, Hashable {
     /// The name of a member that stands for it.
     var name: String {
         switch self {
-        case .text(let text): text
+        case .text(let text): text.string
         case .integer(let number): String(number)
         case .bool(let flag): flag ? "true" : "false"
         case .null: "null"
@@ -36,7 +36,7 @@ public enum MappedScalar: Sendable, Hashable {
 
     func write(to writer: inout JSONWriter) {
         switch self {
-        case .text(let text): writer.string(text)
+        case .text(let text): writer.string(text.string)
         case .integer(let number): writer.int(number)
         case .bool(let flag): writer.bool(flag)
         case .null: writer.null()

@@ -19,7 +19,7 @@ public struct MappingRule: Sendable, Hashable {
     public enum OperationChoice: Sendable, Hashable {
         case always(IngestOperation)
         /// As the value at a place says, by its name.
-        case at(MappedPointer, [String: IngestOperation], otherwise: IngestOperation?)
+        case at(MappedPointer, [ExactText: IngestOperation], otherwise: IngestOperation?)
 
         /// Whether a document may be needed.
         var mayHaveDocument: Bool {
@@ -38,7 +38,7 @@ public struct MappingRule: Sendable, Hashable {
     }
 
     public internal(set) var conditions: [Condition] = []
-    public internal(set) var entityType: String
+    @Exact public internal(set) var entityType: String
     public internal(set) var operation: OperationChoice
     public internal(set) var id: MappedPointer
     public internal(set) var eventID: MappedPointer?
@@ -57,7 +57,7 @@ public struct MappingRule: Sendable, Hashable {
     /// Reads a rule; nil where it has defects, which the report has then.
     init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         var (conditions, type, operation): ([Condition], String?, OperationChoice?) = ([], nil, nil)
-        var pointers: [String: MappedPointer] = [:]
+        var pointers: [ExactText: MappedPointer] = [:]
         var unit: TimeUnit?
         let before = report.problems.count
         let seen = report.members(of: value, at: pointer, Self.names) { report, member, place, value in
@@ -144,7 +144,7 @@ public struct MappingRule: Sendable, Hashable {
 
     private static func scalar(_ value: JSONValue) -> MappedScalar? {
         let scalar = MappedScalar(value)
-        if case .text(let text)? = scalar, text.utf8.count > maximumValueBytes { return nil }
+        if case .text(let text)? = scalar, text.string.utf8.count > maximumValueBytes { return nil }
         return scalar
     }
 
@@ -188,7 +188,7 @@ extension MappingRule.OperationChoice {
             self = .always(operation)
             return
         }
-        var (at, values, otherwise): (MappedPointer?, [String: IngestOperation]?, IngestOperation?)
+        var (at, values, otherwise): (MappedPointer?, [ExactText: IngestOperation]?, IngestOperation?)
         let before = report.problems.count
         let seen = report.members(of: value, at: pointer, "an operation: at, values, otherwise; or one by its name") {
             report,
@@ -199,7 +199,7 @@ extension MappingRule.OperationChoice {
             case "at": at = report.mappedPointer(value, at: place)
             case "otherwise": otherwise = Self.operation(value, place, &report)
             case "values":
-                var found: [String: IngestOperation] = [:]
+                var found: [ExactText: IngestOperation] = [:]
                 report.members(of: value, at: place, "values: what may stand there, with operations") {
                     report,
                     name,

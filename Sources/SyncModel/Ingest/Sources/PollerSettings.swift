@@ -11,7 +11,7 @@ public struct PollerSettings: Sendable, Hashable {
 
     /// Which changes are asked for: those since the last that is known.
     public struct Since: Sendable, Hashable {
-        public let parameter: String
+        @Exact public private(set) var parameter: String
         public let form: Form
         /// Where an item says when it was changed; with `^` in front where a page says it.
         public let from: MappedPointer
@@ -46,13 +46,13 @@ public struct PollerSettings: Sendable, Hashable {
         /// By the header `Link` (RFC 8288), `rel="next"`.
         case link
         /// By a value in the page, which is sent back as a parameter.
-        case cursor(parameter: String, pointer: String)
+        case cursor(parameter: ExactText, pointer: ExactText)
         /// By numbers.
-        case page(parameter: String, first: Int)
+        case page(parameter: ExactText, first: Int)
     }
 
     public struct PageSize: Sendable, Hashable {
-        public let parameter: String
+        @Exact public private(set) var parameter: String
         public let value: Int
     }
 
@@ -64,7 +64,7 @@ public struct PollerSettings: Sendable, Hashable {
     /// From the end of a run to the next.
     public private(set) var intervalSeconds = 30
     /// By name in lower case; they take precedence over the upstream's.
-    public private(set) var headers: [String: String] = [:]
+    @Exact public private(set) var headers: [ExactText: String] = [:]
     /// Its `events` are the settings' `items`.
     public private(set) var mapping: SourceMapping
 
@@ -78,7 +78,7 @@ public struct PollerSettings: Sendable, Hashable {
         var (since, pageSize): (Since?, PageSize?)
         var paging = Paging.none
         var interval: Int? = 30
-        var headers: [String: String] = [:]
+        var headers: [ExactText: String] = [:]
         let before = report.problems.count
         let seen = report.members(of: value, at: pointer, Self.what) { report, member, place, value in
             switch member {
@@ -121,13 +121,13 @@ public struct PollerSettings: Sendable, Hashable {
 
     /// Refuses parameters that are named twice: which of them counts differs between servers.
     private func checkParameters(at pointer: String, _ report: inout SettingsReport) {
-        var seen = Set(PollPath(path).parameters)
+        var seen = Set<ExactText>(PollPath(path).parameters)
         var ours: [(String, String)] = []
         if let since { ours.append(("/updated_since/parameter", since.parameter)) }
         switch paging {
         case .none, .link: break
-        case .cursor(let parameter, _): ours.append(("/paging/cursor/parameter", parameter))
-        case .page(let parameter, _): ours.append(("/paging/page/parameter", parameter))
+        case .cursor(let parameter, _): ours.append(("/paging/cursor/parameter", parameter.string))
+        case .page(let parameter, _): ours.append(("/paging/page/parameter", parameter.string))
         }
         if let pageSize { ours.append(("/page_size/parameter", pageSize.parameter)) }
         for (place, parameter) in ours where !seen.insert(parameter).inserted {
@@ -255,7 +255,9 @@ extension PollerSettings.Paging {
                     return true
                 }
                 if let members { report.require(["parameter", "pointer"], in: members, at: place) }
-                if let parameter, let at { found.append(.cursor(parameter: parameter, pointer: at)) }
+                if let parameter, let at {
+                    found.append(.cursor(parameter: ExactText(parameter), pointer: ExactText(at)))
+                }
             case "page":
                 var (parameter, first): (String?, Int?) = (nil, 1)
                 let members = report.members(of: value, at: place, "page: parameter, first") {
@@ -271,7 +273,7 @@ extension PollerSettings.Paging {
                     return true
                 }
                 if let members { report.require(["parameter"], in: members, at: place) }
-                if let parameter, let first { found.append(.page(parameter: parameter, first: first)) }
+                if let parameter, let first { found.append(.page(parameter: ExactText(parameter), first: first)) }
             default: return false
             }
             return true

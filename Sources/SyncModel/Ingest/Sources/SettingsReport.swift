@@ -39,12 +39,12 @@ public struct SettingsReport: Sendable {
         _ what: String,
         hasNulls: Bool = false,
         _ read: (inout SettingsReport, _ member: String, _ pointer: String, JSONValue) -> Bool
-    ) -> Set<String>? {
+    ) -> Set<ExactText>? {
         guard let members = value.members else {
             refuse(pointer, Rule.memberType, "this must be an object: \(what)")
             return nil
         }
-        var seen: Set<String> = []
+        var seen: Set<ExactText> = []
         for (name, value) in members where hasNulls || !value.isNull {
             let member = name.string
             let place = JSONPointer(pointer).appending(member: member).text
@@ -59,7 +59,7 @@ public struct SettingsReport: Sendable {
         return seen
     }
 
-    public mutating func require(_ members: [String], in seen: Set<String>, at pointer: String) {
+    public mutating func require(_ members: [String], in seen: Set<ExactText>, at pointer: String) {
         for member in members where !seen.contains(member) {
             refuse(JSONPointer(pointer).appending(member: member).text, Rule.required, "\(member) is required")
         }

@@ -17,7 +17,7 @@ public enum SourceKind: String, Sendable, Hashable, CaseIterable {
 public struct SourceKey: Sendable, Hashable, Comparable {
     public let organization: UUID
     /// `[a-z][a-z0-9_-]{0,63}`. Events of service tokens with this name are of the same source.
-    public let name: String
+    @Exact public private(set) var name: String
 
     public init(organization: UUID, name: String) {
         self.organization = organization

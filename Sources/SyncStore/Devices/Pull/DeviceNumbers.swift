@@ -12,7 +12,7 @@ final class DeviceNumbers: Sendable {
     /// Numbers of entities of one type. Most ids are UUIDs, and are kept without their text.
     struct OfType {
         private var byUUID: [UUID: Int64] = [:]
-        private var byText: [String: Int64] = [:]
+        private var byText: [ExactText: Int64] = [:]
 
         var count: Int { byUUID.count + byText.count }
 
@@ -32,7 +32,7 @@ final class DeviceNumbers: Sendable {
     }
 
     private struct State {
-        var types: [String: OfType] = [:]
+        var types: [ExactText: OfType] = [:]
         var count = 0
         /// Whether all of the device's numbers were read.
         var isLoaded = false
@@ -43,7 +43,7 @@ final class DeviceNumbers: Sendable {
     var count: Int { state.withLock { $0.count } }
 
     /// Gives access to the numbers during a call.
-    func look<Value, Failure: Error>(_ body: ([String: OfType]) throws(Failure) -> sending Value) throws(Failure)
+    func look<Value, Failure: Error>(_ body: ([ExactText: OfType]) throws(Failure) -> sending Value) throws(Failure)
         -> sending Value
     {
         try state.withLock { state throws(Failure) in try body(state.types) }

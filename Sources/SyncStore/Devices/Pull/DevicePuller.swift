@@ -91,8 +91,10 @@ package struct DevicePuller: Sendable {
     }
 
     /// Unregistered types pass: entities of such a type may still come.
-    private static func check(_ request: PullRequest, _ types: [String: EntityType]) throws(Problem) {
-        let other = request.nextLocalIDs.keys.sorted().first { types[$0].map { $0.idSpace != .device } ?? false }
+    private static func check(_ request: PullRequest, _ types: [ExactText: EntityType]) throws(Problem) {
+        let other = request.nextLocalIDs.keys.map(\.string).sorted().first {
+            types[$0].map { $0.idSpace != .device } ?? false
+        }
         guard let other else { return }
         let detail = "'\(other)' is an entity type without device ids: it has no numbers to count"
         let pointer = PullRequest.pointer(toCounterOf: other)
@@ -194,7 +196,7 @@ package struct DevicePuller: Sendable {
 
     /// The organization's types. An id space is fixed once a type is in use, as every type with an entity is. A type
     /// not known as in use may be stale in the cache: another replica may know more.
-    private func types(of page: FeedPage, in organization: UUID) async throws -> [String: EntityType] {
+    private func types(of page: FeedPage, in organization: UUID) async throws -> [ExactText: EntityType] {
         let types = try await catalog.entry(organization).types
         if PulledPage.types(page).allSatisfy({ types[$0]?.isInUse == true }) { return types }
         catalog.invalidate(organization)
@@ -242,7 +244,7 @@ package struct DevicePuller: Sendable {
         parameters.add(open.map(\.base))
         parameters.add(counts)
         let rows = try await pool.run([Query(PullStatements.taken, parameters)])[0]
-        var free: [String: FreeNumbers] = [:]
+        var free: [ExactText: FreeNumbers] = [:]
         for var row in rows {
             let type = try row.string("entity_type")
             guard let place = open.firstIndex(where: { $0.type == type }) else { continue }

@@ -63,7 +63,7 @@ struct PulledPage: Sendable {
         /// Those that lead to types with local ids.
         var relations: [Relation]
 
-        init(_ name: String, _ type: EntityType?, _ known: [String: DeviceNumbers.OfType]) {
+        init(_ name: String, _ type: EntityType?, _ known: [ExactText: DeviceNumbers.OfType]) {
             self.name = name
             isNumbered = type?.idSpace == .device
             self.known = known[name]
@@ -90,9 +90,9 @@ struct PulledPage: Sendable {
     /// - Parameter known: the device's numbers; the planner finds those of the other entities.
     init(
         _ page: FeedPage,
-        _ types: [String: EntityType],
-        counters: [String: Int64?],
-        _ known: [String: DeviceNumbers.OfType],
+        _ types: [ExactText: EntityType],
+        counters: [ExactText: Int64?],
+        _ known: [ExactText: DeviceNumbers.OfType],
         _ seal: Seal
     ) throws {
         self.page = page
@@ -140,7 +140,7 @@ struct PulledPage: Sendable {
         }
     }
 
-    static func types(_ page: FeedPage) -> Set<String> { Set(page.changes.lazy.map(\.entityType)) }
+    static func types(_ page: FeedPage) -> Set<ExactText> { Set(page.changes.lazy.map(\.entityType)) }
 
     /// The page as the device gets it, in its local ids.
     ///

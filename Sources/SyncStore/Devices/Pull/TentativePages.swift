@@ -66,12 +66,12 @@ struct TentativePages: Sendable {
         let number: Int64
         /// The page from whose cursor it was pulled; 0 for none.
         let base: Int64
-        let counters: [String: Int64]
+        let counters: [ExactText: Int64]
         let assignments: [PullPlanner.Assignment]
     }
 
     /// The unconfirmed pages that a new page must not contradict.
-    func rivals(_ base: Int64, _ counters: [String: Int64], of device: DeviceKey) async throws -> UnconfirmedPages {
+    func rivals(_ base: Int64, _ counters: [ExactText: Int64], of device: DeviceKey) async throws -> UnconfirmedPages {
         let rows = try await pool.run([Query(PullStatements.rivals, Parameters(of: device))])[0]
         let pages = try rows.read { row in
             let (number, base) = (try row.int64("page"), try row.int64("since_page"))
@@ -93,14 +93,14 @@ struct TentativePages: Sendable {
         return UnconfirmedPages(of: pages, base: base, counters: counters)
     }
 
-    private static func counters(_ json: [UInt8]) throws -> [String: Int64] {
-        var counters: [String: Int64] = [:]
+    private static func counters(_ json: [UInt8]) throws -> [ExactText: Int64] {
+        var counters: [ExactText: Int64] = [:]
         guard let members = try JSONTree(parsing: json).root.members else { return [:] }
         for (name, value) in members { counters[name.string] = value.int64 }
         return counters
     }
 
-    private static func json(_ counters: [String: Int64]) -> String {
+    private static func json(_ counters: [ExactText: Int64]) -> String {
         var writer = JSONWriter()
         writer.beginObject()
         for (type, number) in counters.sorted(by: { $0.key < $1.key }) {

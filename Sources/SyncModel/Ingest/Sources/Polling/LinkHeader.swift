@@ -37,7 +37,7 @@ enum LinkHeader {
                 default: break
                 }
             }
-            let names = relations?.split(whereSeparator: { $0 == " " || $0 == "\t" }) ?? []
+            let names = relations?.replacing("\t", with: " ").split(separator: " ") ?? []
             return (target, !isOfAnother && names.contains { $0.lowercased() == "next" })
         }
 

@@ -35,7 +35,7 @@ public struct PollPage: Sendable {
 public struct PollTally: Sendable, Hashable {
     public private(set) var refused = 0
     /// Where the first that was refused is, and why.
-    public private(set) var firstRefusal: String?
+    @Exact public private(set) var firstRefusal: String?
     /// Whether there was something new.
     public private(set) var hasEvents = false
     /// The longest refusal that is shown, in characters.

@@ -5,7 +5,7 @@ struct PollPath: Sendable, Hashable {
     /// The longest that is followed, in bytes.
     static let maximumBytes = 8_000
 
-    private(set) var text: String
+    @Exact private(set) var text: String
 
     init(_ text: String) {
         self.text = text
@@ -15,7 +15,7 @@ struct PollPath: Sendable, Hashable {
     var parameters: [String] {
         guard let query = text.firstIndex(of: "?") else { return [] }
         return text[text.index(after: query)...].split(separator: "&").map { pair in
-            String(decoding: PercentEncoding.decoded(pair.prefix { $0 != "=" }.utf8), as: UTF8.self)
+            String(decoding: PercentEncoding.decoded(pair.before("=").utf8), as: UTF8.self)
         }
     }
 
@@ -37,13 +37,13 @@ struct PollPath: Sendable, Hashable {
         guard reference.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
             throw Refused(reason: "has a URL with characters that none may have")
         }
-        let reference = reference.prefix { $0 != "#" }
+        let reference = reference.before("#")
         let full = try fullPath(String(reference), base)
         guard full == base.path || full.hasPrefix(base.path + "/") || full.hasPrefix(base.path + "?") else {
             throw Refused(reason: "is not below the upstream's base URL")
         }
         var text = String(full.dropFirst(base.path.count))
-        if text.first != "/" { text = "/" + text }
+        if !text.hasPrefix("/") { text = "/" + text }
         if let problem = PathRules.problem(in: text) { throw Refused(reason: "has a URL whose path \(problem)") }
         return PollPath(text)
     }
@@ -60,7 +60,7 @@ struct PollPath: Sendable, Hashable {
             return try Self.path(ofAuthority: reference.dropFirst(2), isTLS: base.isTLS, base, Substring(scheme))
         }
         let current = base.path + text
-        let path = current.prefix { $0 != "?" }
+        let path = current.before("?")
         return switch reference.first {
         case nil: current
         case "/"?: reference
@@ -70,7 +70,7 @@ struct PollPath: Sendable, Hashable {
     }
 
     private static func scheme(of reference: String) -> Substring? {
-        let name = reference.prefix { $0 != ":" && $0 != "/" && $0 != "?" }
+        let name = reference.before(":", "/", "?")
         guard name.endIndex < reference.endIndex, reference[name.endIndex] == ":", name.first?.isLetter == true else {
             return nil
         }
@@ -83,12 +83,12 @@ struct PollPath: Sendable, Hashable {
         _ base: BaseURL,
         _ scheme: Substring
     ) throws(Refused) -> String {
-        let authority = text.prefix { $0 != "/" && $0 != "?" && $0 != "\\" }
+        let authority = text.before("/", "?", "\\")
         let host = authority.lowercased()
         let port = isTLS ? ":443" : ":80"
         let name = host.hasSuffix(port) ? String(host.dropLast(port.count)) : host
         guard ["http", "https"].contains(scheme.lowercased()), isTLS == base.isTLS, name == base.host else {
-            let shown = name.prefix(100).filter { $0 != "@" }
+            let shown = String(name.prefix(100)).replacing("@", with: "")
             throw Refused(reason: "is at another origin (\(scheme.lowercased().prefix(20))://\(shown))")
         }
         let path = text[authority.endIndex...]
@@ -100,6 +100,6 @@ extension BaseURL {
     /// From the host on; empty for none.
     var path: String {
         let rest = text.dropFirst(isTLS ? "https://".count : "http://".count)
-        return String(rest[rest.prefix { $0 != "/" }.endIndex...])
+        return String(rest.from("/"))
     }
 }

@@ -70,14 +70,14 @@ public struct PollPlanner: Sendable {
     }
 
     private func path(_ state: PollState) -> String {
-        if case .link(let path)? = state.pass?.place { return path }
+        if case .link(let path)? = state.pass?.place { return path.string }
         var path = PollPath(settings.path)
         if let since = settings.since, let value = state.since { path.add(since.parameter, value.parameter(since)) }
         if let pageSize = settings.pageSize { path.add(pageSize.parameter, String(pageSize.value)) }
         switch (settings.paging, state.pass?.place) {
-        case (.cursor(let parameter, _), .cursor(let cursor)?): path.add(parameter, cursor)
-        case (.page(let parameter, _), .number(let number)?): path.add(parameter, String(number))
-        case (.page(let parameter, let first), _): path.add(parameter, String(first))
+        case (.cursor(let parameter, _), .cursor(let cursor)?): path.add(parameter.string, cursor.string)
+        case (.page(let parameter, _), .number(let number)?): path.add(parameter.string, String(number))
+        case (.page(let parameter, let first), _): path.add(parameter.string, String(first))
         default: break
         }
         return path.text
@@ -164,7 +164,7 @@ public struct PollPlanner: Sendable {
         case .link:
             guard let next = LinkHeader.next(in: response.links) else { return .last }
             do throws(PollPath.Refused) {
-                return .next(.link(try PollPath(request.path).following(next, below: base).text))
+                return .next(.link(ExactText(try PollPath(request.path).following(next, below: base).text)))
             } catch {
                 return .broken("the next page \(error.reason), which is not followed")
             }
@@ -180,8 +180,8 @@ public struct PollPlanner: Sendable {
                 return .broken("the cursor at '\(pointer)' is longer than \(form)")
             }
             // some name the end itself for ever
-            if count == 0, state.pass?.place == .cursor(cursor) { return .last }
-            return .next(.cursor(cursor))
+            if count == 0, state.pass?.place == .cursor(ExactText(cursor)) { return .last }
+            return .next(.cursor(ExactText(cursor)))
         case .page(_, let first):
             // a short page says nothing: many APIs give fewer items than they are asked for
             if count == 0 { return .last }
@@ -294,7 +294,7 @@ extension PollState.Pass {
     fileprivate mutating func goesRound(to place: PollState.Place, _ page: PollPage) -> String? {
         if pages >= PollPlanner.passPages { return "the list had no end after \(pages) pages" }
         // a link may lead back to the first page
-        if places == nil { places = RepetitionWatch(PollState.Place.link(page.request.path).digest) }
+        if places == nil { places = RepetitionWatch(PollState.Place.link(ExactText(page.request.path)).digest) }
         if places?.repeats(place.digest) == true {
             return "the pages go round: what is to follow page \(pages) was there before"
         }

@@ -13,9 +13,9 @@ public struct PollState: Sendable, Hashable {
 
     struct Validators: Sendable, Hashable {
         /// What was asked for.
-        let path: String
-        let etag: String?
-        let lastModified: String?
+        @Exact private(set) var path: String
+        @Exact private(set) var etag: String?
+        @Exact private(set) var lastModified: String?
     }
 
     /// A walk through the pages, from the first to the last.
@@ -36,14 +36,14 @@ public struct PollState: Sendable, Hashable {
 
     /// Where a page is.
     enum Place: Sendable, Hashable {
-        case link(String)
-        case cursor(String)
+        case link(ExactText)
+        case cursor(ExactText)
         case number(Int)
     }
 
     struct Notice: Sendable, Hashable {
         let at: Timestamp
-        let text: String
+        @Exact private(set) var text: String
     }
 
     public init(since: SinceValue? = nil) {
@@ -177,9 +177,9 @@ extension PollState.Pass {
 extension PollState.Place {
     init?(stored value: JSONValue) {
         if let path = value["link"]?.string {
-            self = .link(path)
+            self = .link(ExactText(path))
         } else if let cursor = value["cursor"]?.string {
-            self = .cursor(cursor)
+            self = .cursor(ExactText(cursor))
         } else if let number = value["number"]?.int64 {
             self = .number(Int(clamping: number))
         } else {
@@ -190,8 +190,8 @@ extension PollState.Place {
     func write(to writer: inout JSONWriter) {
         writer.beginObject()
         switch self {
-        case .link(let path): writer.member("link", path)
-        case .cursor(let cursor): writer.member("cursor", cursor)
+        case .link(let path): writer.member("link", path.string)
+        case .cursor(let cursor): writer.member("cursor", cursor.string)
         case .number(let number): writer.member("number", number)
         }
         writer.endObject()

@@ -4,7 +4,7 @@ import JSONText
 /// Finds out whether a sequence goes round, remembering one of its values (R. Brent, "An improved Monte Carlo
 /// factorization algorithm"): within three times the length of what is before the round, and of the round.
 struct RepetitionWatch: Sendable, Hashable {
-    private var mark: String
+    @Exact private var mark: String
     /// Values until another is remembered.
     private var left = 1
     private var power = 1

@@ -27,9 +27,9 @@ extension SettingsReport {
         text(value, at: pointer, limit: PollerSettings.maximumParameterBytes)
     }
 
-    mutating func pollHeaders(_ value: JSONValue, at pointer: String) -> [String: String] {
-        var headers: [String: String] = [:]
-        var folded: Set<String> = []
+    mutating func pollHeaders(_ value: JSONValue, at pointer: String) -> [ExactText: String] {
+        var headers: [ExactText: String] = [:]
+        var folded: Set<ExactText> = []
         var count = 0
         members(of: value, at: pointer, "headers, with their values") { report, name, place, value in
             count += 1

@@ -4,7 +4,7 @@ import JSONText
 public enum SinceValue: Sendable, Hashable {
     case time(Timestamp)
     case number(Int64)
-    case text(String)
+    case text(ExactText)
 
     /// The longest text, in bytes.
     public static let maximumBytes = 1_000
@@ -43,7 +43,7 @@ public enum SinceValue: Sendable, Hashable {
         if let number = value.int64 {
             self = .number(number)
         } else if let text = value.string, Self.isAcceptable(text) {
-            self = .text(text)
+            self = .text(ExactText(text))
         } else {
             return nil
         }
@@ -65,7 +65,7 @@ public enum SinceValue: Sendable, Hashable {
         switch self {
         case .time(let time): writer.string(time.rfc3339)
         case .number(let number): writer.int(number)
-        case .text(let text): writer.string(text)
+        case .text(let text): writer.string(text.string)
         }
     }
 
@@ -101,7 +101,7 @@ public enum SinceValue: Sendable, Hashable {
         switch self {
         case .time(let time): time.rfc3339
         case .number(let number): String(number)
-        case .text(let text): text
+        case .text(let text): text.string
         }
     }
 }

@@ -9,7 +9,7 @@ public enum ColumnValue: Sendable, Hashable {
 
 /// A column as the log tells of it.
 public struct FollowedColumn: Sendable, Hashable {
-    public let name: String
+    @Exact public private(set) var name: String
     /// The number of a built-in type; 25, `text`, for all that are read as that.
     public let type: UInt32
     /// Whether it is one of those that identify a row.

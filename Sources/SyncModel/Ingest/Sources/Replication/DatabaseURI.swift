@@ -28,17 +28,17 @@ public struct DatabaseURI: Sendable, Hashable {
         public var isVerified: Bool { self == .verifyCA || self == .verifyFull }
     }
 
-    public let user: String
-    let password: String
+    @Exact public private(set) var user: String
+    @Exact private(set) var password: String
     /// A name or an address, without brackets.
-    public let host: String
+    @Exact public private(set) var host: String
     public let port: Int
-    public let database: String
+    @Exact public private(set) var database: String
     public let security: Security
-    private let others: [String: String]
+    @Exact private var others: [ExactText: String]
 
     /// Parameters beside `sslmode`, and what they may be.
-    private static let parameters: [String: Set<String>] = [
+    private static let parameters: [ExactText: Set<ExactText>] = [
         "channel_binding": ["disable", "prefer", "require"],
         "ssl_min_protocol_version": ["TLSv1.2", "TLSv1.3"],
     ]
@@ -73,9 +73,9 @@ public struct DatabaseURI: Sendable, Hashable {
         (security, others) = try Self.read(parts.count == 2 ? parts[1] : "")
     }
 
-    private static func read(_ query: Substring) throws(Malformed) -> (Security, [String: String]) {
-        var (security, others) = (Security.prefer, [String: String]())
-        var seen: Set<String> = []
+    private static func read(_ query: Substring) throws(Malformed) -> (Security, [ExactText: String]) {
+        var (security, others) = (Security.prefer, [ExactText: String]())
+        var seen: Set<ExactText> = []
         for pair in query.split(separator: "&") {
             let halves = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
             let (name, value) = (halves[0], halves.count == 2 ? halves[1] : "")
@@ -85,7 +85,7 @@ public struct DatabaseURI: Sendable, Hashable {
                 others[name] = value
             } else {
                 let modes = Security.allCases.map(\.rawValue).joined(separator: ", ")
-                let names = parameters.keys.sorted().joined(separator: ", ")
+                let names = parameters.keys.map(\.string).sorted().joined(separator: ", ")
                 let known = "sslmode (\(modes)), \(names)"
                 throw Malformed(reason: "the connection URI may have these parameters, once each: \(known)")
             }
@@ -95,11 +95,11 @@ public struct DatabaseURI: Sendable, Hashable {
 
     private static func hostAndPort(_ text: Substring) -> (String, Int)? {
         var (host, rest) = (text, Substring())
-        if text.first == "[" {
+        if text.hasPrefix("[") {
             guard let end = text.firstIndex(of: "]") else { return nil }
             host = text[text.index(after: text.startIndex)..<end]
             rest = text[text.index(after: end)...]
-            guard host.contains(":"), IPAddress(String(host)) != nil, rest.isEmpty || rest.first == ":" else {
+            guard host.contains(":"), IPAddress(String(host)) != nil, rest.isEmpty || rest.hasPrefix(":") else {
                 return nil
             }
         } else if let colon = text.firstIndex(of: ":") {
@@ -116,7 +116,7 @@ public struct DatabaseURI: Sendable, Hashable {
         let isName = host.utf8.allSatisfy { byte in
             switch byte {
             case 48...57, 65...90, 97...122, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): true
-            default: text.first == "[" && byte == UInt8(ascii: ":")
+            default: text.hasPrefix("[") && byte == UInt8(ascii: ":")
             }
         }
         return isName && (1...253).contains(host.utf8.count) ? (String(host), port) : nil
@@ -170,7 +170,7 @@ public struct DatabaseURI: Sendable, Hashable {
             ("sslcert", nowhere), ("sslkey", nowhere), ("gssencmode", "disable"),
             ("sslrootcert", security.isVerified ? authorities : nowhere), ("target_session_attrs", "any"),
         ]
-        words += others.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        words += others.sorted { $0.key < $1.key }.map { ($0.key.string, $0.value) }
         return words.map { "\($0)=\(Self.quoted($1))" }.joined(separator: " ")
     }
 

@@ -14,22 +14,22 @@ public struct FollowedTable: Sendable, Hashable {
     }
 
     public struct Member: Sendable, Hashable {
-        public let column: String
-        public let name: String
+        @Exact public private(set) var column: String
+        @Exact public private(set) var name: String
     }
 
     public private(set) var name: QualifiedName
-    public private(set) var entityType: String
+    @Exact public private(set) var entityType: String
     /// The column with the entity's permanent id.
-    public private(set) var id: String
+    @Exact public private(set) var id: String
     /// The column with the user whom an entity of a private type belongs to.
-    public private(set) var owner: String?
+    @Exact public private(set) var owner: String?
     /// The column with a number that grows with each change; else the change's place in the log is its version.
-    public private(set) var version: String?
+    @Exact public private(set) var version: String?
     /// The column with the `Idempotency-Key` of the request that wrote the row last.
-    public private(set) var causingKey: String?
+    @Exact public private(set) var causingKey: String?
     /// The column that is not null, or true, in rows that count as deleted.
-    public private(set) var deletedAt: String?
+    @Exact public private(set) var deletedAt: String?
     public private(set) var columns: Columns = .all
     /// What columns are called in some part of the log, and what the settings call them.
     public private(set) var renamed: [RenamedColumn] = []
@@ -42,7 +42,7 @@ public struct FollowedTable: Sendable, Hashable {
         var (table, entityType): (QualifiedName?, String?) = (nil, nil)
         var columns = Columns.all
         var renamed: [RenamedColumn] = []
-        var roles: [String: String] = [:]
+        var roles: [ExactText: String] = [:]
         let seen = report.members(of: value, at: pointer, Self.what) { report, member, place, value in
             switch member {
             case "table":
@@ -81,7 +81,7 @@ public struct FollowedTable: Sendable, Hashable {
             return .all
         }
         var members: [Member] = []
-        var names: Set<String> = []
+        var names: Set<ExactText> = []
         report.members(of: value, at: pointer, "columns") { report, column, place, value in
             guard members.count < columnLimit, report.isColumn(column, at: place) else { return true }
             guard let name = report.text(value, at: place, limit: 200) else { return true }

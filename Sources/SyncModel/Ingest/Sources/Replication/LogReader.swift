@@ -8,7 +8,7 @@ public struct LogReader: Sendable {
     private var readers: [UInt32: TableReader] = [:]
     private var names: [UInt32: QualifiedName] = [:]
     private var committedAt = Timestamp(microseconds: 0)
-    private var freshKeys: Set<String> = []
+    private var freshKeys: Set<ExactText> = []
     /// The place of the last change, and the events that stand there: rows of one COPY share one.
     private var last: (position: UInt64, count: Int) = (.max, 0)
     private var ignored = 0

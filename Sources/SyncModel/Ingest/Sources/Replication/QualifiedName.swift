@@ -3,8 +3,8 @@ public struct QualifiedName: Sendable, Hashable, CustomStringConvertible {
     /// What PostgreSQL keeps of a name, in bytes.
     static let partLimit = 63
 
-    public let schema: String
-    public let name: String
+    @Exact public private(set) var schema: String
+    @Exact public private(set) var name: String
 
     public init(schema: String, name: String) {
         self.schema = schema
@@ -13,7 +13,7 @@ public struct QualifiedName: Sendable, Hashable, CustomStringConvertible {
 
     /// Reads `schema.name`, each part as it is, or in double quotes where it has a dot or a quote. Nil for another form.
     public init?(_ text: String) {
-        var rest = text[...]
+        var rest = text.unicodeScalars[...]
         guard let schema = Self.part(&rest), rest.popFirst() == ".", let name = Self.part(&rest), rest.isEmpty
         else { return nil }
         self.init(schema: schema, name: name)
@@ -22,13 +22,15 @@ public struct QualifiedName: Sendable, Hashable, CustomStringConvertible {
     /// What ``init(_:)`` reads.
     public var description: String { "\(Self.written(schema)).\(Self.written(name))" }
 
-    private static func part(_ rest: inout Substring) -> String? {
-        var part = ""
-        if rest.first == "\"" {
+    private static let quote: Unicode.Scalar = "\""
+
+    private static func part(_ rest: inout Substring.UnicodeScalarView) -> String? {
+        var part = String.UnicodeScalarView()
+        if rest.first == quote {
             rest.removeFirst()
             while let next = rest.popFirst() {
                 if next == "\"" {
-                    guard rest.first == "\"" else { return isGood(part) ? part : nil }
+                    guard rest.first == quote else { return isGood(String(part)) ? String(part) : nil }
                     rest.removeFirst()
                 }
                 part.append(next)
@@ -40,7 +42,7 @@ public struct QualifiedName: Sendable, Hashable, CustomStringConvertible {
             part.append(next)
             rest.removeFirst()
         }
-        return isGood(part) ? part : nil
+        return isGood(String(part)) ? String(part) : nil
     }
 
     private static func isGood(_ part: String) -> Bool {

@@ -3,9 +3,9 @@ import JSONText
 /// A column that has another name in some part of the log than the settings give it.
 public struct RenamedColumn: Sendable, Hashable {
     /// What it is called there.
-    public let name: String
+    @Exact public private(set) var name: String
     /// What the settings call it.
-    public let meant: String
+    @Exact public private(set) var meant: String
 
     /// An object of names and what they mean.
     static func read(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [RenamedColumn] {
@@ -25,10 +25,10 @@ public struct RenamedColumn: Sendable, Hashable {
 extension FollowedTable {
     /// Which of a table's columns the settings call something else: only where there is none that is called so, and the
     /// first of several.
-    public func renamings(of columns: some Sequence<String>) -> [String: String] {
+    public func renamings(of columns: some Sequence<String>) -> [ExactText: String] {
         guard !renamed.isEmpty else { return [:] }
-        var names = Set(columns)
-        var found: [String: String] = [:]
+        var names = Set<ExactText>(columns)
+        var found: [ExactText: String] = [:]
         for column in renamed where names.contains(column.name) && found[column.name] == nil {
             if names.insert(column.meant).inserted { found[column.name] = column.meant }
         }

@@ -5,8 +5,8 @@ public struct ReplicationSettings: Sendable, Hashable {
     public static let tableLimit = 100
 
     /// The logical replication slot, made for `pgoutput`.
-    public private(set) var slot: String
-    public private(set) var publication: String
+    @Exact public private(set) var slot: String
+    @Exact public private(set) var publication: String
     /// Whether a slot that is missing is made, before the first run.
     public private(set) var createsSlot = false
     public private(set) var tables: [FollowedTable] = []

@@ -3,20 +3,20 @@ import JSONText
 /// How far a worker is in a database's log, as it is kept and as operators see it.
 public struct ReplicationState: Sendable, Hashable {
     /// The slot that is read: another one begins anew.
-    public var slot: String
+    @Exact public var slot: String
     /// The server's own number of its data; another one's places in the log are others.
-    public var system: String
+    @Exact public var system: String
     /// What is added to places in the log to make versions that grow on where the log was begun anew.
     public var base: Int64
     /// All before it is in the feed, in PostgreSQL's text.
-    public var confirmed: String
+    @Exact public var confirmed: String
     /// How the slot was when it was looked at last.
     public var report: SlotReport?
     /// Rows that were refused, and what was said of the last.
     public var refused: Int64 = 0
-    public var lastRefusal: String?
+    @Exact public var lastRefusal: String?
     /// What was emptied by TRUNCATE last, and when: that is not followed.
-    public var lastTruncation: String?
+    @Exact public var lastTruncation: String?
 
     public init(slot: String, system: String, base: Int64, confirmed: String) {
         self.slot = slot
@@ -63,7 +63,7 @@ public struct SlotReport: Sendable, Hashable {
     /// How much of its log the server keeps for the slot, in bytes.
     public var retainedBytes: Int64
     /// One of ``walStatuses``.
-    public var walStatus: String
+    @Exact public var walStatus: String
     /// How much more the server's log may grow until the slot may be lost; nil where nothing bounds it but the disk.
     public var safeBytes: Int64?
 

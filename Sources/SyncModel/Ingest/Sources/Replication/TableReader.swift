@@ -30,7 +30,7 @@ struct TableReader: Sendable {
         let columns = told.map { column in
             FollowedColumn(name: renamings[column.name] ?? column.name, type: column.type, isKey: column.isKey)
         }
-        var places: [String: Int] = [:]
+        var places: [ExactText: Int] = [:]
         for (index, column) in columns.enumerated() where places[column.name] == nil { places[column.name] = index }
         for (role, column) in table.wanted where places[column] == nil {
             throw Self.lack(of: column, as: role, table, told)
@@ -102,7 +102,7 @@ struct TableReader: Sendable {
         old: [ColumnValue]?,
         new: [ColumnValue],
         at place: Place,
-        freshKeys: inout Set<String>,
+        freshKeys: inout Set<ExactText>,
         _ limits: IntakeLimits
     ) -> [IngestRequest.Entry] {
         guard new.count == types.count, old.map({ $0.count == types.count }) ?? true else {
@@ -157,7 +157,7 @@ struct TableReader: Sendable {
 
     /// The key of the request that caused this change: one that stood in the row before caused an earlier one, unless
     /// the same transaction wrote it.
-    private func key(of row: [ColumnValue], before old: [ColumnValue]?, _ freshKeys: inout Set<String>) -> String? {
+    private func key(of row: [ColumnValue], before old: [ColumnValue]?, _ freshKeys: inout Set<ExactText>) -> String? {
         guard let causingKey, case .text(let text) = row[causingKey], text.count <= IngestEvent.maximumKeyBytes else {
             return nil
         }
