@@ -7,7 +7,17 @@
 
 extension String {
     /// Whether both are the same bytes.
-    func hasSameBytes(as other: String) -> Bool {
+    @inline(__always)
+    func hasSameBytes(as other: String) -> Bool { isSameValue(as: other) || hasEqualBytes(other) }
+
+    /// Whether both have one representation: texts of up to 15 bytes stand in the value itself.
+    @inline(__always)
+    private func isSameValue(as other: String) -> Bool {
+        guard MemoryLayout<String>.size == MemoryLayout<SIMD2<UInt64>>.size else { return false }
+        return unsafeBitCast(self, to: SIMD2<UInt64>.self) == unsafeBitCast(other, to: SIMD2<UInt64>.self)
+    }
+
+    private func hasEqualBytes(_ other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         let isSame = utf8.withContiguousStorageIfAvailable { mine in
             other.utf8.withContiguousStorageIfAvailable { UnsafeRawBufferPointer(mine).hasSameBytes(as: $0) }

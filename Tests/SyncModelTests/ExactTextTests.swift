@@ -40,7 +40,7 @@ import Testing
         for _ in 0..<2_000 {
             let pair = TextPair.random(using: &random)
             let note = Comment(rawValue: "\(seed): \(pair)")
-            func apart(_ make: (String) -> some Hashable) {
+            func apart<Value: Hashable>(_ make: (String) -> Value) {
                 let (left, right) = (make(pair.left), make(pair.right))
                 #expect(left != right, note)
                 #expect(left == make(pair.left) && left.hashValue == make(pair.left).hashValue, note)

@@ -14,34 +14,6 @@ public enum JSON: Sendable, Hashable {
     /// which differ in how their characters are composed, are one name.
     case object([String: JSON])
 
-    /// Compares strings and names by their bytes, so that an edit which only composes a character otherwise is an edit.
-    public static func == (left: JSON, right: JSON) -> Bool {
-        switch (left, right) {
-        case (.null, .null): true
-        case (.bool(let left), .bool(let right)): left == right
-        case (.number(let left), .number(let right)): left == right
-        case (.string(let left), .string(let right)): left == right
-        case (.array(let left), .array(let right)): left == right
-        case (.object(let left), .object(let right)):
-            left.count == right.count
-                && left.allSatisfy { name, value in
-                    right.index(forKey: name).map { right[$0].key == name && right[$0].value == value } ?? false
-                }
-        default: false
-        }
-    }
-
-    public func hash(into hasher: inout Hasher) {
-        switch self {
-        case .null: hasher.combine(0)
-        case .bool(let value): hasher.combine(value)
-        case .number(let number): hasher.combine(number)
-        case .string(let text): text.hashBytes(into: &hasher)
-        case .array(let elements): hasher.combine(elements)
-        case .object(let members): hasher.combine(Set(members.keys))
-        }
-    }
-
     /// A number by its text, as in `.number("129.90")`.
     public static func number(_ text: String) -> JSON? { JSONNumber(text).map(JSON.number) }
 
