@@ -8,12 +8,53 @@ enum EntityStatements {
     /// Reads the same entities without waiting for row locks.
     static let lookAtEntities = reading("group_look_at_entities", fence: "OFFSET 0")
 
-    /// Locks the same, and those named by a device's local id. Only for groups that name any: starting a plan costs
-    /// something for every partition of every table.
-    static let lockOwnEntities = reading("group_lock_own_entities", fence: "FOR UPDATE", own)
+    /// Locks the entities that pushes name, with the documents that fit a number of bytes.
+    static let lockBounded = bounded(lockEntities, "push_lock_entities")
 
     /// Reads the same without waiting for row locks.
-    static let lookAtOwnEntities = reading("group_look_at_own_entities", fence: "OFFSET 0", own)
+    static let lookAtBounded = bounded(lookAtEntities, "push_look_at_entities")
+
+    /// Locks the same, and those named by a device's local id. Only for groups that name any: starting a plan costs
+    /// something for every partition of every table.
+    static let lockOwnEntities = bounded(
+        reading("group_lock_own_entities", fence: "FOR UPDATE", own),
+        "push_lock_own_entities",
+        behind: PushEntityRow.own
+    )
+
+    /// Reads the same without waiting for row locks.
+    static let lookAtOwnEntities = bounded(
+        reading("group_look_at_own_entities", fence: "OFFSET 0", own),
+        "push_look_at_own_entities",
+        behind: PushEntityRow.own
+    )
+
+    /// The statement with the documents that fit a number of bytes, its last parameter, in key order. The size of each
+    /// is known without sending it.
+    private static func bounded(
+        _ statement: Statement,
+        _ name: String,
+        behind own: Columns<PushEntityRow>? = nil
+    ) -> Statement {
+        let limit = mapped.parameter(direct.count + (own?.count ?? 0) + 1)
+        let document = "CASE WHEN q.bytes_to - q.bytes < \(limit)::int8 THEN q.document END"
+        return Statement(
+            name,
+            """
+            SELECT \(EntityRows.list(of: "q", document: document)), q.bytes
+            FROM (
+                SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
+                FROM (
+                    SELECT r.*, \(RowBytes.of("r.document"))::int8 AS bytes
+                    FROM (
+            \(statement.sql)
+                    ) r
+                    OFFSET 0
+                ) p
+            ) q
+            """
+        )
+    }
 
     private static let (direct, mapped) = (EntityRows.keys, PushEntityRow.mapped)
 
@@ -112,7 +153,7 @@ enum EntityStatements {
         """
 
     static let all = [
-        lockEntities, lookAtEntities, lockOwnEntities, lookAtOwnEntities, raiseFeeds, makeEntities,
+        lockEntities, lookAtEntities, lockBounded, lookAtBounded, lockOwnEntities, lookAtOwnEntities, raiseFeeds, makeEntities,
         changeEntities,
     ]
 }
