@@ -9,8 +9,6 @@ struct IngestDecoder {
     private let form: Form
     private let limits: IntakeLimits
     private var problems: [ProblemDetail] = []
-    /// Errors that were found beyond ``ErrorBounds/perEntry``.
-    private var omitted = 0
     private var seen: Set<String> = []
 
     private var eventID: String?
@@ -203,21 +201,14 @@ struct IngestDecoder {
     }
 
     private mutating func report(_ pointer: String, _ rule: String, _ detail: String) {
-        guard problems.count < ErrorBounds.perEntry else {
-            omitted += 1
-            return
-        }
         problems.append(ProblemDetail(pointer: place + pointer, rule: rule, detail: detail))
     }
 
     private func finish() -> Result<IngestEvent, Problem> {
         guard problems.isEmpty, let entityType, let entityID, let operation, eventID != nil || form == .line else {
             let first = problems.first?.detail ?? "the event is incomplete"
-            let others = problems.count + omitted - 1
-            let more = others > 0 ? " (and \(others) more)" : ""
-            var problem = Problem(.validationFailed, first + more, errors: problems)
-            problem.omittedErrors = omitted
-            return .failure(problem)
+            let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
+            return .failure(Problem(.validationFailed, first + more, errors: problems))
         }
         let document = document.map { Array($0.raw) }
         return .success(
