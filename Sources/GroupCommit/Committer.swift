@@ -191,8 +191,17 @@ package final class Committer<Work: GroupWork>: Sendable {
     /// Halves a group that took too long until one organization stands alone, each half with half of the time; then
     /// tries its jobs one by one, with a part of the time. A job that takes too long even then is refused, and so is
     /// one whose turn has not come within twice the usual time: others wait.
+    ///
+    /// A job that is alone from the start had all the time that there is: trying it again would not help.
     private func split(_ group: [Work.Job], _ error: PostgresError, share: Int) async {
-        guard group.count > 1 else { return fail(group, error) }
+        guard group.count > 1 else {
+            if share == 1, let job = group.first, !error.isRetryable {
+                job.refuse(work.problem(error, ofLone: job))
+            } else {
+                fail(group, error)
+            }
+            return
+        }
         var organizations: [UUID] = []
         for job in group where !organizations.contains(job.lane.organization) {
             organizations.append(job.lane.organization)
@@ -203,7 +212,7 @@ package final class Committer<Work: GroupWork>: Sendable {
                 if ContinuousClock.now >= end {
                     fail([job], error)
                 } else if let error = await tryAgain([job], share: 4) {
-                    fail([job], error)
+                    await giveAllTime(to: job, error)
                 }
             }
             return
@@ -212,6 +221,19 @@ package final class Committer<Work: GroupWork>: Sendable {
         let share = min(share * 2, Self.smallestShare)
         await commit(group.filter { first.contains($0.lane.organization) }, share: share)
         await commit(group.filter { !first.contains($0.lane.organization) }, share: share)
+    }
+
+    /// Leaves a job that took too long in a part of the time to the desk for heavy ones, or tries it there in the whole
+    /// of it: only then is it certain that the job takes too long.
+    private func giveAllTime(to job: Work.Job, _ error: PostgresError) async {
+        if error.kind == .timedOut, !error.isRetryable {
+            if desk != queue.desks {
+                if queue.leave(job) { return }
+            } else if let error = await tryAgain([job], share: 1) {
+                return job.refuse(work.problem(error, ofLone: job))
+            }
+        }
+        fail([job], error)
     }
 
     private func fail(_ group: [Work.Job], _ error: any Error) {

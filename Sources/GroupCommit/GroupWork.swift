@@ -13,6 +13,9 @@ package protocol GroupWork: Sendable {
     /// The problem for a job that failed; the log has the rest.
     func problem(_ error: any Error) -> Problem
 
+    /// The problem for a job that was tried alone, in the time of a whole group, and failed.
+    func problem(_ error: PostgresError, ofLone job: Job) -> Problem
+
     /// Whether a database error says that the cached organizations are out of date.
     func isStale(_ error: PostgresError) -> Bool
 
@@ -21,4 +24,8 @@ package protocol GroupWork: Sendable {
 
     /// Drops a group's organizations from the cache.
     func forget(_ group: [Job])
+}
+
+extension GroupWork {
+    package func problem(_ error: PostgresError, ofLone job: Job) -> Problem { problem(error) }
 }

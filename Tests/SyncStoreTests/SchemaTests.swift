@@ -133,6 +133,7 @@ import Testing
             GroupStatements.mutationsByKey, GroupStatements.mutationsByID, GroupStatements.rejections,
             GroupStatements.mappings,
             EntityStatements.lockEntities, EntityStatements.lookAtEntities, GroupStatements.open,
+            EntityStatements.lockBounded, EntityStatements.lookAtBounded, EntityStatements.lockOwnEntities,
             QuotaStatements.mutations,
         ]
         for statement in hot {
@@ -341,6 +342,7 @@ import Testing
             case ("json", _): return "ARRAY['{}']::json[]"
             case ("timestamptz", _): return "ARRAY['2026-11-20T07:00:00Z']::timestamptz[]"
             case (let type?, _): return "ARRAY[1]::\(type)[]"
+            case (nil, _) where statement.sql.contains("$\(index + 1)::int8"): return "1000"
             case (nil, _): return statement.sql.contains("LIMIT $\(index + 1)") ? "1000" : "'2026-11-20T07:00:00Z'"
             }
         }

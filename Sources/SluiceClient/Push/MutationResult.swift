@@ -26,6 +26,8 @@ struct MutationResult: Sendable {
     let revision: Int64?
     let attemptCount: Int64?
     let nextRetryAt: String?
+    /// Whether the error did not fit the answer.
+    private let omitsError: Bool
 
     /// - Returns: nil for what is no result.
     init?(_ json: JSON) {
@@ -47,8 +49,15 @@ struct MutationResult: Sendable {
         revision = member("revision")?.int64
         attemptCount = member("attempt_count")?.int64
         nextRetryAt = member("next_retry_at")?.string
+        omitsError = member("omitted")?.array?.contains("error") ?? false
     }
 
     /// The entity that stands in the mutation's place, where the gateway shows it.
     var current: JSON? { error?["current"].flatMap { $0.isNull ? nil : $0 } }
+
+    /// Whether the answer left out what the client needs to show, so that the mutation has to be read by itself.
+    var isCut: Bool {
+        guard [.conflict, .discarded, .failed].contains(status) else { return false }
+        return error?["current_omitted"]?.bool ?? false || omitsError
+    }
 }

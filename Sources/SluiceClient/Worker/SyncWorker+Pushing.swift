@@ -93,6 +93,21 @@ extension SyncWorker {
         }
         guard isApplied else { throw Stop.again(Trouble(text: "an answer to a push that is not what it should be")) }
         noteQueue(answer["held_by"])
+        await readCut(answer.results.compactMap(MutationResult.init))
+    }
+
+    /// Results that are read one by one behind a push, at most; the pull brings the entities of all others.
+    private static let cutResults = 20
+
+    /// Reads mutations whose entity did not fit the answer to a push. The push is applied already, so a failure here
+    /// leaves the results as they are.
+    private func readCut(_ results: [MutationResult]) async {
+        for id in results.filter(\.isCut).prefix(Self.cutResults).map(\.id) {
+            guard case .ok(let answer)? = try? await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),
+                let result = MutationResult(answer), result.id == id
+            else { return }
+            try? await write { [map] db, now in try PushAnswer(map, db, now: now).apply(result) }
+        }
     }
 
     /// What keeps the user's queue at the gateway from running.

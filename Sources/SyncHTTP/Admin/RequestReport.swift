@@ -4,6 +4,8 @@ import SyncModel
 /// The defects of a small body's members, gathered: an operator learns all of them at once.
 struct RequestReport {
     var problems: [ProblemDetail] = []
+    /// Problems beyond ``ErrorBounds/perBody``, which are counted only.
+    private var omitted = 0
 
     /// Reads a JSON object without duplicates, member by member.
     ///
@@ -34,11 +36,17 @@ struct RequestReport {
         }
         then(&report)
         if let first = report.problems.first {
-            throw Problem(.validationFailed, first.detail, errors: report.problems)
+            var problem = Problem(.validationFailed, first.detail, errors: report.problems)
+            problem.omittedErrors = report.omitted
+            throw problem
         }
     }
 
     mutating func refuse(_ pointer: String, _ rule: String, _ detail: String) {
+        guard problems.count < ErrorBounds.perBody else {
+            omitted += 1
+            return
+        }
         problems.append(ProblemDetail(pointer: pointer, rule: rule, detail: detail))
     }
 

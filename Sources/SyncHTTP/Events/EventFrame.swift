@@ -26,7 +26,8 @@ enum EventFrame {
     /// A result's members and a few of the mutation's own.
     private static func data(_ record: MutationRecord) -> [UInt8] {
         JSONWriter.object(capacity: 768) { writer in
-            record.writeResultMembers(replayed: nil, to: &writer)
+            var contents = AnswerContents(room: .max)
+            record.writeResultMembers(replayed: nil, &contents, at: "", to: &writer)
             writer.member("device_id", record.deviceID)
             writer.member("operation", record.operation.rawValue)
             writer.member("entity_type", record.entity.type)

@@ -5,15 +5,24 @@ extension PushAnswer: AnswerBody {
     package var expectedBytes: Int { 256 + verdicts.count * 512 }
 
     package func writeMembers(to writer: inout JSONWriter) {
+        var contents = AnswerContents(room: contentRoom)
         writer.member("accepted_sequence", acceptedSequence)
         writer.member("feed", feed)
         writer.member("held_by", hold)
         writer.member("results", verdicts.enumerated()) { writer, verdict in
             writer.beginObject()
-            verdict.element.writeResultMembers(of: entry(verdict.offset), to: &writer)
+            verdict.element.writeResultMembers(of: entry(verdict.offset), &contents, at: verdict.offset, to: &writer)
             writer.warning(warnings[verdict.offset], at: verdict.offset)
             writer.endObject()
         }
         writer.member("id_mappings", mappings)
+    }
+}
+
+extension PushAnswer {
+    /// The bytes that the answer will have at most, as far as entities and upstreams' bodies fit it.
+    var estimatedBytes: Int {
+        let contents = verdicts.reduce(0) { $0 + ($1.record?.contentBytes ?? 0) }
+        return WorkCost.answer(entries: verdicts.count) + min(contents, contentRoom)
     }
 }

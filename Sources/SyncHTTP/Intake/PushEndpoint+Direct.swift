@@ -46,13 +46,15 @@ extension PushEndpoint {
         case .failure(let problem):
             exchange.reply(.failure(refused(problem, preferences)))
         case .success(let answer) where store.pushes.isComplete(answer):
-            exchange.reply(.success(accepted(answer, preferences)))
+            exchange.reply(.success(accepted(answer.fitting(exchange.hold), preferences)))
         case .success(let answer):
             Task(executorPreference: EventLoopExecutor(exchange.eventLoop)) {
                 let answer = await LogContext.$current.withValue(exchange.context) {
                     await store.pushes.completed(answer, of: exchange.user)
                 }
-                exchange.eventLoop.execute { exchange.reply(.success(accepted(answer, preferences))) }
+                exchange.eventLoop.execute {
+                    exchange.reply(.success(accepted(answer.fitting(exchange.hold), preferences)))
+                }
             }
         }
     }

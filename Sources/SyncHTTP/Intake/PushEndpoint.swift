@@ -30,7 +30,7 @@ struct PushEndpoint: Sendable {
                     try await commit($0, exchange, caller, preferences)
                 }
                 // a committed push needs its body no more, however long the answer is held
-                return waits(for: answer, preferences) ? answer.withoutBody() : answer
+                return (waits(for: answer, preferences) ? answer.withoutBody() : answer).fitting(exchange.hold)
             }
             return reply(to: await settle(committed, exchange, caller, preferences), preferences)
         } catch {
@@ -44,7 +44,8 @@ struct PushEndpoint: Sendable {
         do {
             let json = try await bodies.withBody(of: exchange) { body in
                 try await withPush(body, of: exchange) { push in
-                    try await OffEventLoop.run(on: body.count) {
+                    try await exchange.hold.enter(AnswerHold.preview, isPage: true)
+                    return try await OffEventLoop.run(on: body.count) {
                         try await store.previews.preview(
                             push,
                             organization: caller.organization,
@@ -119,7 +120,7 @@ struct PushEndpoint: Sendable {
                 wait: wait
             )
         }
-        return settled ?? answer
+        return (settled ?? answer).fitting(exchange.hold)
     }
 
     private func reply(to answer: PushAnswer, _ preferences: Preferences) -> Answer {
@@ -153,5 +154,16 @@ struct PushEndpoint: Sendable {
             return error
         }
         return Refusal(problem, headers: [.preferenceApplied: "handling=strict"])
+    }
+}
+
+extension PushAnswer {
+    /// The answer with as much of its contents as there is room for: what was committed is answered in any case, and a
+    /// client can read each mutation by itself.
+    func fitting(_ hold: AnswerHold) -> PushAnswer {
+        guard !hold.offers(estimatedBytes) else { return self }
+        var answer = withoutContents()
+        answer.contentRoom = 0
+        return answer
     }
 }

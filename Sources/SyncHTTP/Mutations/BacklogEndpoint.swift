@@ -8,7 +8,7 @@ struct BacklogEndpoint: Sendable {
 
     func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try Query(of: exchange)
-        try await exchange.hold.enter(AnswerHold.mutation)
+        try await exchange.hold.enter(AnswerHold.backlog)
         let json = try await OffEventLoop.run {
             try await store.backlog.backlog(organization: caller.organization.id, user: caller.user).json()
         }

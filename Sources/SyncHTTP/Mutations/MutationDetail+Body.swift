@@ -4,7 +4,18 @@ package import SyncStore
 
 extension MutationDetail: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
-        record.writeResultMembers(replayed: nil, to: &writer)
+        // the bound of an answer is for many: one mutation is always shown whole
+        var contents = AnswerContents(room: .max)
+        writeMembers(&contents, at: "", to: &writer)
+    }
+
+    /// - Parameter place: the mutation's place in the answer (RFC 6901).
+    func writeMembers(
+        _ contents: inout AnswerContents,
+        at place: @autoclosure () -> String,
+        to writer: inout JSONWriter
+    ) {
+        record.writeResultMembers(replayed: nil, &contents, at: place(), to: &writer)
         writer.member("user_id", user)
         writer.member("device_id", record.deviceID)
         writer.member("operation", record.operation.rawValue)
@@ -28,7 +39,13 @@ extension MutationDetail: AnswerBody {
 
 extension MutationPage: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("mutations", mutations)
+        // the page ends at the bound of its bytes already
+        var contents = AnswerContents(room: .max)
+        writer.member("mutations", mutations.enumerated()) { writer, mutation in
+            writer.object {
+                mutation.element.writeMembers(&contents, at: "/mutations/\(mutation.offset)", to: &$0)
+            }
+        }
         writer.member("next", next)
     }
 }

@@ -4,8 +4,17 @@ import SyncModel
 extension MutationRecord {
     /// Writes the members of a result into an open object.
     ///
-    /// - Parameter replayed: nil leaves the member out.
-    func writeResultMembers(replayed: Bool?, to writer: inout JSONWriter) {
+    /// - Parameters:
+    ///   - replayed: nil leaves the member out.
+    ///   - contents: what the answer has room for.
+    ///   - place: the result's place in the answer (RFC 6901).
+    func writeResultMembers(
+        replayed: Bool?,
+        _ contents: inout AnswerContents,
+        at place: @autoclosure () -> String,
+        to writer: inout JSONWriter
+    ) {
+        var omitted = omitted
         writer.member("id", id)
         writer.member("idempotency_key", idempotencyKey)
         writer.member("sequence_number", sequenceNumber)
@@ -21,20 +30,30 @@ extension MutationRecord {
         writer.member("blocked_by", status == .blocked ? dependsOn : [])
         writer.member("resolution", resolution?.rawValue)
         writer.name("response")
-        writeResponse(to: &writer)
-        writer.member("error", raw: error)
+        let showsBody = responseBody.map { contents.takes($0.count) } ?? true
+        if !showsBody { omitted.append("response") }
+        writeResponse(showsBody: showsBody, to: &writer)
+        switch error.map({ contents.show(error: $0, at: place() + "/error") }) {
+        case .whole?: writer.member("error", raw: error)
+        case .cut(let error)?: writer.member("error", raw: error)
+        case .nothing?:
+            writer.member(null: "error")
+            omitted.append("error")
+        case nil: writer.member(null: "error")
+        }
+        if !omitted.isEmpty { writer.member("omitted", omitted) }
         writer.unreadable(unreadable)
     }
 
     /// The upstream's answer; the built-in store's is an empty object, for its entities are in the feed.
-    private func writeResponse(to writer: inout JSONWriter) {
+    private func writeResponse(showsBody: Bool, to writer: inout JSONWriter) {
         guard let responseStatus else { return writer.null() }
         writer.beginObject()
         writer.member("status", Int64(responseStatus))
         writer.name("body")
         if let responseBody {
-            writer.raw(responseBody)
-        } else if responseStatus == 204 || unreadable.contains("response") || isWithheld {
+            if showsBody { writer.raw(responseBody) } else { writer.null() }
+        } else if omitted.contains("response") || responseStatus == 204 || unreadable.contains("response") || isWithheld {
             writer.null()
         } else {
             writer.beginObject()

@@ -5,11 +5,21 @@ import SyncModel
 extension PushVerdict {
     /// Writes the members of an entry's result into an open object.
     ///
-    /// - Parameter entry: evaluated only where there is no record.
-    func writeResultMembers(of entry: @autoclosure () -> EntryName, to writer: inout JSONWriter) {
+    /// - Parameters:
+    ///   - entry: evaluated only where there is no record.
+    ///   - contents: what the answer has room for.
+    ///   - index: the result's place in the answer.
+    func writeResultMembers(
+        of entry: @autoclosure () -> EntryName,
+        _ contents: inout AnswerContents,
+        at index: Int,
+        to writer: inout JSONWriter
+    ) {
         switch self {
-        case .accepted(let record): record.writeResultMembers(replayed: false, to: &writer)
-        case .replayed(let record): record.writeResultMembers(replayed: true, to: &writer)
+        case .accepted(let record):
+            record.writeResultMembers(replayed: false, &contents, at: "/results/\(index)", to: &writer)
+        case .replayed(let record):
+            record.writeResultMembers(replayed: true, &contents, at: "/results/\(index)", to: &writer)
         case .rejected(let problem): Self.writeRejected(entry(), problem.json, replayed: false, to: &writer)
         case .rejectedBefore(let error): Self.writeRejected(entry(), error, replayed: true, to: &writer)
         }

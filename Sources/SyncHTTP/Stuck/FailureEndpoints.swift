@@ -18,7 +18,7 @@ struct FailureEndpoints: Sendable {
         let (organization, filter) = try (query.uuid("organization_id"), query.stuckFilter())
         let limit = try query.integer("limit", in: 1...Self.groups.most, default: Self.groups.usual)
         let cursor = try query.text("cursor")
-        try await exchange.hold.enter(AnswerHold.mutation)
+        try await exchange.hold.enter(AnswerHold.backlog)
         let json = try await OffEventLoop.run {
             try await store.stuckGroups.page(filter, organization: organization, limit: limit, cursor: cursor).json()
         }

@@ -40,6 +40,9 @@ public struct PushAnswer: Sendable {
     /// where all queued mutations wait for other mutations, and where the gateway could not find out.
     public var hold: LaneHold?
 
+    /// Bytes of entities and of upstreams' bodies that the answer has room for.
+    public var contentRoom = WorkBounds.answer
+
     /// The rest of the user's quota; nil where the user has no quota.
     public var standing: QuotaStanding?
 
@@ -62,6 +65,19 @@ public struct PushAnswer: Sendable {
         var answer = self
         let names = zip(push.entries, verdicts).map { $1.record == nil ? EntryName($0) : nil }
         answer.subject = .names(names, TouchedMappings(push))
+        return answer
+    }
+
+    /// The same answer without large errors and bodies of upstreams.
+    public func withoutContents() -> PushAnswer {
+        var answer = self
+        answer.verdicts = verdicts.map { verdict in
+            switch verdict {
+            case .accepted(let record): .accepted(record.withoutContents)
+            case .replayed(let record): .replayed(record.withoutContents)
+            case .rejected, .rejectedBefore: verdict
+            }
+        }
         return answer
     }
 

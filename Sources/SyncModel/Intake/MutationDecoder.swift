@@ -1,32 +1,39 @@
 import Foundation
 import JSONText
 
-/// Reads one entry of a push and checks everything that needs nothing but the entry itself. Reports all errors, not
-/// just the first.
+/// Reads one entry of a push and checks everything that needs nothing but the entry itself. Reports all errors up to
+/// ``ErrorBounds``, not just the first.
 struct MutationDecoder {
     private let index: Int
     private let device: UUID
     private let limits: IntakeLimits
     private var problems: [ProblemDetail] = []
+    /// Errors that `problems` lists at most.
+    private let errorLimit: Int
+    /// Errors that were found beyond that.
+    private var omitted = 0
     /// Whether all of the content could be read, be it valid or not.
     private var isContentRead = true
 
     private var content = MutationContent()
 
-    private init(index: Int, device: UUID, limits: IntakeLimits) {
+    private init(index: Int, device: UUID, limits: IntakeLimits, errorLimit: Int) {
+        self.errorLimit = errorLimit
         self.index = index
         self.device = device
         self.limits = limits
     }
 
+    /// - Parameter errorLimit: errors that the entry's problem lists at most.
     static func decode(
         _ value: JSONValue,
         index: Int,
         device: UUID,
         limits: IntakeLimits,
-        hasDefects: Bool
+        hasDefects: Bool,
+        errorLimit: Int = ErrorBounds.perEntry
     ) -> PushEntry {
-        var decoder = MutationDecoder(index: index, device: device, limits: limits)
+        var decoder = MutationDecoder(index: index, device: device, limits: limits, errorLimit: errorLimit)
         decoder.read(value)
         if hasDefects { decoder.reportDefects(in: value) }
         return decoder.finish()
@@ -39,6 +46,10 @@ struct MutationDecoder {
         var seen = MutationMembers()
         members.forEach { name, value in
             guard let member = MutationMember(name) else {
+                guard problems.count < errorLimit else {
+                    omitted += 1
+                    return
+                }
                 return report(
                     JSONPointer.member(name.string),
                     Rule.unknownMember,
@@ -184,6 +195,10 @@ struct MutationDecoder {
     }
 
     private mutating func report(_ pointer: String, _ rule: String, _ detail: String) {
+        guard problems.count < errorLimit else {
+            omitted += 1
+            return
+        }
         problems.append(ProblemDetail(pointer: "/mutations/\(index)" + pointer, rule: rule, detail: detail))
     }
 
@@ -205,7 +220,10 @@ struct MutationDecoder {
 
     private var problem: Problem {
         let first = problems.first?.detail ?? "the mutation is incomplete"
-        let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
-        return Problem(.validationFailed, first + more, errors: problems)
+        let others = problems.count + omitted - 1
+        let more = others > 0 ? " (and \(others) more)" : ""
+        var problem = Problem(.validationFailed, first + more, errors: problems)
+        problem.omittedErrors = omitted
+        return problem
     }
 }

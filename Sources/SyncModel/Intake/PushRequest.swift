@@ -29,14 +29,18 @@ public struct PushRequest: Sendable {
         let hasDefects = tree.root.hasDefects
         deviceID = envelope.deviceID
         afterSequence = envelope.afterSequence
+        var listed = 0
         entries = envelope.mutations.enumerated().map { index, value in
-            MutationDecoder.decode(
+            let entry = MutationDecoder.decode(
                 value,
                 index: index,
                 device: envelope.deviceID,
                 limits: limits,
-                hasDefects: hasDefects
+                hasDefects: hasDefects,
+                errorLimit: max(1, min(ErrorBounds.perEntry, ErrorBounds.perRequest - listed))
             )
+            listed += entry.refusal?.errors.count ?? 0
+            return entry
         }
         bodyBytes = body.count
     }

@@ -14,6 +14,20 @@ extension BuiltInStore {
 
     /// - Parameter index: the mutation's index in its push; nil where it is not applied in that push.
     static func apply(_ write: Write, type: String, index: Int?, to entities: inout EntityTable) -> Result {
+        var shown: Set<EntityKey> = []
+        return apply(write, type: type, index: index, showing: &shown, to: &entities)
+    }
+
+    /// - Parameters:
+    ///   - index: the mutation's index in its push; nil where it is not applied in that push.
+    ///   - shown: entities whose large documents an error of the same push has already; later errors leave them out.
+    static func apply(
+        _ write: Write,
+        type: String,
+        index: Int?,
+        showing shown: inout Set<EntityKey>,
+        to entities: inout EntityTable
+    ) -> Result {
         let key = EntityKey(type: type, id: write.id.text)
         switch decide(write, on: entities[key]) {
         case .unchanged(let state):
@@ -26,7 +40,7 @@ extension BuiltInStore {
                 version: state.version,
                 resolution: resolution,
                 responseStatus: write.operation == .create ? 201 : write.operation == .delete ? 204 : 200,
-                error: current.map { conflict(write, type, $0).json }
+                error: current.map { conflict(write, key, $0, &shown).json }
             )
         case .adopted(let current):
             return Result(
@@ -35,14 +49,14 @@ extension BuiltInStore {
                 version: current?.version,
                 resolution: .serverWins,
                 responseStatus: 409,
-                error: conflict(write, type, current).json
+                error: conflict(write, key, current, &shown).json
             )
         case .conflict(let current):
             return Result(
                 status: .conflict,
                 serverID: write.operation == .create && write.idSpace.isServerGiven ? nil : write.id,
                 responseStatus: 409,
-                error: conflict(write, type, current).json,
+                error: conflict(write, key, current, &shown).json,
                 lastError: detail(of: write, current)
             )
         case .refused(let status, let detail):
@@ -60,9 +74,16 @@ extension BuiltInStore {
         }
     }
 
-    private static func conflict(_ write: Write, _ type: String, _ current: EntityState?) -> Problem {
+    private static func conflict(
+        _ write: Write,
+        _ key: EntityKey,
+        _ current: EntityState?,
+        _ shown: inout Set<EntityKey>
+    ) -> Problem {
         var problem = Problem(.conflict, detail(of: write, current))
-        problem.current = current?.json(type: type, id: write.id)
+        guard let current else { return problem }
+        problem.isCurrentOmitted = current.isLarge && !shown.insert(key).inserted
+        problem.current = current.json(type: key.type, id: write.id, isOutline: problem.isCurrentOmitted)
         return problem
     }
 

@@ -15,6 +15,8 @@ struct CurrentEntity {
     var document: [UInt8]?
     /// Whether its document is stored and cannot be opened.
     var isUnreadable = false
+    /// Whether its document is left out: an entity without a member `document` is known by its version alone.
+    var isOutline = false
 
     var json: [UInt8] {
         var writer = JSONWriter()
@@ -25,7 +27,7 @@ struct CurrentEntity {
         if let feedVersion { writer.member("feed_version", feedVersion) }
         writer.member("etag", etag)
         writer.member("deleted", isDeleted)
-        writer.member("document", raw: document)
+        if !isOutline { writer.member("document", raw: document) }
         writer.unreadable(isUnreadable ? ["document"] : [])
         writer.endObject()
         return writer.bytes
@@ -34,41 +36,112 @@ struct CurrentEntity {
 
 extension EntityState {
     /// The entity as a conflict's `current` shows it.
-    func json(type: String, id: ServerID) -> [UInt8] {
+    ///
+    /// - Parameter isOutline: whether to leave its document out.
+    func json(type: String, id: ServerID, isOutline: Bool = false) -> [UInt8] {
         let current = CurrentEntity(
             type: type,
             id: id,
             version: version,
             etag: etag,
             isDeleted: isDeleted,
-            document: document,
-            isUnreadable: isUnreadable
+            document: isOutline ? nil : document,
+            isUnreadable: isUnreadable,
+            isOutline: isOutline
         )
         return current.json
     }
+
+    /// Whether a copy of the document is too large to be stored with each mutation that conflicts with it.
+    var isLarge: Bool { documentBytes > WorkBounds.small }
 }
 
 extension Problem {
     /// The problem of a discarded mutation: its last problem, and the current entity.
     ///
-    /// - Parameter error: the mutation's last problem; nil for none.
-    public static func given(up error: [UInt8]?, for current: EntityState, type: String, id: ServerID) -> [UInt8] {
+    /// - Parameters:
+    ///   - error: the mutation's last problem; nil for none.
+    ///   - isOutline: whether to leave the entity's document out.
+    public static func given(
+        up error: [UInt8]?,
+        for current: EntityState,
+        type: String,
+        id: ServerID,
+        isOutline: Bool = false
+    ) -> [UInt8] {
         let detail = "it was discarded before anything was known to have come of it"
-        return json(error ?? Problem(.discarded, detail).json, current: current.json(type: type, id: id))
+        let current = current.json(type: type, id: id, isOutline: isOutline)
+        return json(error ?? Problem(.discarded, detail).json, current: current, isOutline: isOutline)
+    }
+
+    /// A stored problem whose `current` lacks its document, with the entity as it is now.
+    ///
+    /// - Returns: nil where the problem has its document, or is about another entity.
+    public static func completed(_ problem: [UInt8], with entity: EntityState, _ key: EntityKey) -> [UInt8]? {
+        guard let outline = CurrentOutline(problem), !outline.isWhole, outline.key == key else { return nil }
+        let id = ServerID(text: key.id, isInteger: entity.isIntegerID)
+        return json(problem, current: entity.json(type: key.type, id: id))
     }
 
     /// A stored problem with another `current`; one that cannot be read stays as it is.
-    static func json(_ problem: [UInt8], current: [UInt8]) -> [UInt8] {
+    ///
+    /// - Parameter isOutline: whether `current` lacks its document.
+    static func json(_ problem: [UInt8], current: [UInt8], isOutline: Bool = false) -> [UInt8] {
         guard let members = try? JSONTree(parsing: problem, limits: .widest).root.members else { return problem }
         var writer = JSONWriter(capacity: problem.count + current.count)
         writer.beginObject()
-        for (name, value) in members where !name.equals("current") {
+        for (name, value) in members where !name.equals("current") && !name.equals("current_omitted") {
             writer.name(name.string)
             writer.raw(Array(value.raw))
         }
         writer.name("current")
         writer.raw(current)
+        if isOutline { writer.member("current_omitted", true) }
         writer.endObject()
         return writer.bytes
+    }
+}
+
+/// What a problem's `current` says about the entity, apart from its document.
+public struct CurrentOutline: Sendable {
+    private static let name = Array("\"current\"".utf8)
+
+    public let key: EntityKey
+    /// Its version, its ETag and whether it is deleted, as JSON: equal for equal states.
+    public let state: [UInt8]
+    /// Whether the problem has the document, too.
+    public let isWhole: Bool
+
+    /// - Parameter problem: a problem object as JSON.
+    /// - Returns: nil where it has no `current` that names an entity.
+    public init?(_ problem: [UInt8]) {
+        // most problems have none, and need not be parsed
+        guard problem.firstRange(of: Self.name) != nil,
+            let current = (try? JSONTree(parsing: problem, limits: .widest))?.root["current"],
+            let type = current["entity_type"]?.string, let id = current["id"].flatMap(ServerID.init(json:))
+        else { return nil }
+        key = EntityKey(type: type, id: id.text)
+        state = ["version", "feed_version", "etag", "deleted"].flatMap { name in
+            (current[name].map { Array($0.raw) } ?? []) + [UInt8(ascii: ",")]
+        }
+        isWhole = current["document"] != nil
+    }
+
+    /// A problem without its `current`, and with a pointer to it or a mark in its place.
+    ///
+    /// - Parameter place: where the same answer shows it (RFC 6901); nil where it does not.
+    public static func cut(_ problem: [UInt8], place: String?) -> [UInt8] {
+        guard let members = try? JSONTree(parsing: problem, limits: .widest).root.members else { return problem }
+        return JSONWriter.object { writer in
+            for (name, value) in members where !name.equals("current") && !name.equals("current_omitted") {
+                writer.name(name.string)
+                writer.value(value)
+            }
+            if let place {
+                writer.member("current_at", place)
+            } else {
+                writer.member("current_omitted", true)
+            }
+        }
     }
 }

@@ -12,6 +12,11 @@ public struct EntityState: Sendable {
     public var document: [UInt8]?
     /// Whether the document is stored and cannot be opened: the entity can be replaced or deleted, and not patched.
     public var isUnreadable = false
+    /// The bytes of a stored document that was not read, since it did not fit what may be read at once; 0 where the
+    /// document was read, or there is none.
+    public var unreadBytes = 0
+    /// The bytes of the document, read or not.
+    var documentBytes: Int { document?.count ?? unreadBytes }
     /// The creator.
     public var owner: UUID
     /// The creator's client id.
@@ -62,11 +67,15 @@ public struct EntityState: Sendable {
         visibility == .organization || owner == user
     }
 
+    /// Whether a user may see the entity; a private one exists for its creator alone.
+    public func mayBeSeen(by user: UUID, _ visibility: Visibility) -> Bool { isVisible(to: user, visibility) }
+
     /// The state after one more write.
     func written(_ document: [UInt8]?, isDeleted: Bool, by writer: Writer) -> EntityState {
         var next = self
         next.document = document
         next.isUnreadable = false
+        next.unreadBytes = 0
         next.isDeleted = isDeleted
         next.version = version + 1
         next.etag = nil

@@ -14,6 +14,8 @@ public struct EntityTable: Sendable {
     private var writeCount = 0
     /// Bytes of the largest document that was loaded.
     private(set) var largestDocument = 0
+    /// Whether the document of any entity did not fit what may be read at once.
+    private(set) var hasUnread = false
 
     public init() {}
 
@@ -25,7 +27,8 @@ public struct EntityTable: Sendable {
 
     /// Adds a row of the database.
     public mutating func load(_ key: EntityKey, _ state: EntityState) {
-        largestDocument = max(largestDocument, state.document?.count ?? 0)
+        largestDocument = max(largestDocument, state.documentBytes)
+        if state.unreadBytes > 0 { hasUnread = true }
         set(key, state, lastWrite: nil)
     }
 

@@ -26,6 +26,7 @@ extension MutationRecord {
             acceptedAt: acceptedAt,
             syncedAt: syncedAt,
             unreadable: unreadable,
+            omitted: omitted,
             isWithheld: true
         )
     }

@@ -43,6 +43,8 @@ public final class MutationRecord: EntityWrite, Sendable {
     public let syncedAt: Timestamp?
     /// Members of the answer that are stored and cannot be opened, and are shown as null; normally none.
     public let unreadable: [String]
+    /// Members of the answer that were not read, since the answer would have become too large; normally none.
+    public let omitted: [String]
     /// Whether what its user and the upstream wrote was left out, for somebody who did not ask for it.
     public let isWithheld: Bool
 
@@ -71,6 +73,7 @@ public final class MutationRecord: EntityWrite, Sendable {
         acceptedAt: Timestamp,
         syncedAt: Timestamp? = nil,
         unreadable: [String] = [],
+        omitted: [String] = [],
         isWithheld: Bool = false
     ) {
         self.id = id
@@ -96,6 +99,7 @@ public final class MutationRecord: EntityWrite, Sendable {
         self.acceptedAt = acceptedAt
         self.syncedAt = syncedAt
         self.unreadable = unreadable
+        self.omitted = omitted
         self.isWithheld = isWithheld
     }
 
@@ -134,7 +138,34 @@ public final class MutationRecord: EntityWrite, Sendable {
         )
     }
 
-    func replacing(serverID: ServerID?, error: [UInt8]?) -> MutationRecord {
+    /// The record without a large error and a large answer of its upstream.
+    public var withoutContents: MutationRecord {
+        var members = omitted
+        var error = error
+        if let long = error, long.count > WorkBounds.small {
+            error = CurrentOutline(long) == nil ? nil : CurrentOutline.cut(long, place: nil)
+            if error == nil { members.append("error") }
+        }
+        let isBodyLong = responseBody.map { $0.count > WorkBounds.small } ?? false
+        if isBodyLong { members.append("response") }
+        guard isBodyLong || error?.count != self.error?.count else { return self }
+        return replacing(serverID: entity.serverID, error: error, omitted: members, hasBody: !isBodyLong)
+    }
+
+    /// The record with another error.
+    public func showing(_ error: [UInt8]) -> MutationRecord { replacing(serverID: entity.serverID, error: error) }
+
+    /// The record of a mutation some of whose members were not read.
+    public func omitting(_ members: [String]) -> MutationRecord {
+        replacing(serverID: entity.serverID, error: error, omitted: members)
+    }
+
+    func replacing(
+        serverID: ServerID?,
+        error: [UInt8]?,
+        omitted: [String]? = nil,
+        hasBody: Bool = true
+    ) -> MutationRecord {
         MutationRecord(
             id: id,
             idempotencyKey: idempotencyKey,
@@ -152,12 +183,15 @@ public final class MutationRecord: EntityWrite, Sendable {
             dependsOn: dependsOn,
             resolution: resolution,
             responseStatus: responseStatus,
-            responseBody: responseBody,
+            responseBody: hasBody ? responseBody : nil,
             error: error,
             lastError: lastError,
             fingerprint: fingerprint,
             acceptedAt: acceptedAt,
-            syncedAt: syncedAt
+            syncedAt: syncedAt,
+            unreadable: unreadable,
+            omitted: omitted ?? self.omitted,
+            isWithheld: isWithheld
         )
     }
 

@@ -31,7 +31,7 @@ public struct PreviewPlanner {
     ) throws(PushRefusal) -> PushPreview {
         var entities = entities
         let plan = try PushPlanner.plan(push, snapshot: snapshot, context: context, entities: &entities)
-        return PreviewPlanner(push, snapshot, context, entities, plan).preview
+        return try PreviewPlanner(push, snapshot, context, entities, plan).preview()
     }
 
     private init(
@@ -53,14 +53,29 @@ public struct PreviewPlanner {
         madeUp = Dictionary(made) { first, _ in first }
     }
 
-    private var preview: PushPreview {
+    /// - Throws: `payload_too_large` where the requests and conflicts have more bytes than a preview may hold.
+    private func preview() throws(PushRefusal) -> PushPreview {
         var turns: [UUID: Turn] = [:]
+        var room = WorkBounds.preview
+        var conflicting: Set<EntityKey> = []
         let indices = Dictionary(
             push.entries.compactMap { entry in entry.mutation.map { (ObjectIdentifier($0), entry.index) } }
         ) { first, _ in first }
         for new in plan.mutations {
             let references = indices[ObjectIdentifier(new.mutation)].map(snapshot.localIDs.references) ?? []
-            turns[new.mutation.id] = turn(of: new, references)
+            guard var turn = turn(of: new, references) else { continue }
+            // an answer shows an entity once
+            if let conflict = turn.conflict, conflict.count > WorkBounds.small, let outline = CurrentOutline(conflict),
+                !conflicting.insert(outline.key).inserted
+            {
+                turn.conflict = CurrentOutline.cut(conflict, place: nil)
+            }
+            room -= (turn.conflict?.count ?? 0) + (turn.request?.body?.count ?? 0)
+            guard room >= 0 else {
+                let detail = "the requests of this push have more than \(WorkBounds.preview) bytes; preview fewer mutations"
+                throw .problem(Problem(.payloadTooLarge, detail))
+            }
+            turns[new.mutation.id] = turn
         }
         return PushPreview(
             acceptedSequence: plan.acceptedSequence,

@@ -25,11 +25,13 @@ extension PushJudge {
             }
         }
         guard !problems.isEmpty else { return nil }
-        return Problem(
+        var problem = Problem(
             .validationFailed,
             "\(problems.count) of the mutations cannot be taken, and handling=strict takes all or none",
             errors: problems.flatMap { $0 }
         )
+        for case .rejected(let refusal)? in verdicts { problem.omittedErrors += refusal.omittedErrors }
+        return problem
     }
 }
 

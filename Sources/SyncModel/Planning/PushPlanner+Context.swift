@@ -17,6 +17,12 @@ extension PushPlanner {
         public var deviceLimit = 1_000
         /// Whether others are committed together with the push: then it must be light.
         public var isAmongOthers = false
+        /// Bytes of documents that the push may read.
+        public var documentBytes = WorkBounds.pushDocuments
+        /// Bytes of documents that it may merge, each as often as it is patched.
+        public var mergedBytes = Int.max
+        /// Whether it reads the documents of forwarded entities, too.
+        public var readsForwarded = false
 
         public init(
             organization: Organization,

@@ -6,29 +6,39 @@ public enum DocumentBounds {
     /// others.
     public static let light = 524_288
     /// Bytes of all documents that a push may patch: as many as are written within a statement's time.
-    public static let most = 33_554_432
+    public static let most = WorkBounds.pushDocuments
 }
 
 extension PushPlanner {
     /// Refuses what takes too much for its place, before anything is merged.
     static func weigh(_ accepted: [JudgedMutation], _ entities: EntityTable, _ context: Context) throws(PushRefusal) {
         // usually all of them together are small
-        guard entities.largestDocument * accepted.count > DocumentBounds.light else { return }
-        var (merged, patched) = (0, 0)
+        guard entities.hasUnread || entities.largestDocument * accepted.count > DocumentBounds.light else { return }
+        var cost = WorkCost()
         var seen: Set<EntityKey> = []
-        for mutation in accepted where mutation.mutation.operation == .update && !mutation.type.isForwarded {
+        var isCrowded = false
+        for mutation in accepted where !mutation.type.isForwarded || context.readsForwarded {
             guard let id = mutation.serverID else { continue }
             let key = EntityKey(type: mutation.mutation.entity.type, id: id.text)
-            let bytes = entities[key]?.document?.count ?? 0
-            merged += bytes
-            if seen.insert(key).inserted { patched += bytes }
+            guard let state = entities[key] else { continue }
+            if mutation.mutation.operation == .update { cost.merged += state.documentBytes }
+            guard seen.insert(key).inserted else { continue }
+            cost.read += state.documentBytes
+            if mutation.mutation.operation == .update { cost.written += state.documentBytes }
+            if state.unreadBytes > 0 { isCrowded = true }
         }
-        if context.isAmongOthers, merged > DocumentBounds.light { throw .isHeavy }
-        guard patched <= DocumentBounds.most else {
-            let detail =
-                "the documents that this push patches have \(patched) bytes, and may have \(DocumentBounds.most) together"
-            throw .problem(Problem(.payloadTooLarge, detail + "; send its mutations in several pushes"))
-        }
+        if context.isAmongOthers, cost.merged > DocumentBounds.light { throw .isHeavy }
+        try check(cost.written, "that this push patches", DocumentBounds.most)
+        try check(cost.read, "that this push names", context.documentBytes)
+        try check(cost.merged, "that this preview merges, each as often as it is patched,", context.mergedBytes)
+        // its documents fit once it is read without the others
+        if isCrowded { throw cost.read > DocumentBounds.light ? .isHeavy : .isCrowded }
+    }
+
+    private static func check(_ bytes: Int, _ which: String, _ most: Int) throws(PushRefusal) {
+        guard bytes > most else { return }
+        let detail = "the documents \(which) have \(bytes) bytes, and may have \(most) together"
+        throw .problem(Problem(.payloadTooLarge, detail + "; send its mutations in several pushes"))
     }
 }
 

@@ -13,6 +13,8 @@ public struct PushPlanner {
     private(set) var records: [MutationRecord?]
     /// By index: the server ids of entities that this push's creates made.
     private var createdIDs: [ServerID?]
+    /// Entities whose large documents an error of this push has.
+    private var shown: Set<EntityKey> = []
 
     /// - Parameter entities: the organization's entities as the previous pushes left them; the plan changes them.
     /// - Throws: ``PushRefusal``; then `entities` is unchanged.
@@ -162,7 +164,13 @@ public struct PushPlanner {
             visibility: accepted.type.visibility,
             conflictResolution: conflictResolution(of: mutation)
         )
-        return BuiltInStore.apply(write, type: mutation.entity.type, index: accepted.index, to: &entities)
+        return BuiltInStore.apply(
+            write,
+            type: mutation.entity.type,
+            index: accepted.index,
+            showing: &shown,
+            to: &entities
+        )
     }
 
     /// The payload with server ids in place of client ids.

@@ -7,4 +7,6 @@ public enum PushRefusal: Error, Sendable {
     case needsProbe
     /// The push takes too much to be planned together with others; see ``DocumentBounds``.
     case isHeavy
+    /// Documents of other pushes left no room for those of this one, which are few: read it without the heavy ones.
+    case isCrowded
 }

@@ -68,12 +68,18 @@ public struct ServerWinsPlanner {
 
     /// The entity's version and state for the mutation's answer.
     ///
-    /// - Parameter state: the entity afterwards.
-    private func told(of state: EntityState?, _ user: UUID) -> (version: Int64?, current: [UInt8]?) {
+    /// - Parameters:
+    ///   - state: the entity afterwards.
+    ///   - isOutline: whether to leave the document out.
+    private func told(
+        of state: EntityState?,
+        _ user: UUID,
+        isOutline: Bool
+    ) -> (version: Int64?, current: [UInt8]?) {
         let type = subject.record.entity.type
         guard let serverID, let state else { return (nil, nil) }
         if state.isVisible(to: user, subject.type.visibility) {
-            return (state.version, state.json(type: type, id: serverID))
+            return (state.version, state.json(type: type, id: serverID, isOutline: isOutline))
         }
         // as if no other user had an entity of that id
         guard subject.record.operation == .create, let document = current?.document else { return (nil, nil) }
@@ -87,22 +93,29 @@ public struct ServerWinsPlanner {
     ///   - state: the entity afterwards; nil where it is unknown.
     ///   - waiters: mutations that are blocked on this one.
     ///   - unmet: the waiters' dependencies that do not satisfy their dependants yet.
+    ///   - isOneOfMany: whether other mutations are settled in the same way: a large document is stored with none of
+    ///     them then.
     public func plan(
         _ state: EntityState?,
         user: UUID,
         waiters: [DependencyNode],
         unmet: Set<UUID>,
+        isOneOfMany: Bool = false,
         into plan: inout SettlePlan
     ) {
         let record = subject.record
-        let (version, current) = told(of: state, user)
+        let isVisible = state?.isVisible(to: user, subject.type.visibility) ?? false
+        let isOutline = isOneOfMany && isVisible && state?.isLarge ?? false
+        let (version, current) = told(of: state, user, isOutline: isOutline)
         var discard = MutationDiscard(
             node: DependencyNode(record),
             resolution: .serverWins,
             serverID: serverID,
             version: version
         )
-        if let error = record.error, let current { discard.error = Problem.json(error, current: current) }
+        if let error = record.error, let current {
+            discard.error = Problem.json(error, current: current, isOutline: isOutline)
+        }
         plan.add(discard)
         for waiter in waiters {
             let remaining = waiter.dependsOn.filter { $0 != record.id && unmet.contains($0) }

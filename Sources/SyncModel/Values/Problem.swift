@@ -6,14 +6,18 @@ public struct Problem: Error, Sendable, Hashable {
     public var code: ProblemCode
     /// The error in this occurrence, safe to show to the caller.
     public var detail: String
-    /// The places of the errors, if there are any.
+    /// The places of the errors, if there are any; at most ``ErrorBounds/perProblem``.
     public var errors: [ProblemDetail]
+    /// The number of errors that were found and that ``errors`` does not list.
+    public var omittedErrors = 0
     /// `sequence_gap`: the watermark that the server holds.
     public var expected: Int64?
     /// `cursor_expired`: where to start over.
     public var snapshot: String?
     /// The conflicting entity, JSON, when the caller may see it.
     public var current: [UInt8]?
+    /// Whether ``current`` lacks its document, because another mutation of the same push stores it.
+    public var isCurrentOmitted = false
     /// Seconds after which to retry; becomes the `Retry-After` header.
     public var retryAfter: Int?
     /// `rate_limited`: the state of the exhausted quota; becomes the `RateLimit` header.
@@ -21,8 +25,9 @@ public struct Problem: Error, Sendable, Hashable {
 
     public init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {
         self.code = code
-        self.detail = detail
-        self.errors = errors
+        self.detail = ErrorBounds.cut(detail, to: ErrorBounds.problemDetail)
+        self.errors = errors.count > ErrorBounds.perProblem ? Array(errors.prefix(ErrorBounds.perProblem)) : errors
+        omittedErrors = errors.count - self.errors.count
     }
 
     /// A problem about one place in the body.
@@ -47,6 +52,7 @@ extension Problem {
             writer.name("current")
             writer.raw(current)
         }
+        if isCurrentOmitted { writer.member("current_omitted", true) }
         if !errors.isEmpty {
             writer.name("errors")
             writer.beginArray()
@@ -59,6 +65,7 @@ extension Problem {
             }
             writer.endArray()
         }
+        if omittedErrors > 0 { writer.member("errors_omitted", omittedErrors) }
         writer.endObject()
     }
 

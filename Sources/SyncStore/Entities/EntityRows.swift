@@ -52,6 +52,22 @@ package enum EntityRows {
         try lacking.check()
     }
 
+    /// Loads the rows of ``EntityStatements/lockBounded`` and its siblings, which leave out documents that do not fit.
+    static func loadBounded(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: SealTable) throws {
+        var lacking = LackingKeys()
+        for var row in rows {
+            let found = try lacking.collect { () throws -> (of: Key, state: EntityState) in
+                var (of, state) = try read(&row, seals)
+                let bytes = Int(try row.int64("bytes"))
+                if state.document == nil, !state.isUnreadable, !state.isDeleted { state.unreadBytes = bytes }
+                return (of, state)
+            }
+            guard let (of, state) = found else { continue }
+            tables[of.organization, default: EntityTable()].load(of.key, state)
+        }
+        try lacking.check()
+    }
+
     /// The stored document, if any, and its owner, of an entity that ``EntityStatements/lockEntities`` found.
     package static func document(
         _ row: inout RowReader

@@ -3,17 +3,49 @@ import Postgres
 /// The statements that lock, read and write entities, for pushes, outcomes and settling.
 enum EntityStatements {
     /// Locks the entities that the group names, by server id or by a mapped client id.
-    static let lockEntities = reading("group_lock_entities", fence: "FOR UPDATE")
+    static let lockEntities = Statement("group_lock_entities", reading(fence: "FOR UPDATE"))
 
     /// Reads the same entities without waiting for row locks.
-    static let lookAtEntities = reading("group_look_at_entities", fence: "OFFSET 0")
+    static let lookAtEntities = Statement("group_look_at_entities", reading(fence: "OFFSET 0"))
+
+    /// Locks the entities that pushes name, with the documents that fit a number of bytes.
+    static let lockBounded = Statement("push_lock_entities", bounded(lockEntities.sql))
+
+    /// Reads the same without waiting for row locks.
+    static let lookAtBounded = Statement("push_look_at_entities", bounded(lookAtEntities.sql))
 
     /// Locks the same, and those named by a device's local id. Only for groups that name any: starting a plan costs
     /// something for every partition of every table.
-    static let lockOwnEntities = reading("group_lock_own_entities", fence: "FOR UPDATE", own)
+    static let lockOwnEntities = Statement(
+        "push_lock_own_entities",
+        bounded(reading(fence: "FOR UPDATE", own), behind: PushEntityRow.own)
+    )
 
     /// Reads the same without waiting for row locks.
-    static let lookAtOwnEntities = reading("group_look_at_own_entities", fence: "OFFSET 0", own)
+    static let lookAtOwnEntities = Statement(
+        "push_look_at_own_entities",
+        bounded(reading(fence: "OFFSET 0", own), behind: PushEntityRow.own)
+    )
+
+    /// The statement with the documents that fit a number of bytes, its last parameter, in key order. The size of each
+    /// is known without sending it.
+    private static func bounded(_ sql: String, behind own: Columns<PushEntityRow>? = nil) -> String {
+        let limit = mapped.parameter(direct.count + (own?.count ?? 0) + 1)
+        let document = "CASE WHEN q.bytes_to - q.bytes < \(limit)::int8 THEN q.document END"
+        return """
+            SELECT \(EntityRows.list(of: "q", document: document)), q.bytes
+            FROM (
+                SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
+                FROM (
+                    SELECT r.*, \(RowBytes.of("r.document"))::int8 AS bytes
+                    FROM (
+            \(sql)
+                    ) r
+                    OFFSET 0
+                ) p
+            ) q
+            """
+    }
 
     private static let (direct, mapped) = (EntityRows.keys, PushEntityRow.mapped)
 
@@ -31,34 +63,31 @@ enum EntityStatements {
                 WHERE l.server_id IS NOT NULL
         """
 
-    private static func reading(_ name: String, fence: String, _ more: String = "") -> Statement {
-        Statement(
-            name,
-            """
-            SELECT e.*
-            FROM (
-                SELECT d.organization_id, d.entity_type, d.id
-                FROM \(direct.unnested(as: "d"))
-                UNION
-                SELECT c.organization_id, c.entity_type, i.server_id
-                FROM \(mapped.unnested(as: "c", behind: direct.count))
-                CROSS JOIN LATERAL (
-                    SELECT x.server_id FROM id_mappings x
-                    WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
-                        AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
-                    OFFSET 0
-                ) i
-                \(more)
-                ORDER BY 1, 2, 3
-            ) k
+    private static func reading(fence: String, _ more: String = "") -> String {
+        """
+        SELECT e.*
+        FROM (
+            SELECT d.organization_id, d.entity_type, d.id
+            FROM \(direct.unnested(as: "d"))
+            UNION
+            SELECT c.organization_id, c.entity_type, i.server_id
+            FROM \(mapped.unnested(as: "c", behind: direct.count))
             CROSS JOIN LATERAL (
-                SELECT \(EntityRows.list(of: "x"))
-                FROM entities x
-                WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
-                \(fence)
-            ) e
-            """
-        )
+                SELECT x.server_id FROM id_mappings x
+                WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
+                    AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
+                OFFSET 0
+            ) i
+            \(more)
+            ORDER BY 1, 2, 3
+        ) k
+        CROSS JOIN LATERAL (
+            SELECT \(EntityRows.list(of: "x"))
+            FROM entities x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+            \(fence)
+        ) e
+        """
     }
 
     /// Raises the feeds' counters; the rows stay locked until the commit, so positions are in commit order. The epoch
@@ -112,7 +141,8 @@ enum EntityStatements {
         """
 
     static let all = [
-        lockEntities, lookAtEntities, lockOwnEntities, lookAtOwnEntities, raiseFeeds, makeEntities,
+        lockEntities, lookAtEntities, lockBounded, lookAtBounded, lockOwnEntities, lookAtOwnEntities, raiseFeeds,
+        makeEntities,
         changeEntities,
     ]
 }

@@ -19,7 +19,9 @@ struct EntityLookUps {
     }
 
     /// Reads the entities, with or without locks.
-    func query(_ access: GroupReader.Access) -> Query {
+    ///
+    /// - Parameter documentBytes: bytes of documents that are read; others are left out.
+    func query(_ access: GroupReader.Access, documentBytes: Int) -> Query {
         let direct = rows.compactMap { row in
             row.entity.serverID.map { (row.device.lane.organization, EntityKey(type: row.entity.type, id: $0.text)) }
         }
@@ -28,9 +30,11 @@ struct EntityLookUps {
         PushEntityRow.mapped.add(rows.filter { $0.entity.serverID == nil && !$0.needsNumber }, to: &parameters)
         let isLocking = access == .locking
         guard !own.isEmpty else {
-            return Query(isLocking ? EntityStatements.lockEntities : EntityStatements.lookAtEntities, parameters)
+            parameters.add(Int64(documentBytes))
+            return Query(isLocking ? EntityStatements.lockBounded : EntityStatements.lookAtBounded, parameters)
         }
         PushEntityRow.own.add(own, to: &parameters)
+        parameters.add(Int64(documentBytes))
         return Query(isLocking ? EntityStatements.lockOwnEntities : EntityStatements.lookAtOwnEntities, parameters)
     }
 }

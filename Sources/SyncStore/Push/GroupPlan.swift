@@ -15,6 +15,8 @@ struct GroupPlan {
     private(set) var incomplete: Set<Int> = []
     /// Pushes that take too much to be committed together with others. While there are any, the plan is discarded.
     private(set) var heavy: Set<Int> = []
+    /// Light pushes whose documents were not read, since those of others left no room.
+    private(set) var crowded: Set<Int> = []
     /// Pushes whose user's lane is missing, and was not made.
     private(set) var withoutLane: [Int] = []
     /// Whether a lane or a device is missing that was remembered.
@@ -48,6 +50,7 @@ struct GroupPlan {
                 case .problem(let problem): outcomes.append(.failure(problem))
                 case .needsProbe: incomplete.insert(index)
                 case .isHeavy: heavy.insert(index)
+                case .isCrowded: crowded.insert(index)
                 }
             }
         }

@@ -26,7 +26,9 @@ extension GroupReader {
             )
         }
         if !ids.isEmpty {
-            let query = PushIDRow.ids.query(GroupStatements.mutationsByID, ids)
+            var parameters = PushIDRow.ids.parameters(ids)
+            GroupStatements.addBounds(to: &parameters)
+            let query = Query(GroupStatements.mutationsByID, parameters)
             steps.append((query, { try Self.readByID($0, &$1, seals) }))
         }
         if !clients.isEmpty {
@@ -44,7 +46,9 @@ extension GroupReader {
     }
 
     private func mutations(_ keys: [PushIDRow], _ seals: [LaneSeal]) -> Step {
-        (PushIDRow.keys.query(GroupStatements.mutationsByKey, keys), { try Self.readByKey($0, &$1, seals) })
+        var parameters = PushIDRow.keys.parameters(keys)
+        GroupStatements.addBounds(to: &parameters)
+        return (Query(GroupStatements.mutationsByKey, parameters), { try Self.readByKey($0, &$1, seals) })
     }
 
     private var laneSeals: [LaneSeal] { group.map { [seals] in seals.lane($0.lane) } }
@@ -88,7 +92,7 @@ extension GroupReader {
     private static func records(_ rows: Rows, _ seals: [LaneSeal]) throws -> [(push: Int, record: MutationRecord)] {
         try rows.readSealed { row in
             let push = try row.push()
-            return (push, try RecordColumns.record(&row, seals[push]))
+            return (push, try RecordColumns.boundedRecord(&row, seals[push]))
         }
     }
 

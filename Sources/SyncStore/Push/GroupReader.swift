@@ -18,6 +18,8 @@ struct GroupReader {
     private let access: Access
     private let opening: [Query]
     let seals: SealTable
+    /// Bytes of documents that are read.
+    private let documentBytes: Int
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
     /// What is looked up at first, one a push.
@@ -34,11 +36,13 @@ struct GroupReader {
     ///     device without one counts as new: its lane is created if need be, and its keys are not looked up. What was
     ///     left out is looked up before anything is refused (``completion(of:)``).
     ///   - deviceLimit: how many devices a user may have; counting stops there.
+    ///   - documentBytes: bytes of documents that are read; others are left out.
     init(
         _ group: [PushInput],
         hints: WatermarkHints?,
         deviceLimit: Int,
         seals: SealTable,
+        documentBytes: Int = WorkBounds.groupDocuments,
         access: Access = .locking
     ) {
         let remembered = group.map { hints?[$0.device] }
@@ -47,6 +51,7 @@ struct GroupReader {
             seals,
             access,
             // read-only connections come from the pool, which plans statements in its own way unless told otherwise
+            documentBytes,
             opening: access == .locking ? [.begin] : [.beginReading, Query(SettleStatements.planShape)],
             watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },
             isComplete: hints == nil
@@ -62,7 +67,7 @@ struct GroupReader {
     /// Reads, on a committer's connection, what pushes need that only repeat others: nothing that new entries are
     /// judged by.
     init(repeating group: [PushInput], seals: SealTable) {
-        self.init(group, seals, .looking, opening: [.beginReading], watermarks: nil, isComplete: false)
+        self.init(group, seals, .looking, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
         addLanes(maybeNew: [])
         addAllowances()
         addRepeated()
@@ -72,6 +77,7 @@ struct GroupReader {
         _ group: [PushInput],
         _ seals: SealTable,
         _ access: Access,
+        _ documentBytes: Int,
         opening: [Query],
         watermarks: [Int64]?,
         isComplete: Bool
@@ -79,6 +85,7 @@ struct GroupReader {
         self.group = group
         self.seals = seals
         self.access = access
+        self.documentBytes = documentBytes
         self.opening = opening
         self.watermarks = watermarks
         self.isComplete = isComplete
@@ -203,8 +210,8 @@ struct GroupReader {
         steps.append((entities.open, Self.readOpen))
         steps.append(
             (
-                entities.query(access),
-                { [seals] rows, snapshot in try EntityRows.load(rows, into: &snapshot.entities, seals) }
+                entities.query(access, documentBytes: documentBytes),
+                { [seals] rows, snapshot in try EntityRows.loadBounded(rows, into: &snapshot.entities, seals) }
             )
         )
     }

@@ -94,15 +94,29 @@ enum GroupStatements {
         Statement(
             name,
             """
-            SELECT k.push, \(RecordColumns.list)
-            FROM \(names.unnested(as: "k"))
-            CROSS JOIN LATERAL (
-                SELECT * FROM mutations x
-                WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND \(isNamed)
-                OFFSET 0
+            SELECT m.push, \(RecordColumns.bounded(by: names.parameter(1), all: names.parameter(2)))
+            FROM (
+                SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.position))::int8 AS bytes_to,
+                    (sum(r.bytes) OVER (ORDER BY r.push, r.position))::int8 AS all_to
+                FROM (
+                    SELECT k.push, y.*
+                    FROM \(names.unnested(as: "k"))
+                    CROSS JOIN LATERAL (
+                        SELECT x.*, \(RecordColumns.bytes) FROM mutations x
+                        WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND \(isNamed)
+                        OFFSET 0
+                    ) y
+                    OFFSET 0
+                ) r
             ) m
             """
         )
+    }
+
+    /// Parameters behind the names of mutations: the bytes of contents for one push, and for all.
+    static func addBounds(to parameters: inout Parameters) {
+        parameters.add(Int64(WorkBounds.answer))
+        parameters.add(Int64(WorkBounds.groupRecords))
     }
 
     static let rejections = Statement(

@@ -42,6 +42,7 @@ struct LocalIDReader: Sendable {
         _ snapshot: inout GroupSnapshot,
         _ access: GroupReader.Access,
         _ seals: SealTable,
+        documentBytes: Int,
         on connection: Connection
     ) async throws {
         let unassigned = snapshot.unassigned
@@ -66,10 +67,10 @@ struct LocalIDReader: Sendable {
         }
         guard !entities.isEmpty else { return }
         let results = try await connection.run([
-            entities.open, entities.query(access),
+            entities.open, entities.query(access, documentBytes: documentBytes),
         ])
         try GroupReader.readOpen(results[0], &snapshot)
-        try EntityRows.load(results[1], into: &snapshot.entities, seals)
+        try EntityRows.loadBounded(results[1], into: &snapshot.entities, seals)
     }
 
     /// A pull may have assigned the ids that lead nowhere; then this push confirms the page for the ids that it uses.

@@ -28,6 +28,9 @@ package struct PushPreviewer: Sendable {
             makeID: { UUID() }
         )
         context.deviceLimit = deviceLimit
+        context.documentBytes = WorkBounds.preview
+        context.mergedBytes = WorkBounds.preview * 4
+        context.readsForwarded = true
         let types = context.types
         let input = PushInput(
             push: push,
@@ -41,7 +44,9 @@ package struct PushPreviewer: Sendable {
         } catch {
             switch error {
             case .problem(let problem): throw problem
-            case .needsProbe, .isHeavy: throw Problem(.internalError, "the push could not be previewed")
+            case .isHeavy, .isCrowded:
+                throw Problem(.payloadTooLarge, "the documents of this push are too large to preview; preview fewer")
+            case .needsProbe: throw Problem(.internalError, "the push could not be previewed")
             }
         }
     }
@@ -55,6 +60,7 @@ package struct PushPreviewer: Sendable {
                     hints: nil,
                     deviceLimit: deviceLimit,
                     seals: seals,
+                    documentBytes: WorkBounds.preview,
                     access: .looking
                 )
                 return try await read(reader, input, seals)
@@ -71,7 +77,13 @@ package struct PushPreviewer: Sendable {
     ) async throws -> (PushSnapshot, EntityTable) {
         return try await pool.withConnection { connection in
             var snapshot = try reader.snapshot(await connection.run(reader.queries))
-            try await LocalIDReader([input]).readAssigned(&snapshot, .looking, seals, on: connection)
+            try await LocalIDReader([input]).readAssigned(
+                &snapshot,
+                .looking,
+                seals,
+                documentBytes: WorkBounds.preview,
+                on: connection
+            )
             let comparisons = reader.comparisons(&snapshot)
             let organization = Parameters(of: input.lane.organization)
             let last = [Query(PullStatements.organization, organization), .rollback]

@@ -39,14 +39,24 @@ struct PushWork: GroupWork {
             if batch.isEmpty { return }
         }
         let (group, contexts, inputs) = (batch.jobs, batch.contexts, batch.inputs)
+        // one that is alone at the desk for heavy ones may read as much as a push may
+        let isAlone = group.count == 1 && certainty.takesHeavy
+        let documentBytes = isAlone ? WorkBounds.pushDocuments : WorkBounds.groupDocuments
         let reader = GroupReader(
             inputs,
             hints: certainty.looksUpAll ? nil : hints,
             deviceLimit: deviceLimit,
-            seals: sealing
+            seals: sealing,
+            documentBytes: documentBytes
         )
         var snapshot = try reader.snapshot(await connection.run(reader.queries))
-        try await LocalIDReader(inputs).readAssigned(&snapshot, .locking, sealing, on: connection)
+        try await LocalIDReader(inputs).readAssigned(
+            &snapshot,
+            .locking,
+            sealing,
+            documentBytes: documentBytes,
+            on: connection
+        )
         var comparisons = reader.comparisons(&snapshot)
         try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
         var plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
@@ -58,7 +68,11 @@ struct PushWork: GroupWork {
             plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: certainty.looksUpAll)
         }
         if plan.lacksRemembered || !plan.incomplete.isEmpty { throw Setback.readAgain }
-        if !plan.heavy.isEmpty { throw Setback.heavy(Set(plan.heavy.map { group[$0].lane })) }
+        let unread = plan.heavy.isEmpty ? plan.crowded : plan.heavy
+        if !unread.isEmpty {
+            if !certainty.takesHeavy { throw Setback.heavy(Set(unread.map { group[$0].lane })) }
+            return try await commitOneByOne(group, on: connection, certainty)
+        }
         let writer = try GroupWriter(
             group,
             plan: plan,
@@ -75,7 +89,28 @@ struct PushWork: GroupWork {
         }
     }
 
+    /// Commits pushes whose documents cannot be read together, each in a transaction of its own.
+    private func commitOneByOne(
+        _ group: [PushJob],
+        on connection: Connection,
+        _ certainty: Certainty
+    ) async throws {
+        _ = try await connection.run([.rollback])
+        guard group.count > 1 else {
+            let detail = "the documents of this push are too large to be read at once; send fewer of its mutations"
+            return group.forEach { $0.refuse(Problem(.payloadTooLarge, detail)) }
+        }
+        for job in group where !job.isAnswered { try await commit([job], on: connection, certainty) }
+    }
+
     func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "commit pushes") }
+
+    func problem(_ error: PostgresError, ofLone job: PushJob) -> Problem {
+        // a single mutation cannot be divided: it is tried again
+        guard error.kind == .timedOut, job.push.entries.count > 1 else { return problem(error) }
+        _ = problem(error)
+        return Problem(.payloadTooLarge, "this push takes too long to be written at once; send fewer mutations")
+    }
 
     func isStale(_ error: PostgresError) -> Bool {
         error.statement == GroupStatements.useTypes.name && error.sqlState == "23502"

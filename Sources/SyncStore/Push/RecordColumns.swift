@@ -10,6 +10,40 @@ enum RecordColumns {
             m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at
         """
 
+    /// The same without contents, for decisions that need none of them.
+    static let outline = list.replacing("m.response_body", with: "NULL::json AS response_body")
+        .replacing("m.error", with: "NULL::json AS error")
+
+    /// The same, from a table with columns `bytes_to`, `all_to` and `bytes`, which ``sizes(by:)`` adds: contents that do
+    /// not fit are left out.
+    ///
+    /// - Parameters:
+    ///   - limit: the parameter with the bytes that one request may have.
+    ///   - all: the parameter with the bytes that are read together.
+    static func bounded(by limit: String, all: String) -> String {
+        let fits = """
+            (m.bytes <= \(WorkBounds.small) OR (m.bytes_to - m.bytes < \(limit)::int8 AND m.all_to - m.bytes < \(all)::int8))
+            """
+        return list.replacing("m.response_body", with: "CASE WHEN \(fits) THEN m.response_body END AS response_body")
+            .replacing("m.error", with: "CASE WHEN \(fits) THEN m.error END AS error")
+            + """
+            , NOT \(fits) AND m.response_body IS NOT NULL AS lacks_response, \
+            NOT \(fits) AND m.error IS NOT NULL AS lacks_error
+            """
+    }
+
+    /// The bytes of a mutation's contents, for a table that is called `x`.
+    static let bytes = "(\(RowBytes.of("x.response_body")) + \(RowBytes.of("x.error")))::int8 AS bytes"
+
+    /// Reads the columns of ``bounded(by:all:)``.
+    static func boundedRecord(_ row: inout RowReader, _ seal: LaneSeal) throws -> MutationRecord {
+        let record = try record(&row, seal)
+        var omitted: [String] = []
+        if try row.bool("lacks_response") { omitted.append("response") }
+        if try row.bool("lacks_error") { omitted.append("error") }
+        return omitted.isEmpty ? record : record.omitting(omitted)
+    }
+
     /// Reads the columns of ``list``. The record names members that could not be opened, after those in `unreadable`.
     static func record(
         _ row: inout RowReader,

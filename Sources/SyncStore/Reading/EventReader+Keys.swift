@@ -112,9 +112,8 @@ extension EventReader {
         LEFT JOIN LATERAL (
             SELECT u.*
             FROM (
-                -- the stored size is known without reading what is stored elsewhere
                 SELECT m.change_position, m.position, m.id, NULL::text AS entity_type,
-                    coalesce(pg_column_size(m.response_body), 0) + coalesce(pg_column_size(m.error), 0) AS bytes
+                    \(RowBytes.of("m.response_body")) + \(RowBytes.of("m.error")) AS bytes
                 FROM (
                     SELECT x.change_position, x.position, x.id, x.response_body, x.error
                     FROM mutations x

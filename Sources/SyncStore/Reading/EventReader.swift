@@ -101,7 +101,9 @@ package struct EventReader: Sendable {
     // MARK: - Current state
 
     private func events(_ keys: [Key], _ lane: LaneKey, _ cursor: EventCursor) async throws(Problem) -> [Event] {
-        let mutations = Parameters(of: lane, keys.filter { !$0.place.isMapping }.map(\.id))
+        // what was counted may have grown since
+        let bytes = Int64(Self.pageBytes) * 2
+        let mutations = Parameters(of: lane, keys.filter { !$0.place.isMapping }.map(\.id), bytes, bytes)
         var mappings = Parameters(of: lane, keys.filter(\.place.isMapping).map(\.id))
         mappings.add(nil as String?)
         do {
@@ -110,7 +112,7 @@ package struct EventReader: Sendable {
                     Query(MutationReader.recordsStatement, mutations), Query(MappingReader.statement, mappings),
                 ])
                 let seal = LaneSeal(seal: seal, user: lane.user)
-                let records = try results[0].read { try RecordColumns.record(&$0, seal) }
+                let records = try results[0].read { try RecordColumns.boundedRecord(&$0, seal) }
                 return (records, try results[1].read(MappingReader.mapping))
             }
             return keys.compactMap { key in

@@ -49,6 +49,13 @@ package struct MutationDetail: Sendable {
         hasMore = try row.bool("has_more")
     }
 
+    /// The mutation with another error.
+    func showing(_ error: [UInt8]) -> MutationDetail {
+        var detail = self
+        detail.record = record.showing(error)
+        return detail
+    }
+
     /// The mutation without what its user and the upstream wrote.
     package var withheld: MutationDetail {
         var detail = self

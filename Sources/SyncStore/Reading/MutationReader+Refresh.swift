@@ -35,13 +35,14 @@ extension MutationReader {
     }
 
     private func records(_ ids: [UUID], _ lane: LaneKey) async throws(Problem) -> [UUID: MutationRecord] {
-        let parameters = Parameters(of: lane, Array(Set(ids)))
+        let bytes = Int64(WorkBounds.answer)
+        let parameters = Parameters(of: lane, Array(Set(ids)), bytes, bytes)
         do {
             return try await catalog.opening(lane.organization) { [parameters] seal in
                 let rows = try await pool.run([Query(Self.recordsStatement, parameters)])[0]
                 var records: [UUID: MutationRecord] = [:]
                 for var row in rows {
-                    let record = try RecordColumns.record(&row, LaneSeal(seal: seal, user: lane.user))
+                    let record = try RecordColumns.boundedRecord(&row, LaneSeal(seal: seal, user: lane.user))
                     records[record.id] = record
                 }
                 return records
@@ -72,11 +73,19 @@ extension MutationReader {
         }
     }
 
+    /// Records, with the contents of as many as fit the bytes in $4.
     static let recordsStatement = Statement(
         "mutations_records",
         """
-        SELECT \(RecordColumns.list) FROM mutations m
-        WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[])
+        SELECT \(RecordColumns.bounded(by: "$4", all: "$5"))
+        FROM (
+            SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.position))::int8 AS bytes_to, 0::int8 AS all_to
+            FROM (
+                SELECT x.*, \(RecordColumns.bytes) FROM mutations x
+                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = ANY ($3::uuid[])
+                OFFSET 0
+            ) r
+        ) m
         """
     )
 }

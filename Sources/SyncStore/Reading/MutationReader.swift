@@ -35,7 +35,7 @@ package struct MutationReader: Sendable {
                 try await room.enter()
                 guard let found = try await details([id], organization, user).first else { return nil }
                 let isOver = if .now >= deadline { true } else { await isSettled(found.record, lane) }
-                if isOver { return found.seen(in: organization, at: now()) }
+                if isOver { return try await completed(found, lane).seen(in: organization, at: now()) }
                 room.leave()
                 try await pause(watch, until: deadline)
             }
@@ -95,6 +95,31 @@ package struct MutationReader: Sendable {
             }
         } catch {
             throw failure.problem(error, doing: "read mutations")
+        }
+    }
+
+    /// Adds the entity to an error that was stored without its document, as it is now; the client may have it from
+    /// nowhere else.
+    private func completed(_ found: MutationDetail, _ lane: LaneKey) async throws(Problem) -> MutationDetail {
+        // what took effect went over a state that is gone
+        guard found.record.status != .succeeded, let error = found.record.error,
+            let outline = CurrentOutline(error), !outline.isWhole
+        else { return found }
+        do {
+            return try await catalog.opening(lane.organization) { seal in
+                let query = EntityRows.look(at: [(organization: lane.organization, key: outline.key)])
+                let rows = try await pool.run([query])[0]
+                var entities: [UUID: EntityTable] = [:]
+                try EntityRows.load(rows, into: &entities, SealTable([lane.organization: seal]))
+                let visibility = try await catalog.entry(lane.organization).type(outline.key.type).visibility
+                guard let state = entities[lane.organization]?[outline.key],
+                    state.mayBeSeen(by: lane.user, visibility),
+                    let whole = Problem.completed(error, with: state, outline.key)
+                else { return found }
+                return found.showing(whole)
+            }
+        } catch {
+            throw failure.problem(error, doing: "read a conflict's entity")
         }
     }
 

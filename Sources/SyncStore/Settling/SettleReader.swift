@@ -10,16 +10,19 @@ package struct SettleReader {
 
     /// Locks the lane, and reads some of its mutations in lane order; nil where the user has no lane.
     ///
-    /// - Parameter screen: says which of them are still meant; nil: all are.
+    /// - Parameters:
+    ///   - screen: says which of them are still meant; nil: all are.
+    ///   - hasContents: whether to read payloads, answers and errors.
     func begin(
         _ ids: [UUID],
         _ screen: OperationScreen?,
+        hasContents: Bool = true,
         type: (String) -> EntityType
     ) async throws -> (lane: LaneState, subjects: [SettleSubject])? {
         let results = try await connection.run(
             [
                 Query(SettleStatements.planShape), LaneRows.lock([lane]),
-                Query(SettleStatements.subjects, Parameters(of: lane, ids)),
+                Query(hasContents ? SettleStatements.subjects : SettleStatements.outlines, Parameters(of: lane, ids)),
             ] + (screen.map { [$0.query(of: lane.user)] } ?? [])
         )
         guard let state = try LaneRows.lanes(results[1])[lane] else { return nil }
@@ -148,28 +151,49 @@ package struct SettleReader {
         return entities[lane.organization]?[key]
     }
 
-    /// Bytes of stored documents that one transaction copies into discarded mutations: long documents are compressed.
-    private static let currentBytes: Int64 = 1_048_576
-
-    /// The errors for mutations that are to be discarded, by mutation, with the entity that stands in its place; and
-    /// the number of them, counted from the last, that one transaction can write.
-    func current(_ ids: [UUID]) async throws -> (errors: [UUID: [UInt8]], room: Int) {
-        let parameters = Parameters(of: lane, ids, Self.currentBytes)
+    /// The errors for mutations that are to be discarded, by mutation, with the entity that takes its place.
+    ///
+    /// The first mutation about an entity has its document, as far as there is room; for the others the gateway adds it
+    /// when one of them is read.
+    func current(_ ids: [UUID]) async throws -> [UUID: [UInt8]] {
+        let parameters = Parameters(
+            of: lane,
+            ids,
+            Int64(WorkBounds.discardDocuments),
+            Int64(WorkBounds.bulkContents)
+        )
         let rows = try await connection.run(Query(SettleStatements.current, parameters))
         var errors: [UUID: [UInt8]] = [:]
         for var row in rows {
-            let place = Int(try row.int64("place"))
-            guard try row.bool("fits") else { return (errors, max(1, ids.count - place)) }
             let mutation = try row.uuid("mutation_id")
+            let hasError = try row.bool("has_error")
             var unreadable: [String] = []
             let error = try laneSeal.read(json: row.optionalBytes("error"), .error, of: mutation, &unreadable)
-            // a mutation whose error cannot be opened is discarded all the same, and the error stays
-            guard unreadable.isEmpty else { continue }
+            // a mutation whose error is not read is discarded all the same, and the error stays
+            guard hasError, unreadable.isEmpty else { continue }
+            let isOutline = try row.bool("is_outline")
             let (of, state) = try EntityRows.read(&row, seals)
             let id = ServerID(text: of.key.id, isInteger: state.isIntegerID)
-            errors[mutation] = Problem.given(up: error, for: state, type: of.key.type, id: id)
+            errors[mutation] = Problem.given(up: error, for: state, type: of.key.type, id: id, isOutline: isOutline)
         }
-        return (errors, ids.count)
+        return errors
+    }
+
+    /// Splits a list of mutations so that the contents of each part fit a transaction; a part has one at least.
+    func parts(of ids: [UUID]) async throws -> [[UUID]] {
+        let rows = try await connection.run(Query(SettleStatements.contentBytes, Parameters(of: lane, ids)))
+        var parts: [[UUID]] = []
+        var bytes = 0
+        for var row in rows {
+            let id = try row.uuid("id")
+            bytes += Int(try row.int64("bytes"))
+            if parts.isEmpty || bytes > WorkBounds.bulkContents {
+                parts.append([])
+                bytes = 0
+            }
+            parts[parts.count - 1].append(id)
+        }
+        return parts
     }
 
     /// Whether an entity was written after a mutation last changed.

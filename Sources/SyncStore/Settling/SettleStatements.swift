@@ -38,6 +38,30 @@ package enum SettleStatements {
         """
     )
 
+    /// The same without contents: a discard needs none of them, and hundreds of mutations may have a megabyte each.
+    static let outlines = Statement(
+        "settle_outlines",
+        """
+        SELECT m.id, m.endpoint, NULL::json AS payload, m.is_outcome_unknown, m.reference_ids, m.reference_types,
+            \(RecordColumns.outline)
+        FROM unnest($3::uuid[]) AS k (id)
+        \(byID("k", as: "m"))
+        ORDER BY m.position
+        """
+    )
+
+    /// The bytes of the contents of mutations, in their order in the list.
+    static let contentBytes = Statement(
+        "settle_content_bytes",
+        """
+        SELECT m.id, (\(RowBytes.of("m.payload")) + \(RowBytes.of("m.response_body"))
+            + \(RowBytes.of("m.error")))::int8 AS bytes
+        FROM unnest($3::uuid[]) WITH ORDINALITY AS k (id, place)
+        \(byID("k", as: "m"))
+        ORDER BY k.place
+        """
+    )
+
     private static let nodeColumns = """
         m.id, m.position, m.accepted_at, m.status, m.operation, \(EntityName.list), m.depends_on
         """
@@ -129,37 +153,50 @@ package enum SettleStatements {
 
     private static let currentColumns = EntityRows.list(
         of: "q",
-        document: "CASE WHEN q.bytes_to - q.bytes <= $4 THEN q.document END"
+        document: "CASE WHEN NOT q.is_outline THEN q.document END"
     )
 
-    /// The entities that stand in the place of mutations to be discarded, last ones first, as far as their user may
-    /// see them; with the documents of as many as there is room for. The size of each is known without reading it.
+    /// The entities that take the place of mutations to be discarded, as far as their user may see them.
+    ///
+    /// A document comes with the first mutation about its entity, as long as there is room in the $4 bytes; the others
+    /// get the entity without it. So a thousand mutations about one entity do not store a thousand copies. Errors are
+    /// read up to $5 bytes; a mutation beyond that keeps its error.
     static let current = Statement(
         "settle_current",
         """
-        SELECT q.place, q.bytes_to - q.bytes <= $4 AS fits, q.mutation_id, q.error, \(currentColumns)
+        SELECT q.mutation_id, q.error_to - q.error_bytes < $5::int8 AS has_error,
+            CASE WHEN q.error_to - q.error_bytes < $5::int8 THEN q.error END AS error, q.is_outline, \(currentColumns)
         FROM (
-            SELECT m.id AS mutation_id, m.error, k.place, e.*, sum(e.bytes) OVER (ORDER BY k.place DESC) AS bytes_to
-            FROM unnest($3::uuid[]) WITH ORDINALITY AS k (id, place)
-            \(byID("k", as: "m"))
-            CROSS JOIN LATERAL (
-                SELECT \(EntityRows.list(of: "x")), coalesce(pg_column_size(x.document), 0)::int8 AS bytes
-                FROM entities x
-                WHERE x.organization_id = $1 AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
-                        SELECT z.server_id FROM id_mappings z
-                        WHERE z.organization_id = $1 AND z.user_id = $2 AND z.client_id = m.local_id
-                            AND z.entity_type = m.entity_type), (
-                        SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
-                        WHERE m.local_number IS NOT NULL AND z.organization_id = $1 AND z.user_id = $2
-                            AND z.client_id = m.local_id))
-                    AND (x.owner_id = $2 OR x.entity_type <> ALL (ARRAY(
-                        SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')))
-                OFFSET 0
-            ) e
+            SELECT s.*, s.bytes > \(WorkBounds.small)
+                    AND (s.copy > 1 OR (sum(s.bytes) FILTER (WHERE s.copy = 1) OVER w) > $4::int8) AS is_outline,
+                (sum(s.error_bytes) OVER w)::int8 AS error_to
+            FROM (
+                SELECT m.id AS mutation_id, m.error, \(RowBytes.of("m.error"))::int8 AS error_bytes, k.place, e.*,
+                    row_number() OVER (PARTITION BY e.entity_type, e.id ORDER BY k.place) AS copy
+                FROM unnest($3::uuid[]) WITH ORDINALITY AS k (id, place)
+                \(byID("k", as: "m"))
+                CROSS JOIN LATERAL (
+                    SELECT \(EntityRows.list(of: "x")), \(RowBytes.of("x.document"))::int8 AS bytes
+                    FROM entities x
+                    WHERE x.organization_id = $1 AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
+                            SELECT z.server_id FROM id_mappings z
+                            WHERE z.organization_id = $1 AND z.user_id = $2 AND z.client_id = m.local_id
+                                AND z.entity_type = m.entity_type), (
+                            SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
+                            WHERE m.local_number IS NOT NULL AND z.organization_id = $1 AND z.user_id = $2
+                                AND z.client_id = m.local_id))
+                        AND (x.owner_id = $2 OR x.entity_type <> ALL (ARRAY(
+                            SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')))
+                    OFFSET 0
+                ) e
+            ) s
+            WINDOW w AS (ORDER BY s.place ROWS UNBOUNDED PRECEDING)
         ) q
-        ORDER BY q.place DESC
+        ORDER BY q.place
         """
     )
 
-    static let reading = [planShape, subjects, edges, waiters, unmet, needs, sealedPayloads, isNewer, current]
+    static let reading = [
+        planShape, subjects, outlines, contentBytes, edges, waiters, unmet, needs, sealedPayloads, isNewer, current,
+    ]
 }

@@ -8,22 +8,28 @@ extension Settlement {
     /// Retries all mutations of the request that can be retried.
     package func retry(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
         try await settle(request, organization.id, isReversed: false) { lane, ids throws(Problem) in
-            let plan = try await commit(lane, ids, "retry mutations") { reader, _, subjects, plan in
-                var graph: DependencyGraph?
-                for subject in subjects where request.statuses.contains(subject.record.status) {
-                    let knowledge = try await knowledge(about: subject, ContentEdit(), reader)
-                    do {
-                        let planner = try RestartPlanner.retry(subject, RetryRequest(), knowledge)
-                        try await add(planner, reader, &graph, to: &plan)
-                    } catch is Problem {
-                        // a mutation that cannot be retried unchanged stays for a person to look at
-                        continue
-                    }
-                }
-                return []
-            }
-            return plan?.restarts.count ?? 0
+            var count = 0
+            for part in try await parts(of: ids, in: lane) { count += try await retry(part, of: lane, request) }
+            return count
         }
+    }
+
+    private func retry(_ ids: [UUID], of lane: LaneKey, _ request: BulkRequest) async throws(Problem) -> Int {
+        let plan = try await commit(lane, ids, "retry mutations") { reader, _, subjects, plan in
+            var graph: DependencyGraph?
+            for subject in subjects where request.statuses.contains(subject.record.status) {
+                let knowledge = try await knowledge(about: subject, ContentEdit(), reader)
+                do {
+                    let planner = try RestartPlanner.retry(subject, RetryRequest(), knowledge)
+                    try await add(planner, reader, &graph, to: &plan)
+                } catch is Problem {
+                    // a mutation that cannot be retried unchanged stays for a person to look at
+                    continue
+                }
+            }
+            return []
+        }
+        return plan?.restarts.count ?? 0
     }
 
     /// Discards all mutations of the request that can be discarded; with dependants only where it says what becomes of
@@ -56,7 +62,11 @@ extension Settlement {
     ) async throws(Problem) -> Int {
         var count = 0
         while true {
-            let plan = try await commit(lane, ids, "discard mutations") { reader, state, found, plan in
+            let plan = try await commit(lane, ids, "discard mutations", hasContents: false) {
+                reader,
+                state,
+                found,
+                plan in
                 var meant = try await choose(reader, found)
                 let graph = try await reader.graph(state, besides: meant.count)
                 // a kept mutation's dependencies are kept, and so on

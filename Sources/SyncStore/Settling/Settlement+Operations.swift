@@ -22,11 +22,24 @@ extension Settlement {
         settlement.screen = screen
         let ids = screen.found.map(\.id)
         return switch kind {
-        case .retry: try await settlement.retry(ids, of: lane, note)
+        case .retry: try await settlement.retry(inParts: ids, of: lane, note)
         case .discard: try await settlement.discard(ids, of: lane, dependants, note)
         case .resolve:
             try await settlement.resolve(ids, of: lane, in: organization, strategy ?? .serverWins, note)
         }
+    }
+
+    private func retry(
+        inParts ids: [UUID],
+        of lane: LaneKey,
+        _ note: @Sendable (Int) -> Query
+    ) async throws(Problem) -> OperationTally {
+        let parts = try await parts(of: ids, in: lane)
+        var tally = OperationTally()
+        for part in parts { tally.add(try await retry(part, of: lane, note)) }
+        // mutations that are no longer there
+        tally.skip(.statusTransitionMustBeValid, Int64(ids.count - parts.reduce(0) { $0 + $1.count }))
+        return tally
     }
 
     private func retry(

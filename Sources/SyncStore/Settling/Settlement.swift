@@ -86,7 +86,7 @@ package struct Settlement: Sendable {
         return try await settle(id, organization, user, "resolve a conflict") { reader, subject, plan in
             switch request.strategy {
             case .serverWins:
-                return try await adopt(subject, idPointer, reader, &plan) + records
+                return try await adopt(subject, idPointer, reader, &plan, isOneOfMany: !records.isEmpty) + records
             case .clientWins:
                 var knowledge = try await knowledge(about: subject, request.edit, reader)
                 knowledge.isOvertaken = try await entity(of: subject, idPointer, reader)?.isNewer ?? false
@@ -124,6 +124,19 @@ package struct Settlement: Sendable {
 
     // MARK: - Steps that bulk calls share
 
+    /// Splits a list of one lane's mutations so that one transaction can read the contents of each part.
+    func parts(of ids: [UUID], in lane: LaneKey) async throws(Problem) -> [[UUID]] {
+        do {
+            return try await catalog.opening(lane.organization) { seal in
+                try await pool.transaction { connection in
+                    try await SettleReader(connection: connection, lane: lane, seal: seal).parts(of: ids)
+                }
+            }
+        } catch {
+            throw failure.problem(error, doing: "measure mutations to settle")
+        }
+    }
+
     /// Discards mutations of one lane.
     ///
     /// - Parameters:
@@ -141,7 +154,11 @@ package struct Settlement: Sendable {
     ) async throws(Problem) -> [UUID] {
         var discarded: [UUID] = []
         while true {
-            let plan = try await commit(lane, ids, "discard mutations", showing: show) { reader, state, found, plan in
+            let plan = try await commit(lane, ids, "discard mutations", hasContents: false, showing: show) {
+                reader,
+                state,
+                found,
+                plan in
                 let subjects = try choose(found)
                 guard !subjects.isEmpty else { return [] }
                 let planner = try DiscardPlanner(
@@ -162,27 +179,17 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Plans a discard, and writes into the error of each discarded mutation which entity stands in its place: no feed
-    /// brings that again. Mutations that do not fit one transaction are left to the next.
+    /// Plans a discard, and writes into the error of each discarded mutation which entity takes its place: no feed
+    /// brings that again.
     func tell(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,
         _ reader: SettleReader,
         _ plan: inout SettlePlan
     ) async throws {
-        var whole = plan
-        planner.plan(knowledge, into: &whole)
-        guard !whole.discards.isEmpty else {
-            plan = whole
-            return
-        }
-        let current = try await reader.current(whole.discards.map(\.node.id))
-        if current.room < whole.discards.count {
-            planner.plan(knowledge, discards: current.room, into: &plan)
-        } else {
-            plan = whole
-        }
-        plan.show(current.errors)
+        planner.plan(knowledge, into: &plan)
+        guard !plan.discards.isEmpty else { return }
+        plan.show(try await reader.current(plan.discards.map(\.node.id)))
     }
 
     /// The facts that the plan of a restart needs.
@@ -222,6 +229,7 @@ package struct Settlement: Sendable {
     /// Runs a transaction under a lane's lock; an empty plan changes nothing.
     ///
     /// - Parameters:
+    ///   - hasContents: whether to read the mutations' payloads, answers and errors.
     ///   - show: called with each of the mutations in its new state, before the commit: what was committed is
     ///     answered, whatever happens afterwards. Called anew when the transaction is tried again.
     ///   - body: plans with what was found; answers further queries to write.
@@ -231,12 +239,13 @@ package struct Settlement: Sendable {
         _ lane: LaneKey,
         _ ids: [UUID],
         _ what: StaticString,
+        hasContents: Bool = true,
         showing show: ((MutationDetail) -> Void)? = nil,
         _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
     ) async throws(Problem) -> SettlePlan? {
         let plan: SettlePlan?
         do {
-            plan = try await transaction(lane, ids, show, body)
+            plan = try await transaction(lane, ids, hasContents, show, body)
         } catch {
             throw failure.problem(error, doing: what)
         }
@@ -249,16 +258,20 @@ package struct Settlement: Sendable {
     private func transaction(
         _ lane: LaneKey,
         _ ids: [UUID],
+        _ hasContents: Bool,
         _ show: ((MutationDetail) -> Void)?,
         _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
     ) async throws -> SettlePlan? {
-        try await catalog.opening(lane.organization) { seal in try await transaction(lane, ids, seal, show, body) }
+        try await catalog.opening(lane.organization) { seal in
+            try await transaction(lane, ids, seal, hasContents, show, body)
+        }
     }
 
     private func transaction(
         _ lane: LaneKey,
         _ ids: [UUID],
         _ seal: Seal,
+        _ hasContents: Bool,
         _ show: ((MutationDetail) -> Void)?,
         _ body: (SettleReader, LaneState, [SettleSubject], inout SettlePlan) async throws -> [Query]
     ) async throws -> SettlePlan? {
@@ -268,7 +281,7 @@ package struct Settlement: Sendable {
             do {
                 return try await pool.transaction { connection in
                     let reader = SettleReader(connection: connection, lane: lane, seal: seal)
-                    let found = try await reader.begin(ids, screen, type: entry.type)
+                    let found = try await reader.begin(ids, screen, hasContents: hasContents, type: entry.type)
                     guard let (state, subjects) = found else { return nil }
                     let moment = now()
                     var plan = SettlePlan(state)
@@ -325,7 +338,8 @@ package struct Settlement: Sendable {
         _ subject: SettleSubject,
         _ idPointer: String,
         _ reader: SettleReader,
-        _ plan: inout SettlePlan
+        _ plan: inout SettlePlan,
+        isOneOfMany: Bool
     ) async throws -> [Query] {
         let planner = try ServerWinsPlanner(subject, idPointer: idPointer)
         let waiters = try await reader.waiters(for: subject.record.id)
@@ -341,7 +355,14 @@ package struct Settlement: Sendable {
                 queries = try writer.queries(key, next)
             }
         }
-        planner.plan(state, user: reader.lane.user, waiters: waiters, unmet: unmet, into: &plan)
+        planner.plan(
+            state,
+            user: reader.lane.user,
+            waiters: waiters,
+            unmet: unmet,
+            isOneOfMany: isOneOfMany,
+            into: &plan
+        )
         return queries
     }
 }

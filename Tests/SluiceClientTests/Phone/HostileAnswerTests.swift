@@ -37,6 +37,40 @@ import Testing
         try lab.create(Contact(name: "Ola"))
     }
 
+    @Test func `a result that points to the entity of an earlier one shows that entity`() throws {
+        let lab = try Lab()
+        try lab.create(Contact(name: "Kari"))
+        let created = try #require(try lab.batch())
+        #expect(try lab.succeed(created))
+        var contact = try #require(try lab.pool.read { try Contact.fetchOne($0) })
+        for number in ["1", "2"] {
+            contact.phone = number
+            try lab.update(contact)
+        }
+        let batch = try #require(try lab.batch())
+        let current: JSON = [
+            "entity_type": "contact", "id": "a", "version": 4, "deleted": false, "document": ["name": "Ola"],
+        ]
+        let errors: [JSON] = [
+            ["code": "conflict", "current": current],
+            ["code": "conflict", "current_at": "/results/0/error/current"],
+        ]
+        let results = zip(batch.rows, errors).map { row, error -> JSON in
+            ["id": .string(row.id.wire), "status": "conflict", "error": error]
+        }
+        let answer: JSON = ["results": .array(results), "accepted_sequence": 3]
+        #expect(try lab.answer(answer, to: batch))
+        let conflicts = try lab.pool.read { try FailedWrite.fetchConflicts($0) }
+        #expect(conflicts.map { $0.theirs?["document"]?["name"] } == ["Ola", "Ola"])
+    }
+
+    @Test(arguments: [JSON.string("/results/9/error/current"), "/results/x/error/current", "", .integer(1)])
+    func `a pointer that leads nowhere leaves the result without an entity`(pointer: JSON) throws {
+        let result: JSON = ["error": ["code": "conflict", "current_at": pointer]]
+        let answer: JSON = ["results": .array([result])]
+        #expect(answer.results.first?["error"]?["current"] == nil)
+    }
+
     @Test func `results of other writes answer none`() throws {
         let lab = try Lab()
         try lab.create(Contact(name: "Kari"))

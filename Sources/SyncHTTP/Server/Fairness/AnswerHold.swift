@@ -9,8 +9,12 @@ final class AnswerHold: Sendable {
     static let small = 16_384
     /// The bytes reserved for a page before it is read: the limit at which its readers end.
     static let page = 2_097_152
-    /// The bytes reserved for one mutation with all that belongs to it, and for a backlog.
-    static let mutation = 262_144
+    /// The bytes reserved for one mutation: its payload, its answer and its error may have a megabyte each.
+    static let mutation = 3_145_728
+    /// The bytes reserved for a backlog.
+    static let backlog = 262_144
+    /// The bytes reserved for a preview, which holds documents and requests while it plans.
+    static let preview = WorkBounds.preview
     /// The bytes reserved for one id mapping.
     static let mapping = 256
 
@@ -51,15 +55,27 @@ final class AnswerHold: Sendable {
     /// Takes room for the answer, once there is some; does nothing where it was taken.
     ///
     /// - Throws: `overloaded` when room did not come in time.
-    func enter(_ bytes: Int = AnswerHold.page) async throws(Problem) {
+    ///
+    /// - Parameter isPage: whether it needs one of the turns in which pages are read.
+    func enter(_ bytes: Int = AnswerHold.page, isPage: Bool? = nil) async throws(Problem) {
         let before = state.withLock { $0 }
         guard before.held == 0 else { return }
         let weight = gate.weight(bytes)
         try await gate.enter(weight, for: before.user)
         state.withLock { $0.held = weight }
-        guard bytes > Self.mutation else { return }
+        guard isPage ?? (bytes == Self.page) else { return }
         try await pages.enter(1, for: before.user)
         state.withLock { $0.isReading = true }
+    }
+
+    /// Takes room for the answer if there is some without waiting.
+    func offers(_ bytes: Int) -> Bool {
+        let before = state.withLock { $0 }
+        guard before.held == 0 else { return true }
+        let weight = gate.weight(bytes)
+        guard gate.entersAtOnce(weight, for: before.user) else { return false }
+        state.withLock { $0.held = weight }
+        return true
     }
 
     /// Counts the answer with its actual size.

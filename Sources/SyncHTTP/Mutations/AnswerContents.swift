@@ -1,0 +1,54 @@
+import JSONText
+import SyncModel
+
+/// Decides which entities and which bodies of upstreams one answer carries, so that its size has a bound.
+///
+/// An entity's `current` is in an answer once. A later error about the same state has a pointer to it (`current_at`);
+/// about another state, or where the answer has no room left, it has a mark (`current_omitted`).
+struct AnswerContents {
+    /// What a result shows of an error.
+    enum Shown {
+        case whole
+        case cut([UInt8])
+        /// Not even the error itself fits.
+        case nothing
+    }
+
+    /// Bytes that the answer has room for.
+    private var room: Int
+    /// Where the answer shows an entity, and the state that it shows.
+    private var places: [EntityKey: (place: String, state: [UInt8])] = [:]
+
+    /// - Parameter room: bytes of contents that are larger than ``WorkBounds/small``.
+    init(room: Int = WorkBounds.answer) {
+        self.room = room
+    }
+
+    /// Decides about an error, a problem object as JSON.
+    ///
+    /// - Parameter pointer: the error's place in the answer (RFC 6901).
+    mutating func show(error: [UInt8], at pointer: @autoclosure () -> String) -> Shown {
+        guard let outline = CurrentOutline(error) else { return takes(error.count) ? .whole : .nothing }
+        if let first = places[outline.key] {
+            return .cut(CurrentOutline.cut(error, place: first.state == outline.state ? first.place : nil))
+        }
+        guard outline.isWhole, takes(error.count) else { return .cut(CurrentOutline.cut(error, place: nil)) }
+        places[outline.key] = (pointer() + "/current", outline.state)
+        return .whole
+    }
+
+    /// Whether the answer has room for a value; then it is taken.
+    mutating func takes(_ bytes: Int) -> Bool {
+        guard bytes > WorkBounds.small else { return true }
+        guard bytes <= room else { return false }
+        room -= bytes
+        return true
+    }
+}
+
+extension MutationRecord {
+    /// The bytes of what an answer shows of the mutation beside its names and times, where they are many.
+    var contentBytes: Int {
+        [error?.count ?? 0, responseBody?.count ?? 0].filter { $0 > WorkBounds.small }.reduce(0, +)
+    }
+}

@@ -1,0 +1,13 @@
+/// SQL for the size of a JSON value before it is read.
+enum RowBytes {
+    /// The bytes of a nullable column's text.
+    ///
+    /// `pg_column_size` is the stored size, which for a compressed value may be a hundredth of its text. So a compressed
+    /// value is measured as text, on the server, and all others by what is known without reading them.
+    static func of(_ column: String) -> String {
+        """
+        coalesce(CASE WHEN pg_column_compression(\(column)) IS NULL THEN pg_column_size(\(column)) \
+        ELSE octet_length(\(column)::text) END, 0)
+        """
+    }
+}

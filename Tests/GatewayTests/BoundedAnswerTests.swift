@@ -1,0 +1,210 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+/// A request of a few kilobytes about a document of a megabyte: what it reads, stores and answers has bounds.
+@Suite struct BoundedAnswerTests {
+    /// An entity of somewhat less than a mebibyte, at version 3.
+    private static func document(_ scene: Scene) async throws -> String {
+        let made = try await scene.ada.push([scene.ada.create()])
+        let server = try #require(made.results[0]["server_id"]?.string)
+        try await scene.execute("UPDATE entities SET document = json_build_object('long', repeat('x', 1040000))")
+        for _ in 0..<2 {
+            #expect(try await scene.bob.push([scene.bob.change(server: server)]).statuses == ["succeeded"])
+        }
+        return server
+    }
+
+    private static func stale(_ scene: Scene, _ server: String, _ count: Int, _ strategy: String) -> [Draft] {
+        (0..<count).map { _ in
+            scene.ada.change(server: server, base: 1).with(["conflict_resolution": #""\#(strategy)""#])
+        }
+    }
+
+    /// The bytes of all stored errors.
+    private static func storedBytes(_ scene: Scene) async throws -> Int {
+        let lines = try await scene.lines("SELECT coalesce(sum(octet_length(error::text)), 0)::text FROM mutations")
+        return try #require(lines.first.flatMap { Int($0) })
+    }
+
+    private func expectOnce(_ reply: Reply, _ errors: [JSONValue?]) {
+        #expect(reply.body.count < 2_500_000)
+        #expect(errors.first??["current"]?["document"]?["long"] != nil)
+        for error in errors.dropFirst() {
+            #expect(error?["current"] == nil)
+            #expect(error?["current_at"]?.string == "/results/0/error/current")
+        }
+    }
+
+    @Test func `a preview of 500 stale updates carries their entity once`() async throws {
+        let scene = try await Scene()
+        let server = try await Self.document(scene)
+        let drafts = Self.stale(scene, server, 500, "server_wins")
+        let reply = try await scene.ada.post("/v1/mutations/preview", scene.ada.envelope(drafts))
+        #expect(reply.status == 200)
+        #expect(reply.results.count == 500)
+        expectOnce(reply, reply.results.map { $0["error"] })
+    }
+
+    @Test func `a push of 500 stale updates stores and answers their entity once`() async throws {
+        let scene = try await Scene()
+        let server = try await Self.document(scene)
+        let drafts = Self.stale(scene, server, 500, "server_wins")
+        let reply = try await scene.ada.push(drafts)
+        #expect(reply.statuses == Array(repeating: "discarded", count: 500))
+        expectOnce(reply, reply.results.map { $0["error"] })
+        #expect(try await Self.storedBytes(scene) < 2_500_000)
+        let repeated = try await scene.ada.push(drafts)
+        #expect(repeated.results.allSatisfy { $0["replayed"]?.bool == true })
+        expectOnce(repeated, repeated.results.map { $0["error"] })
+        // the entity can be read with any of them
+        let last = try await scene.ada.get("/v1/mutations/\(drafts[499].id)")
+        #expect(last.json?["error"]?["current"]?["version"]?.int64 == 3)
+        #expect(last.json?["error"]?["current"]?["document"]?["long"] != nil)
+        #expect(last.json?["error"]?["current_omitted"] == nil)
+        // and it is in a page of the list once at most
+        let page = try await scene.ada.get("/v1/mutations?limit=50")
+        #expect(page.mutations.filter { $0["error"]?["current"] != nil }.count == 1)
+    }
+
+    @Test func `updates that win over another state each store one state of the entity`() async throws {
+        let scene = try await Scene()
+        let server = try await Self.document(scene)
+        let reply = try await scene.ada.push(Self.stale(scene, server, 20, "client_wins"))
+        #expect(reply.statuses == Array(repeating: "succeeded", count: 20))
+        #expect(reply.body.count < 2_500_000)
+        #expect(try await Self.storedBytes(scene) < 2_500_000)
+        let shown = reply.results.compactMap { $0["error"] }.filter { !$0.isNull }
+        #expect(shown.filter { $0["current"] != nil }.count == 1)
+        #expect(shown.dropFirst().allSatisfy { $0["current_omitted"]?.bool == true || $0["current_at"] != nil })
+    }
+
+    @Test func `repetitions whose stored errors are large are answered within the bound`() async throws {
+        let scene = try await Scene()
+        let server = try await Self.document(scene)
+        let other = try #require(
+            try await scene.ada.push([scene.ada.create()]).results[0]["server_id"]?.string
+        )
+        let drafts = Self.stale(scene, server, 40, "server_wins")
+        _ = try await scene.ada.push(drafts)
+        // as earlier versions stored them: each with its own copy
+        try await scene.execute(
+            """
+            UPDATE mutations SET error = (
+                SELECT json_build_object('type', 'urn:sluice:problem:conflict', 'title', 't', 'status', 409,
+                    'code', 'conflict', 'detail', 'd', 'current', json_build_object('entity_type', 'task', 'id', id,
+                    'version', 3, 'deleted', false, 'document', json_build_object('long', repeat('x', 1000000)))))
+            WHERE status = 'discarded'
+            """
+        )
+        let reply = try await scene.ada.push(drafts + [scene.ada.change(server: other)])
+        #expect(reply.status == 200)
+        #expect(reply.body.count < 4_000_000)
+        #expect(reply.results.dropLast().allSatisfy { $0["replayed"]?.bool == true })
+        #expect(reply.statuses.last == "succeeded")
+        let omitted = reply.results.filter { $0["omitted"]?.elements.map { $0.compactMap(\.string) } == ["error"] }
+        #expect(omitted.count > 30)
+        #expect(omitted.allSatisfy { $0["error"]?.isNull == true })
+        let one = try await scene.ada.get("/v1/mutations/\(drafts[39].id)")
+        #expect(one.json?["error"]?["current"] != nil)
+    }
+
+    @Test func `a push of 4 MB of unknown members gets a bounded list of errors`() async throws {
+        let scene = try await Scene()
+        let members = (0..<300_000).map { #""m\#($0)":1"# }.joined(separator: ",")
+        var draft = scene.ada.create()
+        let json = draft.json.dropLast() + "," + members + "}"
+        let body = #"{"device_id":"\#(scene.ada.device.lowercased)","mutations":[\#(json)]}"#
+        let reply = try await scene.ada.post("/v1/mutations", body)
+        #expect(reply.statuses == ["rejected"])
+        #expect(reply.body.count < 100_000)
+        let error = try #require(reply.results[0]["error"])
+        #expect(error.errors.count == ErrorBounds.perEntry)
+        #expect(error["errors_omitted"]?.int64 == Int64(300_000 - ErrorBounds.perEntry))
+        // a long name is cut
+        draft = scene.ada.create().with([String(repeating: "n", count: 500_000): "1"])
+        let long = try await scene.ada.push([draft])
+        #expect(long.body.count < 10_000)
+        let errors = long.results[0]["error"]?["errors"]?.elements.map(Array.init) ?? []
+        #expect(errors.first?["pointer"]?.string?.hasSuffix("…") == true)
+    }
+
+    @Test func `a push of 500 entries with errors lists a bounded number of errors in total`() async throws {
+        let scene = try await Scene()
+        let more = Dictionary(uniqueKeysWithValues: (0..<100).map { ("member_\($0)", "1") })
+        let drafts = (0..<400).map { _ in scene.ada.create().with(more) }
+        let reply = try await scene.ada.push(drafts)
+        #expect(reply.statuses == Array(repeating: "rejected", count: 400))
+        let listed = reply.results.reduce(0) { $0 + ($1["error"]?.errors.count ?? 0) }
+        #expect(listed <= ErrorBounds.perRequest + 400)
+        #expect(reply.results.allSatisfy { $0["error"]?["errors_omitted"]?.int64 ?? 0 > 0 })
+        let strict = try await scene.ada.push(
+            (0..<400).map { _ in scene.ada.create().with(more) },
+            prefer: "handling=strict"
+        )
+        #expect(strict.status == 422)
+        #expect(strict.errors.count <= ErrorBounds.perProblem)
+        #expect(strict.json?["errors_omitted"]?.int64 ?? 0 > 0)
+    }
+
+    @Test func `discarding a conflict with many dependants stores their entity once`() async throws {
+        let scene = try await Scene()
+        let server = try await Self.document(scene)
+        let conflict = scene.ada.change(server: server, base: 1)
+        let dependants = (0..<300).map { _ in scene.ada.change(server: server) }
+        let pushed = try await scene.ada.push([conflict] + dependants)
+        #expect(pushed.statuses == ["conflict"] + Array(repeating: "blocked", count: 300))
+        let reply = try await scene.ada.post(
+            "/v1/mutations/\(conflict.id)/discard",
+            #"{"dependents":"discard"}"#
+        )
+        #expect(reply.status == 200)
+        #expect(reply.json?["discarded"]?.elements.map { Array($0).count } == 301)
+        #expect(reply.json?["error"]?["current"]?["document"]?["long"] != nil)
+        #expect(try await Self.storedBytes(scene) < 2_500_000)
+        let last = try await scene.ada.get("/v1/mutations/\(dependants[299].id)")
+        #expect(last.json?["status"]?.string == "discarded")
+        #expect(last.json?["error"]?["code"]?.string == "discarded")
+        #expect(last.json?["error"]?["current"]?["document"]?["long"] != nil)
+    }
+
+    @Test func `a preview of more documents than it may hold is refused for good, and taken in parts`() async throws {
+        let scene = try await Scene()
+        let made = try await scene.ada.push((0..<12).map { _ in scene.ada.create() })
+        let ids = made.results.compactMap { $0["server_id"]?.string }
+        try await scene.execute("UPDATE entities SET document = json_build_object('long', repeat('x', 1040000))")
+        let drafts = ids.map { scene.ada.change(server: $0) }
+        let reply = try await scene.ada.post("/v1/mutations/preview", scene.ada.envelope(drafts))
+        expectProblem(reply, .payloadTooLarge, errors: [])
+        for part in [drafts.prefix(6), drafts.suffix(6)] {
+            let reply = try await scene.ada.post("/v1/mutations/preview", scene.ada.envelope(Array(part)))
+            #expect(reply.statuses == Array(repeating: "succeeded", count: 6))
+        }
+    }
+
+    @Test func `a bulk discard of large conflicts stores a bounded number of documents`() async throws {
+        let scene = try await Scene(#"{"on_conflict":"continue"}"#)
+        let made = try await scene.ada.push((0..<6).map { _ in scene.ada.create() })
+        let ids = made.results.compactMap { $0["server_id"]?.string }
+        try await scene.execute("UPDATE entities SET document = json_build_object('long', repeat('x', 1040000))")
+        #expect(try await scene.bob.push(ids.map { scene.bob.change(server: $0) }).statuses.count == 6)
+        let drafts = ids.map { scene.ada.change(server: $0, base: 1) }
+        #expect(try await scene.ada.push(drafts).statuses == Array(repeating: "conflict", count: 6))
+        let reply = try await scene.operate(
+            .POST,
+            scene.admin + "/mutations/discard",
+            #"{"filter":{"status":"conflict"}}"#
+        )
+        #expect(reply.status == 200, "\(reply.text)")
+        #expect(try await Self.storedBytes(scene) < 2_500_000)
+        for draft in drafts {
+            let read = try await scene.ada.get("/v1/mutations/\(draft.id)")
+            #expect(read.json?["status"]?.string == "discarded")
+            #expect(read.json?["error"]?["current"]?["document"]?["long"] != nil)
+        }
+    }
+}
