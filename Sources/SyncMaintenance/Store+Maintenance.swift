@@ -19,6 +19,9 @@ extension Store {
     /// What operators did.
     package var audit: AuditLog { AuditLog(pool: pool, now: now, failure: failure) }
 
+    /// Console sessions that were ended. The caller keeps it: it caches.
+    package var endedSessions: EndedSessions { EndedSessions(pool: pool, now: now, failure: failure) }
+
     /// What goes on, for operators; one for all of them.
     package var nowReader: NowReader {
         NowReader(pool: pool, cluster: cluster, retention: retention, now: now, failure: failure)

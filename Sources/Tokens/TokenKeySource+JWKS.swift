@@ -43,11 +43,11 @@ struct PublishedKeys: Sendable {
     var keys: [TokenKey] = []
     var skipped: [SkippedKey] = []
 
-    /// Whether the document has no usable key, and no defect either: the issuer has withdrawn the earlier keys. A
-    /// document with a broken key, or one that should not be published, is a mistake and withdraws nothing.
-    var withdrawsAll: Bool {
-        keys.isEmpty && skipped.allSatisfy { !$0.isSecret && $0.reason != TokenKeySource.unusable }
-    }
+    /// Whether the issuer has withdrawn the earlier keys: no key of the document is usable, and all of them can be read.
+    ///
+    /// What is left may be keys for encryption, or secrets, which are never used: the earlier keys are not published any
+    /// more either way. A key that cannot be read may be a usable one with a mistake in it, so it withdraws nothing.
+    var withdrawsAll: Bool { keys.isEmpty && skipped.allSatisfy { $0.reason != TokenKeySource.unusable } }
 }
 
 extension TokenKeySource {

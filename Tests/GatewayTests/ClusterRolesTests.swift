@@ -92,6 +92,39 @@ import Testing
         }
     }
 
+    /// Rows of `readers` are copied with the data; memberships are not. And the tables' owner may lack CREATEROLE.
+    @Test func `a binding without its membership is listed and repaired, and a membership without a row is removed`()
+        async throws
+    {
+        let database = try await LiveGateway.migratedDatabase()
+        let owner = try await database.connect()
+        defer { owner.close() }
+        func sluice(_ arguments: String...) async throws -> Program.Result {
+            try await Program.run(arguments, environment: ["SLUICE_DATABASE_URL": database.uri])
+        }
+        #expect(try await sluice("migrate", "--roles").status == 0)
+        let (id, role) = (UUID().lowercased, "t_reader_\(UInt32.random(in: 0...(.max)))")
+        #expect(try await sluice("organizations", "create", "Tenant", "--id", id, "--force").status == 0)
+        let row = "INSERT INTO readers (organization_id, role_name, created_at) VALUES ('\(id)', '\(role)', now())"
+        try await owner.execute(script: "CREATE ROLE \(role) LOGIN; \(row)")
+        #expect(try await sluice("organizations", "readers", "list", id).complaint.contains("lacks a membership"))
+        let repaired = try await sluice("organizations", "readers", "add", id, role)
+        #expect(repaired.status == 0, "\(repaired.complaint)")
+        try await expect([id], of: role, in: database)
+        #expect(try await sluice("organizations", "readers", "list", id).complaint == "")
+
+        // as after a superuser granted the membership for an owner who may not
+        try await owner.execute(script: "DELETE FROM readers WHERE role_name = '\(role)'")
+        #expect(try await sluice("organizations", "readers", "list", id).output == "\(role)\n")
+        let added = try await sluice("organizations", "readers", "add", id, role)
+        #expect(added.status == 0, "\(added.complaint)")
+        try await owner.execute(script: "DELETE FROM readers WHERE role_name = '\(role)'")
+        let removed = try await sluice("organizations", "readers", "remove", id, role)
+        #expect(removed.status == 0, "\(removed.complaint)")
+        #expect(try await sluice("organizations", "readers", "list", id).output == "")
+        try await owner.execute(script: "DROP ROLE \(role); DROP ROLE IF EXISTS \"sluice_reader_\(id)\"")
+    }
+
     private func expect(_ organizations: [String], of role: String, in database: TestDatabase) async throws {
         for uri in database.uris(user: role) {
             let connection = try await Connection.open(ConnectionConfiguration(uri: uri))

@@ -90,6 +90,16 @@ import Testing
         #expect(after.header("RateLimit-Policy") == [#""requests";q=5;w=1"#])
     }
 
+    @Test func `a push that is refused for another reason reports the quota of mutations`() async throws {
+        let scene = try await Scene(#"{"mutations_per_day_per_user":5}"#)
+        _ = try await scene.bob.push([scene.bob.create()])
+        let broken = scene.bob.draft("create", "task", ["max_attempts": "0"])
+        let refused = try await scene.bob.push([broken], prefer: "handling=strict")
+        expectProblem(refused, .validationFailed)
+        #expect(refused.header("RateLimit") == [#""mutations";r=4;t=17280"#])
+        #expect(!(try await scene.metrics()).contains(#"sluice_requests_limited_total{quota="user"} 1"#))
+    }
+
     @Test func `a stream of events counts once`() async throws {
         let scene = try await Scene(#"{"requests_per_second":2}"#)
         let (listener, _) = try await scene.ada.listen()

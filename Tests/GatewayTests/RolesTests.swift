@@ -259,6 +259,14 @@ import Testing
         let json = try await readers("list", first, "--json").output
         #expect(json.hasPrefix(#"{"readers":[{"role":"\#(place.analyst)","created_at":"20"#))
 
+        // roles are not part of a copied database
+        try await place.execute("REVOKE sluice_reader FROM \(place.analyst)")
+        let listed = try await readers("list", first)
+        #expect(listed.output == "\(place.analyst)\n" && listed.complaint.contains("lacks a membership"))
+        #expect(try await readers("list", first, "--json").output.contains(#""effective":false"#))
+        #expect(try await readers("add", first, place.analyst).output == "\(place.analyst) reads \(first)\n")
+        #expect(try await readers("list", first).complaint == "")
+
         let twice = try await readers("add", second, place.analyst)
         #expect(twice.status == 1)
         #expect(twice.complaint == "sluice: \"\(place.analyst)\" reads another organization; a role reads one\n")

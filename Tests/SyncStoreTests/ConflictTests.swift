@@ -106,6 +106,60 @@ import Testing
         #expect(try await scene.alice.push([conflicting]).results[0].status == "conflict")
     }
 
+    /// A `shared` id stays the entity's: undoing a deletion creates it again.
+    @Test func `a create restores a shared id that its own device deleted`() async throws {
+        let scene = try await Self.shared()
+        let answer = try await scene.phone.push([scene.write("create", #"{"n":2}"#)])
+        #expect(answer.results[0].status == "succeeded" && answer.results[0]["version"]?.int64 == 3)
+        let rows = try await scene.phone.pull()
+        #expect(rows.map { $0["document"]?.text } == [#"{"n":2}"#])
+        #expect(rows.map { $0["deleted"]?.bool } == [false])
+    }
+
+    @Test func `a create of a shared id that another writer deleted is a conflict that client_wins settles`()
+        async throws
+    {
+        for isAtOnce in [true, false] {
+            let scene = try await Self.shared()
+            let tablet = Phone(scene.phone.gateway, scene.phone.organization, user: scene.phone.user)
+            let strategy = isAtOnce ? "client_wins" : "manual"
+            let create = scene.write("create", #"{"n":2}"#, by: tablet, strategy)
+            let answer = try await tablet.push([create])
+            if isAtOnce {
+                #expect(answer.results[0].status == "succeeded", "\(answer.results[0].text)")
+            } else {
+                #expect(answer.results[0].status == "conflict")
+                #expect(answer.results[0]["error"]?["detail"]?.string == "another writer deleted the entity")
+                #expect(try await tablet.resolve(create.id, "client_wins")?.status == "pending")
+                // a person's decision is applied in the lane's turn
+                return
+            }
+            #expect(try await tablet.pull().map { $0["document"]?.text } == [#"{"n":2}"#])
+        }
+    }
+
+    private struct SharedScene {
+        let phone: Phone
+        func write(_ operation: String, _ payload: String?, by other: Phone? = nil, _ strategy: String? = nil) -> Entry {
+            var entry = (other ?? phone).entry(operation, "label", server: #""red""#, payload: payload)
+            entry.extra["conflict_resolution"] = strategy.map { #""\($0)""# }
+            return entry
+        }
+    }
+
+    /// A label with the shared id `red`, created and deleted by the phone.
+    private static func shared() async throws -> SharedScene {
+        let scene = SharedScene(phone: try await Phone.new())
+        _ = try await scene.phone.gateway.store.administration.putEntityType(
+            "label",
+            in: scene.phone.organization.id,
+            EntityTypeUpdate(body: Array(#"{"id_space":"shared"}"#.utf8))
+        )
+        let answer = try await scene.phone.push([scene.write("create", #"{"n":1}"#), scene.write("delete", nil)])
+        #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
+        return scene
+    }
+
     @Test func `on conflict continue lets the rest run`() async throws {
         let scene = try await Scene(#"{"on_conflict":"continue"}"#)
         try await scene.bob.push([scene.update(scene.bob, #"{"bob":1}"#, base: 1)])

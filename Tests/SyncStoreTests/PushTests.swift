@@ -7,6 +7,24 @@ import Testing
 @testable import SyncStore
 
 @Suite struct PushTests {
+    @Test func `a push whose entries are all refused and not remembered stores no device`() async throws {
+        let phone = try await Phone.new()
+        let known = phone.create()
+        try await phone.push([known])
+        let stranger = Phone(phone.gateway, phone.organization, user: phone.user)
+        // a key that another entry has is refused, and the refusal is not stored
+        var reused = stranger.create(payload: #"{"other":true}"#)
+        reused.key = known.key
+        let answer = try await stranger.push([reused])
+        #expect(answer.results[0].status == "rejected" && answer["accepted_sequence"]?.int64 == 0)
+        #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 1)
+        // its number is free
+        var entry = stranger.create()
+        entry.number = reused.number
+        #expect(try await stranger.push([entry]).results[0].status == "succeeded")
+        #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 2)
+    }
+
     @Test func `a batch is applied in order with server IDs`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())

@@ -134,6 +134,9 @@ struct FetchedKeysTests {
     @Test(arguments: [
         #"{"keys":[]}"#, #"{"keys":[{"kty":"EC","crv":"P-521","x":"AA","y":"AA"}]}"#,
         #"{"keys":[{"kty":"RSA","use":"enc","n":"AA","e":"AQAB"}]}"#,
+        #"{"keys":[{"kty":"oct","alg":"HS256","k":"c2VjcmV0IHNlY3JldCBzZWNyZXQ"}]}"#,
+        #"{"keys":[{"kty":"oct","k":"c2VjcmV0"},{"kty":"RSA","use":"enc","n":"AA","e":"AQAB"}]}"#,
+        #"{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA","d":"AA"}]}"#,
     ]
     )
     func `A key set without keys withdraws those that it held, and is looked at again soon`(text: String) async throws {

@@ -50,7 +50,10 @@ struct ClusterExamination {
             let advice = "Start them: organizations that lie there are answered 503 until then; the others are served."
             return [.failed("cluster servers", "no answer from \(health.silent.joined(separator: ", "))", advice)]
         }
-        return [servers(health), owner(health), transactions(health), locks(health), entrance(health)]
+        return [
+            servers(health), owner(health), transactions(health), workers(health), moves(health), locks(health),
+            entrance(health),
+        ]
     }
 
     private func servers(_ health: Distribution.Health) -> Diagnosis {
@@ -72,6 +75,23 @@ struct ClusterExamination {
         let advice =
             "Set max_prepared_transactions to max_connections on every server: a change of all organizations takes them."
         return .failed("cluster transactions", finding, advice)
+    }
+
+    /// Each database with Citus takes one background worker of every server, and each move of a shard several.
+    private func workers(_ health: Distribution.Health) -> Diagnosis {
+        let finding = "max_worker_processes is \(health.workerProcesses) or more"
+        if health.workerProcesses >= 16 { return .ok("cluster workers", finding) }
+        let advice = "Set max_worker_processes to 16 or more on every server, and restart it: moves of shards need them."
+        return .warning("cluster workers", finding, advice)
+    }
+
+    private func moves(_ health: Distribution.Health) -> Diagnosis {
+        let finding = "wal_retrieve_retry_interval is at most \(health.retryMilliseconds) ms"
+        if health.retryMilliseconds <= 1_000 { return .ok("cluster moves", finding) }
+        let advice =
+            "Set wal_retrieve_retry_interval to 100ms on every server and reload it: each table of a moved shard waits "
+            + "for so long before it is copied."
+        return .warning("cluster moves", finding, advice)
     }
 
     private func locks(_ health: Distribution.Health) -> Diagnosis {

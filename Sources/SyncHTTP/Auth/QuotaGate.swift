@@ -35,7 +35,7 @@ struct QuotaGate: Sendable {
         } catch {
             var refusal = Refusal(of: error)
             let standing = refusal.problem.standing
-            if let standing { note(standing, caller, exchange) }
+            if let standing, refusal.problem.code == .rateLimited { note(standing, caller, exchange) }
             RateLimitFields(caller.organization.settings, [requests, standing]).add(to: &refusal.headers)
             throw refusal
         }

@@ -1,9 +1,11 @@
 import HTTPTypes
+import SyncMaintenance
 import SyncModel
 
 /// Lets operators in: by a bearer token, or by the cookie that the console has got for one.
 struct OperatorDoor: Sendable {
     let tokens: OperatorTokens
+    let ended: EndedSessions
     let now: TimeSource
 
     /// Who is let in: by which token, and until when in seconds since 1970 where that has an end.
@@ -15,7 +17,7 @@ struct OperatorDoor: Sendable {
     /// The token that a request comes with.
     ///
     /// - Throws: 401, or 403 where a cookie came along with what another page has asked.
-    func guest(of request: HTTPRequest) throws(Refusal) -> Guest {
+    func guest(of request: HTTPRequest) async throws(Refusal) -> Guest {
         if request.headerFields[.authorization] == nil, let cookie = SessionCookie.value(request.headerFields) {
             guard let session = OperatorSession.token(of: cookie, among: tokens, at: now()) else {
                 throw BearerToken.refusal("invalid_token", "The session has ended; sign in again.")
@@ -23,6 +25,9 @@ struct OperatorDoor: Sendable {
             guard RequestOrigin(request).isOwn else {
                 let detail = "A session is good for requests of the console itself; Sec-Fetch-Site says otherwise."
                 throw Refusal(Problem(.forbidden, detail))
+            }
+            guard await !ended.contains(OperatorSession.digest(of: cookie)) else {
+                throw BearerToken.refusal("invalid_token", "The session has ended; sign in again.")
             }
             return Guest(token: session.token, end: session.end)
         }
@@ -33,8 +38,8 @@ struct OperatorDoor: Sendable {
     }
 
     /// - Throws: also 403 where the token is good for less.
-    func admit(_ request: HTTPRequest, for scope: OperatorScope) throws(Refusal) -> Guest {
-        let guest = try guest(of: request)
+    func admit(_ request: HTTPRequest, for scope: OperatorScope) async throws(Refusal) -> Guest {
+        let guest = try await guest(of: request)
         try Self.require(scope, of: guest.token)
         return guest
     }

@@ -76,7 +76,7 @@ struct OperatorRoutes {
         let names = path.split(separator: "/").filter { $0.hasPrefix("{") }.map { String($0.dropFirst().dropLast()) }
         if let action { audited.append(action) }
         table.add(method, path, answers: mediaType) { [door, log] exchange in
-            let guest = try door.admit(exchange.head, for: scope)
+            let guest = try await door.admit(exchange.head, for: scope)
             var exchange = exchange
             exchange.operatorToken = guest.token
             exchange.operatorUntil = guest.end

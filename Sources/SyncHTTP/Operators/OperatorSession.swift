@@ -3,8 +3,8 @@ import Foundation
 import SyncModel
 
 /// What the cookie of a signed-in operator holds: which token it stands for, until when, and a proof of both that only
-/// who knows the token's digest can make. Nothing is kept of it, so every replica takes it, and it ends when its token
-/// is taken out of the setting.
+/// who knows the token's digest can make. Every gateway accepts it until it expires, its token is removed from the
+/// setting, or the operator signs out (``EndedSessions``).
 enum OperatorSession {
     /// How long one lasts, in seconds.
     static let seconds: Int64 = 43_200
@@ -39,6 +39,9 @@ enum OperatorSession {
         )
         return isOurs ? (token, end) : nil
     }
+
+    /// The digest under which the end of a session is stored.
+    static func digest(of text: some StringProtocol) -> Data { Data(SHA256.hash(data: Data(text.utf8))) }
 
     private static func key(of token: OperatorToken) -> SymmetricKey {
         HKDF<SHA256>.deriveKey(

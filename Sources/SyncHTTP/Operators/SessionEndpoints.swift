@@ -2,6 +2,7 @@ import HTTPTypes
 import JSONText
 import Logging
 import NIOCore
+import SyncMaintenance
 import SyncModel
 
 /// `/console/session`: an operator signs in with a token, and out again.
@@ -39,13 +40,24 @@ struct SessionEndpoints: Sendable {
         }
     }
 
-    /// Takes the cookie away, whatever it is.
+    /// Ends the session for all gateways and removes the cookie.
+    ///
+    /// If the end cannot be stored, the answer still removes the cookie, and its status says that a copy may be valid.
     func signOut(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {
             throw Problem(.forbidden, "Only the console itself signs out; Sec-Fetch-Site says otherwise.")
         }
-        return Self.answer("", seconds: 0, to: exchange)
+        let answer = Self.answer("", seconds: 0, to: exchange)
+        guard let cookie = SessionCookie.value(exchange.headers),
+            let session = OperatorSession.token(of: cookie, among: door.tokens, at: door.now())
+        else { return answer }
+        do throws(Problem) {
+            try await door.ended.end(OperatorSession.digest(of: cookie), until: Timestamp(microseconds: session.end * 1_000_000))
+        } catch {
+            throw Refusal(error, headers: answer.headers)
+        }
+        return answer
     }
 
     private static func answer(_ session: String, seconds: Int64, to exchange: Exchange) -> Answer {

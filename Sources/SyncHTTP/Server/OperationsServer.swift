@@ -46,7 +46,7 @@ package struct OperationsServer: Service {
         budgets = Budgets(configuration)
         if let tokens = configuration.operatorTokens {
             let bodies = BodyReader(limit: configuration.adminBodyBytes, budget: budgets.bodies)
-            let door = OperatorDoor(tokens: tokens, now: configuration.now)
+            let door = OperatorDoor(tokens: tokens, ended: store.endedSessions, now: configuration.now)
             Self.addConsole(to: &routes, door: door, bodies: bodies, logger: logger)
             let desk = OperatorDesk(store: store, registry: registry, configuration: configuration, circuits: circuits)
             self.desk = desk

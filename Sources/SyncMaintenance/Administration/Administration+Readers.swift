@@ -3,27 +3,56 @@ import Postgres
 package import SyncModel
 import SyncStore
 
+/// A login role that reads an organization's rows.
+package struct ReaderBinding: Equatable, Sendable {
+    package let role: String
+    /// When the role was bound; nil where only the server's memberships show it, as on a cluster after a superuser
+    /// granted the membership by hand.
+    package let createdAt: Timestamp?
+    /// Whether the role has the memberships that the policies require. False after the row was copied to a server whose
+    /// roles were not: adding the reader again repairs it.
+    package let isEffective: Bool
+}
+
 extension Administration {
-    /// The login roles that read an organization's rows, with the time of each grant; nil when there is no such
-    /// organization.
-    package func readers(
-        of organization: UUID
-    ) async throws(Problem) -> [(role: String, createdAt: Timestamp)]? {
+    /// The login roles that read an organization's rows, by name; nil if the organization does not exist.
+    ///
+    /// A role is listed if it has a row in `readers` or, on a cluster, a membership in the organization's reader role:
+    /// on a cluster that membership alone lets it read.
+    package func readers(of organization: UUID) async throws(Problem) -> [ReaderBinding]? {
         guard try await self.organization(organization) != nil else { return nil }
-        return try await rows(Self.readersStatement, Parameters(of: organization), "list readers") { row in
-            (try row.string("role_name"), try row.moment("created_at"))
+        let bound = try await rows(Self.readersStatement, Parameters(of: organization), "list readers") { row in
+            (role: try row.string("role_name"), createdAt: try row.moment("created_at"))
         }
+        let parameters = Parameters(Roles.reader(of: organization), bound.map(\.role))
+        let members = try await rows(Self.membersStatement, parameters, "list members of reader roles") { row in
+            (role: try row.string("role_name"), isReader: try row.bool("is_reader"), isMember: try row.bool("is_member"))
+        }
+        var bindings: [[UInt8]: ReaderBinding] = [:]
+        for (role, createdAt) in bound {
+            bindings[Array(role.utf8)] = ReaderBinding(role: role, createdAt: createdAt, isEffective: false)
+        }
+        for (role, isReader, isMember) in members {
+            let key = Array(role.utf8)
+            guard bindings[key] != nil || (cluster.isThere && isMember) else { continue }
+            let isEffective = isReader && (isMember || !cluster.isThere)
+            bindings[key] = ReaderBinding(role: role, createdAt: bindings[key]?.createdAt, isEffective: isEffective)
+        }
+        return bindings.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map(\.value)
     }
 
     /// Lets a login role read one organization's rows by SQL, and no others.
     ///
-    /// - Returns: whether that is new; nil when there is no such organization.
+    /// Repairs a binding whose memberships are missing. If this connection may not grant them, a superuser can: the next
+    /// call finds the memberships and records the binding.
+    ///
+    /// - Returns: whether anything changed; nil if the organization does not exist.
     /// - Throws: `validation_failed` for a role that does not exist, reads another organization, or would see all
-    ///   organizations' rows whatever it is bound to; `forbidden` where this connection may not grant.
+    ///   organizations' rows however it is bound; `forbidden` if this connection may not grant.
     package func addReader(_ role: String, to organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
         guard let facts = try await facts(of: role) else {
-            throw Self.refusal("there is no role \"\(role)\"; make it first: CREATE ROLE … LOGIN")
+            throw Self.refusal("there is no role \"\(role)\"; create it first: CREATE ROLE … LOGIN")
         }
         guard !facts.seesEverything else {
             throw Self.refusal(
@@ -31,37 +60,40 @@ extension Administration {
                     + "row-level security, the owner of the tables, or the gateway"
             )
         }
-        if let other = facts.organization {
-            if other == organization { return false }
+        let others = facts.memberships.filter { $0 != Roles.reader(of: organization) }
+        guard facts.organization ?? organization == organization, others.isEmpty || !cluster.isThere else {
             throw Self.refusal("\"\(role)\" reads another organization; a role reads one")
         }
-        let parameters = Parameters(of: organization, role, now())
-        // where another role had to grant it, the grant exists already
         var grants = facts.isReader ? [] : ["GRANT \(Roles.reader) TO \(facts.quoted)"]
-        if cluster.isThere { grants.append(Roles.binding(facts.quoted, to: organization)) }
-        let grant = grants.isEmpty ? nil : grants.joined(separator: "; ")
-        return try await bind(Query(Self.addReaderStatement, parameters), granting: grant)
+        if cluster.isThere, facts.memberships.isEmpty { grants.append(Roles.binding(facts.quoted, to: organization)) }
+        if facts.organization == organization, grants.isEmpty { return false }
+        let script = grants.isEmpty ? nil : grants.joined(separator: "; ")
+        let change = Query(Self.addReaderStatement, Parameters(of: organization, role, now()))
+        let isNew = try await bind(change, granting: script) { connection in
+            // an organization that is being purged, and one that another call bound meanwhile, get no grant
+            let rows = try await connection.run(Query(Self.bindingStatement, Parameters(role)))
+            guard rows.count > 0 else { return false }
+            return try rows.uuid(0, 0) == organization
+        }
+        return isNew || script != nil
     }
 
-    /// Takes the right to read from a role. False when it did not read this organization.
+    /// Takes the right to read from a role. False if the role did not read this organization.
     package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
-        let parameters = Parameters(of: organization, role)
-        let isRemoved: Bool
-        if cluster.isThere, let facts, facts.organization == organization {
-            // there the membership is the binding: it has to go
-            let revocation = "REVOKE \"\(Roles.reader(of: organization))\" FROM \(facts.quoted)"
-            isRemoved = try await bind(Query(Self.removeReaderStatement, parameters), granting: revocation)
-        } else {
-            isRemoved = try await run(Self.removeReaderStatement, parameters, "unbind a reader").affected > 0
-        }
-        if isRemoved, let facts, facts.isReader {
+        let change = Query(Self.removeReaderStatement, Parameters(of: organization, role))
+        // on a cluster the membership is the binding, with a row or without one
+        let isMember = cluster.isThere && facts?.memberships.contains(Roles.reader(of: organization)) == true
+        let script = facts.map { "REVOKE \"\(Roles.reader(of: organization))\" FROM \($0.quoted)" }
+        let hadRow = try await bind(change, granting: isMember ? script : nil) { _ in true }
+        guard hadRow || isMember else { return false }
+        if let facts, facts.isReader, facts.organization ?? organization == organization {
             // a member without a binding sees no rows: where this connection may not revoke, that is enough
             _ = try? await pool.withConnection { connection in
                 try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
             }
         }
-        return isRemoved
+        return true
     }
 
     private struct RoleFacts {
@@ -69,6 +101,8 @@ extension Administration {
         let seesEverything: Bool
         let organization: UUID?
         let isReader: Bool
+        /// The organizations' reader roles (``Roles/reader(of:)``) that the role is a direct member of.
+        let memberships: [String]
     }
 
     private func facts(of role: String) async throws(Problem) -> RoleFacts? {
@@ -81,25 +115,33 @@ extension Administration {
                 quoted: try row.string("quoted"),
                 seesEverything: try row.bool("sees_everything"),
                 organization: organization,
-                isReader: try row.bool("is_reader")
+                isReader: try row.bool("is_reader"),
+                memberships: try row.string("memberships").split(separator: " ").map(String.init)
             )
         }.first
     }
 
-    /// Changes binding and membership together.
+    /// Changes a binding and, if the binding is then as `isBound` requires, the memberships, in one transaction.
     ///
-    /// - Returns: whether a binding was changed.
-    private func bind(_ change: Query, granting membership: String?) async throws(Problem) -> Bool {
+    /// - Returns: whether the row was changed.
+    private func bind(
+        _ change: Query,
+        granting membership: String?,
+        if isBound: @escaping @Sendable (Connection) async throws -> Bool
+    ) async throws(Problem) -> Bool {
         do {
             return try await pool.transaction { connection in
                 let isChanged = try await connection.run(change).affected > 0
-                if isChanged, let membership { try await connection.execute(script: membership) }
+                if let membership, try await isBound(connection) {
+                    try await connection.execute(script: membership)
+                }
                 return isChanged
             }
         } catch let error as PostgresError where error.sqlState == "42501" {
             throw Problem(
                 .forbidden,
-                "this database role may not do that; as a superuser, run: \(membership ?? "the same"); then this again"
+                "this database role may not do that; as a superuser, run: \(membership ?? "the same"); then repeat "
+                    + "this command"
             )
         } catch let error as PostgresError where error.sqlState == "42704" {
             throw Problem(.forbidden, "the roles are not there yet; run: sluice migrate --roles")
@@ -144,7 +186,8 @@ extension Administration {
         "SELECT organization_id FROM readers WHERE role_name = $1::text::name"
     )
 
-    /// A role's quoted name; whether it bypasses row-level security; and whether it may read an organization.
+    /// A role's quoted name; whether it bypasses row-level security; whether it may read an organization; and the
+    /// organizations' reader roles that it is a member of, separated by spaces.
     static let roleStatement = Statement(
         "readers_role",
         """
@@ -156,12 +199,36 @@ extension Administration {
                     AND pg_has_role(r.oid, s.oid, 'MEMBER')) AS sees_everything,
             EXISTS (
                 SELECT FROM pg_roles s WHERE s.rolname = '\(Roles.reader)' AND pg_has_role(r.oid, s.oid, 'MEMBER')
-            ) AS is_reader
+            ) AS is_reader,
+            array_to_string(ARRAY(
+                SELECT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid
+                WHERE m.member = r.oid AND g.rolname ~ '^sluice_reader_[0-9a-f-]{36}$'
+                ORDER BY g.rolname), ' ') AS memberships
         FROM pg_roles r WHERE r.rolname = $1::text::name
         """
     )
 
+    /// The named roles, and the direct members of an organization's reader role (`$1`): whether each has the rights of
+    /// readers, and whether it is such a member.
+    static let membersStatement = Statement(
+        "readers_members",
+        """
+        SELECT u.rolname::text AS role_name,
+            EXISTS (
+                SELECT FROM pg_roles s WHERE s.rolname = '\(Roles.reader)' AND pg_has_role(u.oid, s.oid, 'MEMBER')
+            ) AS is_reader,
+            m.member IS NOT NULL AS is_member
+        FROM pg_roles u
+        LEFT JOIN (
+            SELECT DISTINCT a.member FROM pg_auth_members a JOIN pg_roles g ON g.oid = a.roleid
+            WHERE g.rolname = $1::text::name
+        ) m ON m.member = u.oid
+        WHERE u.rolname = ANY ($2::text[]::name[]) OR m.member IS NOT NULL
+        ORDER BY u.rolname
+        """
+    )
+
     static let readerStatements = [
-        readersStatement, addReaderStatement, removeReaderStatement, bindingStatement, roleStatement,
+        readersStatement, addReaderStatement, removeReaderStatement, bindingStatement, roleStatement, membersStatement,
     ]
 }

@@ -4,6 +4,9 @@ import JSONText
 /// Reads one entry of a push and checks everything that needs nothing but the entry itself. Reports all errors up to
 /// ``ErrorBounds``, not just the first.
 struct MutationDecoder {
+    /// The nil UUID (RFC 9562, 5.9).
+    private static let noID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+
     private let index: Int
     private let device: UUID
     private let limits: IntakeLimits
@@ -88,7 +91,13 @@ struct MutationDecoder {
             }
         case .localID:
             content.localID = value
-            if value.uuid == nil, value.int64 == nil {
+            if value.uuid == Self.noID {
+                report(
+                    "/local_id",
+                    Rule.clientID,
+                    "local_id must not be the nil UUID: payloads use it for \"no reference\", and it would be replaced"
+                )
+            } else if value.uuid == nil, value.int64 == nil {
                 reportUnread(
                     "/local_id",
                     Rule.clientID,

@@ -88,9 +88,12 @@ extension BuiltInStore {
     }
 
     private static func detail(of write: Write, _ current: EntityState?) -> String {
+        if let current, current.isDeleted {
+            return current.lastWriter == write.writer
+                ? "this device deleted the entity before" : "another writer deleted the entity"
+        }
         if write.operation == .create { return "an entity with this id exists" }
         guard let current else { return "another writer changed the entity" }
-        if current.isDeleted { return "another writer deleted the entity" }
         guard let base = write.baseVersion else { return "another writer changed the entity" }
         return current.run.words(on: base)
     }

@@ -61,8 +61,15 @@ enum BuiltInStore {
     }
 
     /// A create of an id that exists never overwrites: `client_wins` stays manual (product rule 12, `shared` types).
+    ///
+    /// A create of a deleted id restores the entity. That conflicts with the deletion of another writer only, and
+    /// `client_wins` settles it: the payload is the whole document.
     private static func settleCreate(_ write: Write, current: EntityState?) -> Outcome {
-        write.conflictResolution == .serverWins && current != nil
+        if let current, current.isDeleted {
+            guard current.lastWriter == write.writer else { return settle(write, current: current) }
+            return apply(write, to: current, resolution: nil)
+        }
+        return write.conflictResolution == .serverWins && current != nil
             ? .adopted(current: current) : .conflict(current: current)
     }
 

@@ -17,12 +17,28 @@ public struct PushPlanner {
     private var shown: Set<EntityKey> = []
 
     /// - Parameter entities: the organization's entities as the previous pushes left them; the plan changes them.
-    /// - Throws: ``PushRefusal``; then `entities` is unchanged.
+    /// - Throws: ``PushRefusal``; then `entities` is unchanged. A problem has the state of the user's quota, for the
+    ///   `RateLimit` header.
     public static func plan(
         _ push: PushRequest,
         snapshot: PushSnapshot,
         context: Context,
         entities: inout EntityTable
+    ) throws(PushRefusal) -> PushPlan {
+        do throws(PushRefusal) {
+            return try decide(push, snapshot, context, &entities)
+        } catch {
+            guard case .problem(var problem) = error, problem.standing == nil else { throw error }
+            problem.standing = try MutationAllowance.spend(0, snapshot.allowance, context)?.standing
+            throw .problem(problem)
+        }
+    }
+
+    private static func decide(
+        _ push: PushRequest,
+        _ snapshot: PushSnapshot,
+        _ context: Context,
+        _ entities: inout EntityTable
     ) throws(PushRefusal) -> PushPlan {
         if let after = push.afterSequence, after > snapshot.watermark {
             var problem = Problem(
@@ -68,6 +84,9 @@ public struct PushPlanner {
         plan.standing = allowance?.standing
         // repetitions are answered, and change nothing
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
+        // an unknown device is stored with the first entry of it that is: otherwise refused pushes make devices for free
+        let isAllRefused = plan.rejections.isEmpty && plan.verdicts.allSatisfy { $0.record == nil }
+        if !snapshot.isDeviceKnown, isAllRefused { plan.acceptedSequence = snapshot.watermark }
         return plan
     }
 

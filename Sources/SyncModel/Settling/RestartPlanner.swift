@@ -72,7 +72,8 @@ public struct RestartPlanner {
         if subject.type.isForwarded {
             try planner.send(idPointer)
         } else if subject.record.operation == .create {
-            throw Self.staysManual
+            // the payload is the whole document, so a deleted entity is restored without a loss
+            guard ConflictState(error: subject.record.error)?.isDeleted == true else { throw Self.staysManual }
         } else if subject.record.operation == .update, edit.payload == nil,
             ConflictState(error: subject.record.error)?.isDeleted == true
         {

@@ -39,6 +39,8 @@ extension ClusterServers {
                 || CASE WHEN %1$s = 0 OR EXISTS (
                         SELECT FROM pg_dist_node n WHERE n.groupid = %1$s AND n.isactive AND n.hasmetadata)
                     THEN ' known ' ELSE ' unknown ' END
+                || current_setting('max_worker_processes') || ' '
+                || (SELECT g.setting FROM pg_settings g WHERE g.name = 'wal_retrieve_retry_interval') || ' '
                 || x.identity
             FROM (\(identityText)) x
             $command$, l.groupid)], false) a
@@ -68,13 +70,16 @@ extension ClusterServers {
             // it hangs, or its host is gone
             guard error.kind == .timedOut, connection.isUsable else { throw error }
         }
-        let words = answer?.split(separator: " ", maxSplits: 2) ?? []
+        let words = answer?.split(separator: " ", maxSplits: 4) ?? []
+        let isWhole = words.count == 5
         return Server(
             host: host,
             port: port,
-            identity: words.count == 3 ? String(words[2]) : nil,
+            identity: isWhole ? String(words[4]) : nil,
             preparedTransactions: words.first.flatMap { Int($0) },
-            knowsAsker: words.count < 3 || words[1] == "known"
+            workerProcesses: isWhole ? Int(words[2]) : nil,
+            retryMilliseconds: isWhole ? Int(words[3]) : nil,
+            knowsAsker: !isWhole || words[1] == "known"
         )
     }
 

@@ -15,6 +15,10 @@ package final class ClusterServers: Sendable {
         package let identity: String?
         /// Its `max_prepared_transactions`; nil where it does not answer.
         package let preparedTransactions: Int?
+        /// Its `max_worker_processes`; nil if it does not answer.
+        package let workerProcesses: Int?
+        /// Its `wal_retrieve_retry_interval`; nil if it does not answer.
+        package let retryMilliseconds: Int?
         /// Whether the one that asked is of its cluster; true where it does not answer.
         package let knowsAsker: Bool
 

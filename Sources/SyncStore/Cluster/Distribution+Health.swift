@@ -16,6 +16,10 @@ extension Distribution {
         package var mostShards = 0
         /// The least `max_prepared_transactions` of the servers that answer.
         package var preparedTransactions = 0
+        /// The least `max_worker_processes` of the servers that answer.
+        package var workerProcesses = 0
+        /// The longest `wal_retrieve_retry_interval` of the servers that answer, in milliseconds.
+        package var retryMilliseconds = 0
         /// Whether the role's settings say how long to wait for locks: those of a session do not reach other servers.
         package var hasLockTimeout = false
         /// Whether this is the coordinator.
@@ -59,6 +63,8 @@ extension Distribution {
         health.silent = servers.filter { !$0.isThere }.map(\.name)
         health.isDisowned = !servers.allSatisfy(\.knowsAsker)
         health.preparedTransactions = servers.compactMap(\.preparedTransactions).min() ?? 0
+        health.workerProcesses = servers.compactMap(\.workerProcesses).min() ?? 0
+        health.retryMilliseconds = servers.compactMap(\.retryMilliseconds).max() ?? 0
         // asks all servers for their sessions: one that is away would fail it
         guard health.silent.isEmpty, var row = try await connection.run(Query(Self.health)).first else { return health }
         health.servers = Int(try row.int64("servers"))

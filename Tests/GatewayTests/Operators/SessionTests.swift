@@ -77,6 +77,25 @@ import Testing
         #expect(try await look(cookie).status == 401)
     }
 
+    @Test func `signing out ends every copy of the cookie at all gateways`() async throws {
+        let scene = try await Scene.withOperators()
+        let twin = try await LiveGateway.start(on: scene.gateway.database, configure: Operators.configure)
+        let (ended, kept) = (try await scene.signIn(Operators.admin), try await scene.signIn(Operators.reader))
+        func statuses(_ cookie: String) async throws -> [Int] {
+            let own = try await scene.call(.GET, "/admin/me", as: nil, nil, [("Cookie", cookie)])
+            let other = try await send(.GET, twin.operations + "/admin/me", headers: [("Cookie", cookie)])
+            return [own.status, other.status]
+        }
+        #expect(try await statuses(ended) == [200, 200] && statuses(kept) == [200, 200])
+        let fields = [("Cookie", ended), ("Sec-Fetch-Site", "same-origin")]
+        #expect(try await scene.call(.DELETE, "/console/session", as: nil, nil, fields).status == 204)
+        #expect(try await scene.call(.DELETE, "/console/session", as: nil, nil, fields).status == 204)
+        // the other gateway has read the list of ended sessions just before
+        twin.clock.advance(seconds: 5)
+        #expect(try await statuses(ended) == [401, 401])
+        #expect(try await statuses(kept) == [200, 200])
+    }
+
     /// Replicas know each other's cookies; one whose setting has the token no more does not.
     @Test func `a cookie is good at every gateway that has the token`() async throws {
         let scene = try await Scene.withOperators()

@@ -110,17 +110,29 @@ struct ListReadersCommand: AsyncParsableCommand {
         guard let readers = found else { throw AdministrationOptions.unknown(id) }
         if options.json { return Terminal.say(String(decoding: Self.json(readers), as: UTF8.self)) }
         for reader in readers { Terminal.say(ShownText.of(reader.role)) }
-        if readers.isEmpty { Terminal.complain("nobody reads \(id.lowercased)") }
+        for reader in readers where !reader.isEffective {
+            Terminal.complain(
+                "\(ShownText.of(reader.role)) sees no rows: it lacks a membership on this server. "
+                    + "Repair it: sluice organizations readers add \(id.lowercased) \(ShownText.of(reader.role))"
+            )
+        }
+        if readers.isEmpty { Terminal.complain("no role reads \(id.lowercased)") }
     }
 
-    private static func json(_ readers: [(role: String, createdAt: Timestamp)]) -> [UInt8] {
+    private static func json(_ readers: [ReaderBinding]) -> [UInt8] {
         AdministrationOptions.body { writer in
             writer.name("readers")
             writer.beginArray()
-            for (role, createdAt) in readers {
+            for reader in readers {
                 writer.beginObject()
-                writer.member("role", role)
-                writer.member("created_at", createdAt.rfc3339)
+                writer.member("role", reader.role)
+                if let createdAt = reader.createdAt {
+                    writer.member("created_at", createdAt.rfc3339)
+                } else {
+                    writer.name("created_at")
+                    writer.null()
+                }
+                writer.member("effective", reader.isEffective)
                 writer.endObject()
             }
             writer.endArray()

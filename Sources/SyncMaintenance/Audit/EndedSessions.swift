@@ -1,0 +1,104 @@
+package import Foundation
+import Postgres
+package import SyncModel
+import SyncStore
+import Synchronization
+
+/// Console sessions that operators ended by signing out, shared by all gateways of the database.
+///
+/// A session is a signed text that every gateway accepts until it expires. A sign-out stores the text's digest. Each
+/// gateway refuses it at once if it handled the sign-out itself, and otherwise within ``refreshSeconds``.
+package final class EndedSessions: Sendable {
+    /// Seconds for which a gateway uses the list that it read last.
+    static let refreshSeconds: Int64 = 5
+    /// Sessions in memory, at most; the ones that expire last are kept.
+    static let maximumSessions = 10_000
+
+    private struct State {
+        var ended: [Data: Timestamp] = [:]
+        var readAt: Timestamp?
+    }
+
+    private let pool: Pool
+    private let now: TimeSource
+    private let failure: StoreFailure
+    private let state = Mutex(State())
+
+    init(pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
+        self.pool = pool
+        self.now = now
+        self.failure = failure
+    }
+
+    /// Ends a session for all gateways. Ending it again changes nothing.
+    ///
+    /// - Parameters:
+    ///   - digest: SHA-256 of the cookie's value.
+    ///   - end: when the session expires.
+    /// - Throws: `store_unavailable` or `overloaded` if the end could not be stored: a copy of the cookie may then
+    ///   still be accepted.
+    package func end(_ digest: Data, until end: Timestamp) async throws(Problem) {
+        do {
+            _ = try await pool.run([
+                Query(Self.endStatement, Parameters(BytesParameter.bytea(Array(digest)), end)),
+                Query(Self.expireStatement, Parameters(now())),
+            ])
+        } catch {
+            throw failure.problem(error, doing: "end a console session")
+        }
+        state.withLock { $0.ended[digest] = end }
+    }
+
+    /// Whether a session has been ended.
+    ///
+    /// If the database cannot be read, the list that was read last decides: the console shows an outage, too.
+    package func contains(_ digest: Data) async -> Bool {
+        let moment = now()
+        let isFresh = state.withLock { state in
+            guard let readAt = state.readAt, readAt <= moment else { return false }
+            return moment.seconds - readAt.seconds < Self.refreshSeconds
+        }
+        if !isFresh { await refresh(at: moment) }
+        return state.withLock { $0.ended[digest] != nil }
+    }
+
+    private func refresh(at moment: Timestamp) async {
+        // concurrent requests read the list once: the others use what is there
+        let isFirst = state.withLock { state in
+            let isFirst = state.readAt.map { $0 > moment || moment.seconds - $0.seconds >= Self.refreshSeconds } ?? true
+            if isFirst { state.readAt = moment }
+            return isFirst
+        }
+        guard isFirst else { return }
+        do {
+            let query = Query(Self.readStatement, Parameters(moment, Int64(Self.maximumSessions)))
+            var ended: [Data: Timestamp] = [:]
+            for var row in try await pool.run([query])[0] {
+                ended[Data(try row.bytes("digest"))] = try row.moment("ends_at")
+            }
+            state.withLock { state in
+                // a session that ended here while the list was read
+                for (digest, end) in state.ended where end > moment { ended[digest] = end }
+                state.ended = ended
+            }
+        } catch {
+            state.withLock { $0.readAt = nil }
+            _ = failure.problem(error, doing: "read ended console sessions")
+        }
+    }
+
+    static let endStatement = Statement(
+        "sessions_end",
+        "INSERT INTO ended_sessions AS s (digest, ends_at) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING"
+    )
+
+    /// The ones that have not expired at $1, up to $2.
+    static let readStatement = Statement(
+        "sessions_ended",
+        "SELECT s.digest, s.ends_at FROM ended_sessions s WHERE s.ends_at > $1 ORDER BY s.ends_at DESC LIMIT $2"
+    )
+
+    static let expireStatement = Statement("sessions_expire", "DELETE FROM ended_sessions WHERE ends_at <= $1")
+
+    static let statements = [endStatement, readStatement, expireStatement]
+}
