@@ -34,6 +34,7 @@ lint: ## the formatter's strict check, which target may import what, and where t
 	@scripts/lint-imports --self-test
 	@scripts/lint-imports
 	@scripts/check-docs --self-test
+	@scripts/test --self-test
 	@scripts/check-docs
 
 format: ## brings all Swift files into shape
