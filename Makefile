@@ -36,6 +36,7 @@ lint: ## the formatter's strict check, which target may import what, how texts a
 	@scripts/lint-text --self-test
 	@scripts/lint-text
 	@scripts/check-docs --self-test
+	@scripts/test --self-test
 	@scripts/check-docs
 
 format: ## brings all Swift files into shape
