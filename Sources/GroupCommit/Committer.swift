@@ -1,5 +1,5 @@
 import Foundation
-import Postgres
+package import Postgres
 import SyncModel
 import Synchronization
 
@@ -17,6 +17,9 @@ package final class Committer<Work: GroupWork>: Sendable {
     private let connection: CommitterConnection
     private let metrics: CommitMetrics
     private let routes: Routes?
+    /// A write of one row, which shows whether writes are possible; empty where nothing is probed.
+    private let probe: [Query]
+    private let health = Mutex(WriteHealth())
     /// The group that is being committed.
     private let inHand = Mutex(InHand())
 
@@ -32,8 +35,10 @@ package final class Committer<Work: GroupWork>: Sendable {
         desk: Int,
         connection: CommitterConnection,
         metrics: CommitMetrics,
-        routes: Routes? = nil
+        routes: Routes? = nil,
+        probe: [Query] = []
     ) {
+        self.probe = probe
         self.work = work
         self.queue = queue
         self.desk = desk
@@ -45,6 +50,10 @@ package final class Committer<Work: GroupWork>: Sendable {
     /// Runs until the queue is closed and empty.
     package func run() async {
         while let group = await queue.next(at: desk) {
+            if group.isEmpty {
+                await probeConnection()
+                continue
+            }
             let start = ContinuousClock.now
             let before = connection.traffic
             inHand.withLock { $0 = InHand(jobs: group) }
@@ -59,6 +68,29 @@ package final class Committer<Work: GroupWork>: Sendable {
             )
         }
         connection.close()
+    }
+
+    // MARK: - Health
+
+    /// Why this committer cannot write; nil while it can.
+    func trouble(at now: ContinuousClock.Instant) -> PostgresError? { health.withLock { $0.trouble(at: now) } }
+
+    /// Asks for a probe where the committer is idle and one is due.
+    func probeIfDue(at now: ContinuousClock.Instant) {
+        guard !probe.isEmpty, health.withLock({ $0.isProbeDue(at: now) }) else { return }
+        queue.wakeForProbe(desk)
+    }
+
+    private func probeConnection() async {
+        connection.turn(to: nil)
+        do throws(PostgresError) {
+            _ = try await connection.open().run(probe)
+            health.withLock { $0.probed(at: .now) }
+        } catch {
+            // a write of one row takes this long only where the disk hangs
+            let isLate = error.kind == .timedOut
+            health.withLock { $0.failed(isLate ? PostgresError(.unresponsive, error.message) : error, at: .now) }
+        }
     }
 
     /// Answers jobs that have waited too long, in the queue or for a database that does not answer.
@@ -250,9 +282,12 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     private func tryOnce(_ group: [Work.Job], _ certainty: Certainty, share: Int) async throws {
         let connection = try await connected(share)
+        let commits = connection.commits
         do {
             try await work.commit(group, on: connection, certainty)
+            if connection.commits > commits { health.withLock { $0.committed(at: .now) } }
         } catch let error as PostgresError {
+            health.withLock { $0.failed(error, at: .now) }
             throw await setback(error, connection, isAlone: group.count == 1)
         } catch {
             await leaveTransaction(connection)
@@ -264,6 +299,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         do throws(PostgresError) {
             return try await connection.open(share: share)
         } catch {
+            health.withLock { $0.failed(error, at: .now) }
             throw Setback.unavailable(error)
         }
     }

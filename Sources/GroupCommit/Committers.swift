@@ -19,6 +19,7 @@ package final class Committers<Work: GroupWork>: Service {
     ///   - limits: of a group.
     ///   - patience: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
     ///   - routes: where the database is one of several servers.
+    ///   - probe: a write of one row, by which idle committers show that they can write; empty for none.
     package init(
         _ count: Int,
         doing work: Work,
@@ -27,7 +28,8 @@ package final class Committers<Work: GroupWork>: Service {
         connection: ConnectionConfiguration,
         metrics: CommitMetrics,
         patience: Duration,
-        routes: Routes? = nil
+        routes: Routes? = nil,
+        probe: [Query] = []
     ) {
         let desks = max(1, count)
         let queue = GroupQueue<Work.Job>(desks: desks, hasHeavyDesk: hasHeavyDesk, limits: limits)
@@ -40,7 +42,8 @@ package final class Committers<Work: GroupWork>: Service {
                 desk: desk,
                 connection: CommitterConnection(connection, isInPlace: desk < desks, onDetour: routes?.onDetour),
                 metrics: metrics,
-                routes: routes
+                routes: routes,
+                probe: probe
             )
         }
     }
@@ -83,7 +86,10 @@ package final class Committers<Work: GroupWork>: Service {
                 // jobs that a stuck database keeps waiting get their answer in time
                 await withTaskCancellationOrGracefulShutdownHandler {
                     while !Task.isCancelled, !Task.isShuttingDownGracefully {
-                        for committer in self.committers { committer.expire(after: self.patience) }
+                        for committer in self.committers {
+                            committer.expire(after: self.patience)
+                            committer.probeIfDue(at: .now)
+                        }
                         try? await Task.sleep(for: .milliseconds(250))
                     }
                 } onCancelOrGracefulShutdown: {
@@ -92,6 +98,12 @@ package final class Committers<Work: GroupWork>: Service {
                 self.queue.close()
             }
         }
+    }
+
+    /// Why a committer cannot write; nil while all can.
+    package var trouble: PostgresError? {
+        let now = ContinuousClock.now
+        return committers.lazy.compactMap { $0.trouble(at: now) }.first
     }
 
     /// Jobs that wait in all queues, for metrics.

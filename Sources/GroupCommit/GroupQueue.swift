@@ -14,6 +14,8 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         /// Committers that wait for work, by desk.
         var consumers: [Int: CheckedContinuation<Void, Never>] = [:]
         var isClosed = false
+        /// Desks whose committer is to probe its connection.
+        var probes: Set<Int> = []
         var deskCount: DeskCount
         /// What is being done, by desk.
         var weights: [Int: Int] = [:]
@@ -90,20 +92,34 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
-    /// The next group for a desk, whose group before it counts as done. Waits for the first job; nil once closed and
-    /// empty.
+    /// Wakes an idle committer, which receives an empty group.
+    func wakeForProbe(_ desk: Int) {
+        let consumer = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard let consumer = state.consumers.removeValue(forKey: desk) else { return nil }
+            state.probes.insert(desk)
+            return consumer
+        }
+        consumer?.resume()
+    }
+
+    /// The next group for a desk, whose group before it counts as done. Waits for the first job; an empty group asks
+    /// for a probe. Nil once closed and empty.
     func next(at desk: Int) async -> [Job]? {
         finish(at: desk)
         while true {
-            let (group, isOver) = state.withLock { state in
+            let (group, isOver, isProbe) = state.withLock { state in
                 let items = state.line.take(at: desk)
                 state.weights[desk] = items.reduce(0) { $0 + $1.weight }
                 state.shards[desk] = items.first?.shard
                 // jobs being committed elsewhere may leave more for this desk
-                return (state.jobs(of: items), state.isClosed && state.line.isIdle(for: desk))
+                return (
+                    state.jobs(of: items), state.isClosed && state.line.isIdle(for: desk),
+                    state.probes.remove(desk) != nil
+                )
             }
             if !group.isEmpty { return group }
             if isOver { return nil }
+            if isProbe { return [] }
             await withCheckedContinuation { continuation in
                 let mustWait = state.withLock { state in
                     guard state.line.isEmpty(at: desk), !(state.isClosed && state.line.isIdle(for: desk)) else {

@@ -18,6 +18,7 @@ public final class Connection: Sendable {
     private let defaultTimeout: Duration?
     private let statements = Atomic(0)
     private let roundTrips = Atomic(0)
+    private let commitCount = Atomic(0)
 
     private init(mailbox: Mailbox, driver: DriverInPlace? = nil, statementTimeout: Duration) {
         self.mailbox = mailbox
@@ -75,7 +76,11 @@ public final class Connection: Sendable {
         if queries.isEmpty { return [] }
         statements.wrappingAdd(queries.count, ordering: .relaxed)
         roundTrips.wrappingAdd(1, ordering: .relaxed)
-        return try await perform(.pipeline(queries), timeout: timeout ?? defaultTimeout).get()
+        let results = try await perform(.pipeline(queries), timeout: timeout ?? defaultTimeout).get()
+        if queries.last?.statement.name == Query.commit.statement.name {
+            commitCount.wrappingAdd(1, ordering: .relaxed)
+        }
+        return results
     }
 
     public func run(_ query: Query, timeout: Duration? = nil) async throws(PostgresError) -> Rows {
@@ -104,6 +109,12 @@ public final class Connection: Sendable {
         traffic.roundTrips = roundTrips.load(ordering: .relaxed)
         return traffic
     }
+
+    /// The number of calls of `run` that ended with a successful COMMIT.
+    public var commits: Int { commitCount.load(ordering: .relaxed) }
+
+    /// Whether the server has reported that it cannot write, although the configuration requires it.
+    public var isReadOnly: Bool { mailbox.isReadOnly }
 
     /// Whether calls can still succeed. When the server closes an idle connection, this shows it at once.
     public var isUsable: Bool { mailbox.isUsable }

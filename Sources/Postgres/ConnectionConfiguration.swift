@@ -16,6 +16,9 @@ public struct ConnectionConfiguration: Sendable {
     /// Whether settings are applied to the session. Without it only run statements without a name, which leave nothing
     /// behind in a session that may be another client's next.
     public var ownsSession = true
+    /// Whether to refuse servers that cannot write (`target_session_attrs=read-write`) and to replace sessions whose
+    /// server stops writing. A `target_session_attrs` in the URI or in `PGTARGETSESSIONATTRS` takes precedence.
+    public var requiresWrites = true
     /// How statements are put to servers of another kind; nil where there is only one kind.
     public var dialect: Dialect?
     /// Called on the connection's thread for each notice or warning. It must not block.

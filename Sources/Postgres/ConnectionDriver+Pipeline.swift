@@ -30,7 +30,9 @@ extension ConnectionDriver {
         if collector.needsFreshConnection { isWorn = true }
         switch end {
         case .done:
-            return (collector.outcome(interruption: interruption), true)
+            // a session of a server that cannot write is dropped, so that the next one may find a server that can
+            let isLost = collector.error?.isOfReadOnlyServer ?? false
+            return (collector.outcome(interruption: interruption), !isLost)
         case .broken:
             let lost = mailbox.isClosing ? "the connection was closed" : handle.message
             let error = collector.error ?? PostgresError(interruption.ofNoAnswer ?? .connectionLost, lost)

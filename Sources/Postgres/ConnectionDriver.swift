@@ -136,7 +136,7 @@ final class ConnectionDriver {
             }
         deliverNotifications()
         // The caller may look at the connection next, so its state is published first.
-        mailbox.finished(in: handle.transaction, isWorn: isWorn)
+        mailbox.finished(in: handle.transaction, isWorn: isWorn, isReadOnly: handle.isReadOnly)
         if !isAlive { mailbox.close() }
         return (outcome, isAlive)
     }

@@ -10,6 +10,8 @@ final class Handle {
     let connection: OpaquePointer
     private let listener: Listener
     private let password: String?
+    /// Whether the session is of no use on a server that cannot write.
+    private let requiresWrites: Bool
 
     /// Receives notices; kept alive for as long as libpq may call it.
     private final class Listener {
@@ -35,8 +37,11 @@ final class Handle {
         if configuration.server != nil, Self.option("hostaddr", in: configuration.uri) != nil {
             throw PostgresError(.unavailable, "hostaddr in the connection URI leaves no choice of a server")
         }
+        requiresWrites =
+            configuration.requiresWrites && Self.option("target_session_attrs", in: configuration.uri) == nil
+            && getenv("PGTARGETSESSIONATTRS") == nil
         let options =
-            [
+            (requiresWrites ? [("target_session_attrs", "read-write")] : []) + [
                 // A silent peer is noticed in this time; the URI may say otherwise.
                 ("tcp_user_timeout", "10000"), ("keepalives_idle", "30"), ("keepalives_interval", "10"),
                 ("dbname", configuration.uri),
@@ -122,6 +127,14 @@ final class Handle {
 
     static func oneLine(_ text: String) -> String {
         text.split(separator: "\n").joined(separator: " ")
+    }
+
+    /// Whether the server has reported that it cannot write any more, although the session needs to. PostgreSQL reports
+    /// both parameters with the result after each change; a pooler may not.
+    var isReadOnly: Bool {
+        requiresWrites && ["in_hot_standby", "default_transaction_read_only"].contains { (name: String) in
+            PQparameterStatus(connection, name).map { strcmp($0, "on") == 0 } ?? false
+        }
     }
 
     // Sending

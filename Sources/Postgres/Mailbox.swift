@@ -15,6 +15,7 @@ final class Mailbox: Sendable {
         var hasEnded = false
         var transaction = Transaction.none
         var isWorn = false
+        var isReadOnly = false
         var isSignalled = false
         var serverProcess: Int32 = 0
         var endWaiters: [CheckedContinuation<Void, Never>] = []
@@ -62,7 +63,8 @@ final class Mailbox: Sendable {
     }
 
     var isUsable: Bool { state.withLock { !$0.isClosing && !$0.hasEnded } }
-    var isWorn: Bool { state.withLock { $0.isWorn } }
+    var isWorn: Bool { state.withLock { $0.isWorn || $0.isReadOnly } }
+    var isReadOnly: Bool { state.withLock { $0.isReadOnly } }
     var transaction: Transaction { state.withLock { $0.transaction } }
     var serverProcess: Int32 { state.withLock { $0.serverProcess } }
 
@@ -100,10 +102,11 @@ final class Mailbox: Sendable {
         state.withLock { $0.serverProcess = serverProcess }
     }
 
-    func finished(in transaction: Transaction, isWorn: Bool) {
+    func finished(in transaction: Transaction, isWorn: Bool, isReadOnly: Bool) {
         state.withLock {
             $0.transaction = transaction
             $0.isWorn = $0.isWorn || isWorn
+            $0.isReadOnly = isReadOnly
         }
     }
 

@@ -61,13 +61,37 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         case .connectionLost, .unavailable, .unresponsive, .poolExhausted: true
         case .server(let sqlState):
             Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState) || message == Self.lastWords
+                || isOfReadOnlyServer
         case .timedOut, .cancelled, .decoding: false
         }
     }
 
-    /// The session was ended: by an administrator, a crash, for idling within a transaction, or for idling; or there
-    /// is no room for it.
-    private static let unavailableStates: Set = ["57P01", "57P02", "57P03", "57P05", "25P03"]
+    /// The session was ended: by an administrator, a crash, the removal of its database, for idling within a
+    /// transaction, for the length of a transaction, or for idling; or there is no room for it.
+    private static let unavailableStates: Set = ["57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"]
+
+    /// Whether the server cannot write at present: a standby, or a session that is read-only by default.
+    ///
+    /// 25006 is PostgreSQL's code for a write in such a session, LISTEN and row locks included. A few functions report
+    /// recovery under 55000 or 0A000, which have other meanings too, so these go by the message.
+    public var isOfReadOnlyServer: Bool {
+        switch kind {
+        case .server(sqlState: "25006"): true
+        case .server(sqlState: "55000"), .server(sqlState: "0A000"):
+            message.contains("recovery") || message.contains("hot standby")
+        // libpq's words where target_session_attrs refuses the server
+        case .unavailable: message.contains("session is read-only") || message.contains("server is in hot standby mode")
+        default: false
+        }
+    }
+
+    /// Whether the server lacks a resource that writes need, such as space on its disk (class 53 and class 58). A
+    /// single write may succeed meanwhile: one that reuses space, for example. A limit that one statement exceeds
+    /// (53400) is no such failure.
+    public var isOfLackingResource: Bool {
+        guard let sqlState, sqlState != "53300", sqlState != "53400" else { return false }
+        return sqlState.hasPrefix("53") || sqlState.hasPrefix("58")
+    }
 
     /// What a session of a Citus cluster says whose own server dies while it waits for another one; as an internal error
     /// (XX000).

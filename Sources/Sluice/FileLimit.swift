@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 
 /// The process's limit of open files, and so of connections.
@@ -21,6 +22,32 @@ enum FileLimit {
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
         limit.rlim_cur = limit.rlim_max
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
+
+    /// Files that the program needs before its configuration is read.
+    static let least = 64
+
+    /// Files that a gateway needs to start: the connections to its database, each with a descriptor that wakes its
+    /// thread; the runtime's event loops, three each; its listeners, logs and first clients.
+    static func needed(by settings: Settings) -> Int {
+        let sessions = settings.databasePoolSize + 2 * settings.committers + 6
+        return least + 2 * sessions + 6 * ProcessInfo.processInfo.activeProcessorCount
+    }
+
+    /// Fails where fewer files may be opened: without a descriptor for a listener or an event loop the gateway would wait
+    /// forever. Raises the limit before.
+    ///
+    /// - Parameter settings: nil before they are read.
+    static func require(for settings: Settings? = nil) throws {
+        raise()
+        let needed = settings.map(needed(by:)) ?? least
+        let limit = current
+        guard limit < needed else { return }
+        throw Terminal.failure(
+            "this process may open \(limit) files, but needs at least \(needed); raise the limit of open files, for"
+                + " example with ulimit -n, LimitNOFILE= (systemd) or --ulimit nofile= (Docker)",
+            Terminal.badConfiguration
+        )
     }
 
     /// Files beside the public listener's connections: database, operations, logs, the runtime's own.

@@ -127,7 +127,8 @@ package final class Store: Sendable {
             connection: hot,
             metrics: CommitMetrics(prefix: "sluice_ingest_group", jobs: "batches"),
             patience: configuration.patience.push,
-            routes: routes
+            routes: routes,
+            probe: [hints.probe]
         )
         let pushes = Committers(
             configuration.committers,
@@ -142,7 +143,8 @@ package final class Store: Sendable {
             connection: hot,
             metrics: CommitMetrics(prefix: "sluice_commit_group", jobs: "pushes"),
             patience: configuration.patience.push,
-            routes: routes
+            routes: routes,
+            probe: [hints.probe]
         )
         let lanes = Committers(
             configuration.committers,
@@ -158,7 +160,8 @@ package final class Store: Sendable {
             connection: hot,
             metrics: CommitMetrics(prefix: "sluice_lane_group", jobs: "steps"),
             patience: configuration.patience.laneStep,
-            routes: routes
+            routes: routes,
+            probe: [hints.probe]
         )
         self.pool = pool
         self.cluster = cluster
@@ -263,7 +266,7 @@ package final class Store: Sendable {
             let waited = [.timedOut, .unresponsive, .poolExhausted].contains(error.kind) && pool.statistics.open > 0
             if waited, cluster.servers.wasSeen(within: Self.clusterPatience) { return lastReadiness.withLock { $0 } }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
-            return ["the database cannot be reached"]
+            return [error.isOfReadOnlyServer ? Self.readOnly : "the database cannot be reached"]
         } catch {
             logger.debug("not ready", metadata: ["error": "\(error)"])
             return ["the schema cannot be read"]
@@ -272,11 +275,27 @@ package final class Store: Sendable {
 
     private func unreadiness() async throws -> [String] {
         if cluster.servers.isDisowned { return [ClusterServers.disowned] }
-        let status = try await pool.withConnection { try await Schema.migrator().status(on: $0) }
+        let (status, isReadOnly) = try await pool.withConnection { connection in
+            (try await Schema.migrator().status(on: connection), connection.isReadOnly)
+        }
+        if isReadOnly { return [Self.readOnly] }
         if !status.pending.isEmpty { return ["the schema lacks \(status.pending.joined(separator: ", "))"] }
         let (missing, anyKnown) = try await keyCheck.missing()
         // a gateway that can serve some organizations stays ready
-        return anyKnown ? [] : missing
+        if !anyKnown { return missing }
+        return writeTrouble.map { [$0] } ?? []
+    }
+
+    private static let readOnly = "the database is read-only: a standby, or default_transaction_read_only is on"
+
+    /// Why writes are not possible although the database can be read; nil while they are. A cluster's servers fail one
+    /// by one, and the organizations of the others are served.
+    private var writeTrouble: String? {
+        guard !cluster.isThere else { return nil }
+        let trouble = pushes.trouble ?? lanes.trouble ?? ingest.trouble ?? notifier.hints.trouble
+        guard let error = trouble else { return nil }
+        logger.debug("not ready", metadata: ["error": "\(error.message)"])
+        return error.isOfReadOnlyServer ? Self.readOnly : "the database takes no writes"
     }
 
     /// Which master keys wrap the stored data keys, looked at anew.

@@ -31,6 +31,30 @@ import Testing
         #expect(error?.sqlState == "42704")
     }
 
+    @Test func `a read-only session is refused unless the URI accepts it`() async throws {
+        let database = try await TestDatabase.make()
+        let uri = database.uri + "&options=-c%20default_transaction_read_only%3Don"
+        let error = await failure { _ = try await Connection.open(ConnectionConfiguration(uri: uri)) }
+        #expect(error?.kind == .unavailable)
+        #expect(error?.isOfReadOnlyServer == true, "\(error?.message ?? "")")
+        let any = uri + "&target_session_attrs=any"
+        let connection = try await Connection.open(ConnectionConfiguration(uri: any))
+        #expect(!connection.isReadOnly)
+        let refusal = await failure { _ = try await connection.run(query("CREATE TABLE x ()")) }
+        #expect(refusal?.sqlState == "25006")
+        #expect(!connection.isUsable, "the session of a server that cannot write is dropped")
+    }
+
+    @Test func `a session reports that its server became read-only`() async throws {
+        let database = try await TestDatabase.make()
+        let connection = try await Connection.open(ConnectionConfiguration(uri: database.uri))
+        #expect(!connection.isReadOnly)
+        _ = try await connection.run(query("SET default_transaction_read_only = on"))
+        #expect(connection.isReadOnly && connection.isUsable)
+        _ = try await connection.run(query("SET default_transaction_read_only = off"))
+        #expect(!connection.isReadOnly)
+    }
+
     @Test func `a server that never answers is given up after the time-out`() async throws {
         let cluster = try await TestCluster.dedicated()
         try await cluster.freeze(true)

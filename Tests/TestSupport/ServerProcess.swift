@@ -13,7 +13,8 @@ actor ServerProcess {
     ///   - isDurable: with it, what is committed survives a crash as in production.
     ///   - address: an IP address on which the server listens, too, at the usual port; empty for none.
     ///   - settings: more of them, `name=value`.
-    init(isDurable: Bool, address: String, settings: [String] = []) async throws {
+    ///   - primary: the directory of a running server, of which this is to be a streaming standby; nil for a new one.
+    init(isDurable: Bool, address: String, settings: [String] = [], standbyOf primary: String? = nil) async throws {
         let binaries = try Self.findBinaries()
         directory = try Self.makeDirectory()
         let asUser = try Self.handOver(directory)
@@ -23,6 +24,15 @@ actor ServerProcess {
                 "-c", "max_connections=600", "-c", "log_min_messages=fatal", "-c", "shared_buffers=64MB",
             ] + (settings + (isDurable ? [] : ["fsync=off", "full_page_writes=off"])).flatMap { ["-c", $0] }
         watchdog = try ChildProcess(["/bin/sh", "-c", Self.script, "watchdog", directory] + server)
+        if let primary {
+            try await ChildProcess.run(
+                asUser + [
+                    "\(binaries)/pg_basebackup", "--dbname=host=\(primary) user=postgres",
+                    "--pgdata=\(directory)/data", "--write-recovery-conf", "--checkpoint=fast", "--no-sync",
+                ]
+            )
+            return
+        }
         try await ChildProcess.run(
             asUser + [
                 "\(binaries)/initdb", "--pgdata=\(directory)/data", "--username=postgres", "--auth=trust",
@@ -76,7 +86,8 @@ actor ServerProcess {
 
     /// Whether the server accepts connections; `false` where it has ended instead.
     private func isReady(unless hasEnded: () -> Bool) async throws -> Bool {
-        let configuration = ConnectionConfiguration(uri: "postgresql:///postgres?host=\(directory)&user=postgres")
+        var configuration = ConnectionConfiguration(uri: "postgresql:///postgres?host=\(directory)&user=postgres")
+        configuration.requiresWrites = false
         var isReady = false
         try await waitUntil("postgres answers, or has ended", every: .milliseconds(25)) {
             if let connection = try? await Connection.open(configuration) {

@@ -54,6 +54,17 @@ package actor TestCluster {
         return TestCluster(base: "postgresql://postgres@\(nodes[0].host)", servers: servers, nodes: nodes)
     }
 
+    /// A streaming standby of a dedicated server, on a server of its own.
+    package static func standby(of primary: TestCluster) async throws -> TestCluster {
+        guard let server = primary.servers.first else { throw Failure(description: "the primary is not this process's") }
+        let standby = try await ServerProcess(isDurable: false, address: "", standbyOf: server.directory)
+        try await standby.start()
+        return TestCluster(base: "host=\(standby.directory)&user=postgres", servers: [standby])
+    }
+
+    /// The directory of a dedicated server's Unix socket.
+    package nonisolated var socketDirectory: String { servers.first?.directory ?? "" }
+
     /// What docs/citus.md asks of each server; they reach each other on this machine alone.
     private static let citus = [
         "shared_preload_libraries=citus", "citus.node_conninfo=sslmode=disable", "wal_level=logical",

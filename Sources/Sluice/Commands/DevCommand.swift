@@ -78,6 +78,7 @@ struct DevCommand: AsyncParsableCommand {
     }
 
     private func develop(environment: [String: String]) async throws {
+        try FileLimit.require()
         try requirePorts()
         let upstream: DemoUpstream? =
             if demoUpstream { try await .listen(port: demoUpstreamPort, report: { Terminal.say($0) }) } else { nil }
@@ -97,6 +98,7 @@ struct DevCommand: AsyncParsableCommand {
             directory: directory,
             ports: (port, operationsPort)
         )
+        try FileLimit.require(for: settings)
         if !cluster.isInitialized {
             try await ProgressLine.during("making a database cluster", cluster.initialize)
         }

@@ -34,14 +34,15 @@ struct ServeCommand: AsyncParsableCommand {
     @OptionGroup var options: ConfigurationOptions
 
     func run() async throws {
+        try FileLimit.require()
         let settings = try await options.load()
+        try FileLimit.require(for: settings)
         let (verifier, signer) = try await ConfigurationOptions.explained { () async throws(ConfigurationError) in
             try await settings.keys()
         }
         let logger = Wiring.bootstrapLogging(settings)
         let registry = Wiring.bootstrapMetrics()
         Allocator.useFewArenas()
-        FileLimit.raise()
         StartReport.log(settings, to: logger)
         let arrival = try await requireSchema(settings, logger: logger)
         try requireAddress(settings.publicAddress, .publicAddress, logger: logger)

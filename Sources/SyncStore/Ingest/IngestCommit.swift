@@ -22,6 +22,9 @@ package final class IngestCommit: Service {
     private let now: TimeSource
     private let failure: StoreFailure
 
+    /// Why its committers cannot write; nil while they can.
+    var trouble: PostgresError? { committers.trouble }
+
     init(
         committers: Committers<IngestWork>,
         catalog: Catalog,

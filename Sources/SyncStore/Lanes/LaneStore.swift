@@ -13,6 +13,9 @@ package final class LaneStore: Service {
     private let cluster: Cluster
     let failure: StoreFailure
 
+    /// Why its committers cannot write; nil while they can.
+    var trouble: PostgresError? { committers.trouble }
+
     init(
         committers: Committers<LaneWork>,
         catalog: Catalog,

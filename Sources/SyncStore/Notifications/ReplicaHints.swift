@@ -1,4 +1,5 @@
 import Foundation
+import GroupCommit
 import Postgres
 import Synchronization
 
@@ -27,6 +28,7 @@ final class ReplicaHints: Sendable {
     private let pool: Pool
     private let connection: @Sendable (@escaping @Sendable (String) -> Void) -> ConnectionConfiguration
     private let state = Mutex(State())
+    private let health = Mutex(WriteHealth())
 
     /// - Parameter connection: how to connect, given the callback for each notification's payload.
     init(
@@ -90,21 +92,36 @@ final class ReplicaHints: Sendable {
     func keepPresent() async {
         _ = try? await pool.run([Query(Self.forgetStatement)])
         while !Task.isCancelled {
-            await register()
-            try? await Task.sleep(for: Self.presenceInterval)
+            let isRegistered = await register()
+            try? await Task.sleep(for: isRegistered ? Self.presenceInterval : WriteHealth.failingProbeInterval)
         }
     }
 
+    /// Why this replica cannot be registered: connections of the pool cannot write. Nil while it can.
+    var trouble: PostgresError? { health.withLock { $0.trouble(at: .now) } }
+
+    /// A write of one row, which shows that a connection can write. It changes nothing before ``keepPresent()``.
+    var probe: Query { Query(Self.probeStatement, Parameters(id)) }
+
     /// Registers this replica, and counts the others that are registered.
-    private func register() async {
+    ///
+    /// - Returns: whether that was possible.
+    private func register() async -> Bool {
         let own = Parameters(id, Schema.newest)
         var others = Parameters(id)
         others.add(Int64(Self.memory.components.seconds))
         let queries = [
             notification(.presence), Query(Self.registerStatement, own), Query(Self.othersStatement, others),
         ]
-        guard let rows = try? await pool.run(queries), let registered = try? rows[2].int64(0, 0) else { return }
-        note(registered: Int(registered))
+        do {
+            let rows = try await pool.run(queries)
+            health.withLock { $0.probed(at: .now) }
+            note(registered: Int(try rows[2].int64(0, 0)))
+            return true
+        } catch {
+            if let error = error as? PostgresError { health.withLock { $0.failed(error, at: .now) } }
+            return false
+        }
     }
 
     func note(registered: Int) {
@@ -157,6 +174,10 @@ final class ReplicaHints: Sendable {
         ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
         """
     )
+    static let probeStatement = Statement(
+        "gateways_probe",
+        "UPDATE gateways AS g SET seen_at = clock_timestamp() WHERE g.id = $1::uuid"
+    )
     static let othersStatement = Statement(
         "gateways_others",
         """
@@ -169,5 +190,5 @@ final class ReplicaHints: Sendable {
         "DELETE FROM gateways g WHERE g.seen_at < now() - interval '1 hour'"
     )
 
-    static let statements = [notifyStatement, registerStatement, othersStatement, forgetStatement]
+    static let statements = [notifyStatement, registerStatement, probeStatement, othersStatement, forgetStatement]
 }

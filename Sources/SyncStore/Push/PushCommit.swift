@@ -1,5 +1,6 @@
 package import Foundation
 import GroupCommit
+import Postgres
 import ServiceLifecycle
 package import SyncModel
 
@@ -9,6 +10,9 @@ package final class PushCommit: Service {
     private let catalog: Catalog
     private let stuckMutations: StuckMutations
     private let holds: HoldReader
+
+    /// Why its committers cannot write; nil while they can.
+    var trouble: PostgresError? { committers.trouble }
 
     init(
         committers: Committers<PushWork>,

@@ -1,0 +1,65 @@
+package import Postgres
+
+/// Whether one writer can commit at present: the part of readiness that reading does not show.
+///
+/// A commit is proof that writes are possible, and a failed one counts until the next. An idle writer is probed by a
+/// write of one row. Only failures of the database as a whole count: a refused job, a contended row and a statement
+/// that takes too long do not.
+package struct WriteHealth: Sendable {
+    /// How long a writer may fail before the gateway is not ready. A restart of the database is usually shorter.
+    package static let patience: Duration = .seconds(3)
+    /// How long a lack of resources counts, unless a job is committed. A probe is no proof against it: it may reuse
+    /// space on a full disk, where the next job finds none. So readiness changes twice a minute at most.
+    package static let shortage: Duration = .seconds(30)
+    /// How long a writer may be idle before it is probed, and the pause between probes while it fails.
+    package static let probeInterval: Duration = .seconds(10)
+    package static let failingProbeInterval: Duration = .seconds(1)
+
+    private var failingSince: ContinuousClock.Instant?
+    private var lackingSince: ContinuousClock.Instant?
+    /// The last commit, probe or failure.
+    private var lastTry: ContinuousClock.Instant?
+    /// The last failure; nil once a write has succeeded.
+    private(set) package var failure: PostgresError?
+
+    package init() {}
+
+    /// Whether an error says that the database as a whole takes no writes.
+    package static func counts(_ error: PostgresError) -> Bool {
+        // a full pool is full of work, and 53400 is a limit that one statement exceeds
+        error.isUnavailable && error.kind != .poolExhausted && error.sqlState != "53400"
+    }
+
+    /// Records a commit.
+    package mutating func committed(at now: ContinuousClock.Instant) {
+        self = WriteHealth()
+        lastTry = now
+    }
+
+    /// Records a probe that succeeded.
+    package mutating func probed(at now: ContinuousClock.Instant) {
+        lastTry = now
+        if let lackingSince, now - lackingSince < Self.shortage { return }
+        committed(at: now)
+    }
+
+    /// Records a failure; ignores one that does not concern the database as a whole.
+    package mutating func failed(_ error: PostgresError, at now: ContinuousClock.Instant) {
+        guard Self.counts(error) else { return }
+        lastTry = now
+        failingSince = failingSince ?? now
+        failure = error
+        if error.isOfLackingResource { lackingSince = now }
+    }
+
+    /// Why the gateway is not ready; nil while the writer succeeds, or has failed for a moment only.
+    package func trouble(at now: ContinuousClock.Instant) -> PostgresError? {
+        guard let failingSince, now - failingSince >= Self.patience else { return nil }
+        return failure
+    }
+
+    package func isProbeDue(at now: ContinuousClock.Instant) -> Bool {
+        guard let lastTry else { return true }
+        return now - lastTry >= (failingSince == nil ? Self.probeInterval : Self.failingProbeInterval)
+    }
+}

@@ -1,0 +1,72 @@
+import GroupCommit
+import Postgres
+import Testing
+
+@Suite struct WriteHealthTests {
+    private static let full = PostgresError(.server(sqlState: "53100"), "no space left on device")
+    private static let lost = PostgresError(.connectionLost, "the connection was closed")
+    private let start = ContinuousClock.now
+
+    @Test func `a writer that never failed is healthy and due for its first probe`() {
+        var health = WriteHealth()
+        #expect(health.trouble(at: start) == nil)
+        #expect(health.isProbeDue(at: start))
+        health.committed(at: start)
+        #expect(!health.isProbeDue(at: start + .seconds(9)))
+        #expect(health.isProbeDue(at: start + .seconds(10)))
+    }
+
+    @Test func `a failure counts after three seconds without a commit`() {
+        var health = WriteHealth()
+        health.failed(Self.lost, at: start)
+        #expect(health.trouble(at: start + .seconds(2)) == nil)
+        health.failed(Self.lost, at: start + .seconds(2))
+        #expect(health.trouble(at: start + .seconds(3)) == Self.lost)
+        #expect(health.isProbeDue(at: start + .seconds(3)))
+        health.probed(at: start + .seconds(4))
+        #expect(health.trouble(at: start + .seconds(60)) == nil)
+    }
+
+    @Test func `a probe does not end a lack of resources for thirty seconds`() {
+        var health = WriteHealth()
+        health.failed(Self.full, at: start)
+        health.probed(at: start + .seconds(29))
+        #expect(health.trouble(at: start + .seconds(29)) == Self.full)
+        health.probed(at: start + .seconds(30))
+        #expect(health.trouble(at: start + .seconds(30)) == nil)
+    }
+
+    @Test func `a commit ends every failure`() {
+        var health = WriteHealth()
+        health.failed(Self.full, at: start)
+        health.committed(at: start + .seconds(5))
+        #expect(health.trouble(at: start + .seconds(5)) == nil)
+    }
+
+    @Test(arguments: ["23505", "40001", "53400", "55P03", "57014", "22003"])
+    func `an error of one job says nothing about the database`(sqlState: String) {
+        var health = WriteHealth()
+        health.failed(PostgresError(.server(sqlState: sqlState), ""), at: start)
+        health.failed(PostgresError(.poolExhausted, ""), at: start)
+        health.failed(PostgresError(.timedOut, ""), at: start)
+        #expect(health.trouble(at: start + .seconds(60)) == nil)
+    }
+
+    @Test(arguments: [
+        "08006", "25006", "25P03", "25P04", "53000", "53100", "53200", "53300", "57P01", "57P02", "57P03", "57P04",
+        "57P05", "58000", "58030",
+    ])
+    func `a server that takes no writes now is unavailable`(sqlState: String) {
+        let error = PostgresError(.server(sqlState: sqlState), "")
+        #expect(error.isUnavailable)
+        #expect(WriteHealth.counts(error))
+    }
+
+    @Test func `recovery is told from other errors of its codes by the message`() {
+        let recovering = PostgresError(.server(sqlState: "55000"), "recovery is in progress")
+        let serializable = PostgresError(.server(sqlState: "0A000"), "cannot use serializable mode in a hot standby")
+        #expect(recovering.isOfReadOnlyServer && serializable.isOfReadOnlyServer)
+        #expect(!PostgresError(.server(sqlState: "55000"), "the slot is gone").isUnavailable)
+        #expect(!PostgresError(.server(sqlState: "0A000"), "cached plan must not change result type").isUnavailable)
+    }
+}
