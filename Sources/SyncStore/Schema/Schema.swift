@@ -62,6 +62,10 @@ package enum Schema {
             name: "0028_halted_lanes_in_order",
             sql: String(decoding: PackageResources._028_halted_lanes_in_order_sql, as: UTF8.self)
         ),
+        Migration(
+            name: "0033_exact_moments",
+            sql: String(decoding: PackageResources._033_exact_moments_sql, as: UTF8.self)
+        ),
     ]
 
     /// The name of the newest migration.
