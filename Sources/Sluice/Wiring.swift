@@ -224,12 +224,17 @@ enum Wiring {
         configuration.placesOfOrganization = max(1, settings.maxReplications / 8)
         configuration.batch = min(configuration.batch, settings.maxMutations)
         configuration.limits.payloadBytes = settings.maxPayloadBytes
-        let door = ReplicationDoor(
+        let door = replicationDoor(settings)
+        return ReplicationWorker(store: store, door: door, configuration: configuration, logger: logger)
+    }
+
+    /// Where databases that sources follow are reached.
+    static func replicationDoor(_ settings: Settings) -> ReplicationDoor {
+        ReplicationDoor(
             policy: settings.webhookAddresses,
             authorities: "/etc/ssl/certs/ca-certificates.crt",
             resolve: HostAddresses.of
         )
-        return ReplicationWorker(store: store, door: door, configuration: configuration, logger: logger)
     }
 
     private static func poller(

@@ -129,8 +129,8 @@ import Testing
         try await place.waitForError("Give the source a secret with the right user and password.")
         #expect(try await place.put(server.uri(query: "?sslmode=verify-full")).status == 200)
         try await place.waitForError("SSL")
-        #expect(try await place.put("postgresql://u:p@169.254.169.254/d?sslmode=require").status == 200)
-        try await place.waitForError("link-local")
+        let refused = try await place.put("postgresql://u:p@169.254.169.254/d?sslmode=require")
+        #expect(refused.status == 422 && refused.text.contains("link-local"), "\(refused.text)")
         #expect(try await place.put(server.uri()).status == 200)
         try await server.run("UPDATE contact SET name = 'K' WHERE name = 'Kari'")
         try await waitUntil("the phone sees it", every: .milliseconds(50)) { try await place.names == ["K", "Ola"] }
@@ -165,8 +165,18 @@ import Testing
             ],
             "\(settings.text)"
         )
-        // not allowed, and told so
-        #expect(try await place.put("postgresql://u:p@127.0.0.1/d").status == 201)
+        // an address is refused at once, a name once it leads to one
+        for uri in [
+            "postgresql://u:s3cret@127.0.0.1/d?sslmode=require", "postgresql://u:s3cret@10.1.2.3/d?sslmode=require",
+            "postgresql://u:s3cret@[::1]/d?sslmode=require", "postgresql://u:s3cret@0x7f.1/d?sslmode=require",
+            "postgresql://u:s3cret@db.example.org/d",
+        ] {
+            let reply = try await place.put(uri)
+            #expect(reply.status == 422, "\(reply.text)")
+            #expect(reply.json?.value(at: "/errors/0/pointer")?.string == "/secret", "\(reply.text)")
+            #expect(!reply.text.contains("s3cret"))
+        }
+        #expect(try await place.put("postgresql://u:p@localhost/d?sslmode=require").status == 201)
         try await place.waitForError("has not allowed")
         #expect(try await gateway.terminate() == 0)
     }

@@ -49,7 +49,7 @@ import Testing
         ),
         (
             bytes("I", number(UInt32(5)), Array("N".utf8), tuple),
-            .row(table: 5, old: nil, new: [.null, .unchanged, .text(Array("hi".utf8))])
+            .insertion(table: 5, new: [.null, .unchanged, .text(Array("hi".utf8))])
         ),
         (
             bytes("U", number(UInt32(5)), Array("K".utf8), tuple, Array("N".utf8), tuple),

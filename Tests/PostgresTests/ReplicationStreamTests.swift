@@ -89,6 +89,7 @@ import Testing
             case .relation(let relation):
                 names[relation.id] = relation.name
                 return nil
+            case .insertion(let table, let new): return "\(names[table] ?? "?") \(new.map(text).joined(separator: ","))"
             case .row(let table, let old, let new):
                 let before = old.map { " was " + $0.map(text).joined(separator: ",") } ?? ""
                 return "\(names[table] ?? "?") \(new.map(text).joined(separator: ","))\(before)"
@@ -201,7 +202,7 @@ import Testing
 
     private static func rows(_ entries: [Entry]) -> [String] {
         entries.compactMap { entry in
-            if case .row(_, _, let new) = entry.message { text(new[0]) } else { nil }
+            if case .insertion(_, let new) = entry.message { text(new[0]) } else { nil }
         }
     }
 

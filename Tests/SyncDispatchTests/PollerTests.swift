@@ -195,6 +195,51 @@ import Testing
         await running.end()
     }
 
+    @Test func `an item that the database refuses is named, and the others are taken`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await organization(gateway)
+        let connection = try await gateway.database.connect()
+        try await connection.execute(
+            script: """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN IF NEW.id = '7' THEN RAISE 'no'; END IF; RETURN NEW; END $$;
+                CREATE TRIGGER refuse BEFORE INSERT ON entities FOR EACH ROW EXECUTE FUNCTION refuse()
+                """
+        )
+        let key = try await source(gateway, organization)
+        let items = (1...9).map(Self.item).joined(separator: ",")
+        let running = poller(gateway, Lists("[\(items)]")) { ($0.patience, $0.retryPause) = (2, 0.01) }
+        try await waitFor(gateway, key, "has a warning") { $0.lastError != nil }
+        #expect(try await entities(gateway, organization).count == 8)
+        await running.end()
+        connection.close()
+    }
+
+    @Test func `items that the feed cannot take for now fail the run, and are taken later`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await organization(gateway)
+        let connection = try await gateway.database.connect()
+        try await connection.execute(
+            script: """
+                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE 'busy' USING ERRCODE = '55P03'; END $$;
+                CREATE TRIGGER refuse BEFORE INSERT ON entities FOR EACH ROW EXECUTE FUNCTION refuse()
+                """
+        )
+        let key = try await source(gateway, organization)
+        let running = poller(gateway, Lists("[\(Self.item(1))]")) { ($0.patience, $0.retryPause) = (2, 0.01) }
+        try await waitFor(gateway, key, "has failed") { $0.failureCount == 1 }
+        let row = try await row(gateway, key)
+        #expect(row.lastError?.contains("the feed could not take a page's items") == true, "\(row.lastError ?? "")")
+        #expect(row.activity == .retrying && row.failingSince != nil)
+        try await connection.execute(script: "DROP TRIGGER refuse ON entities")
+        connection.close()
+        gateway.clock.advance(seconds: 120)
+        try await waitFor(gateway, key, "works") { $0.failureCount == 0 && $0.lastSuccessAt != nil }
+        #expect(try await entities(gateway, organization) == ["1"])
+        await running.end()
+    }
+
     // MARK: - Failures
 
     @Test func `what fails is asked ever less often, until it answers`() async throws {

@@ -32,6 +32,40 @@ import Testing
         #expect(changes[2]["deleted"]?.bool == true)
     }
 
+    @Test func `an event that is a nanosecond older is stale`() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        let source = Source(gateway, phone.organization)
+        func event(_ id: String, _ fraction: String) -> String {
+            let moment = ["occurred_at": #""2026-11-20T07:00:00.\(fraction)Z""#]
+            return Source.event(id, "1", #"{"title":"\(id)"}"#, extra: moment)
+        }
+        // in transactions of their own, and within one
+        #expect(try await source.results([event("a", "123456789")]) == ["applied"])
+        #expect(try await source.results([event("b", "123456788"), event("c", "123456")]) == ["stale", "stale"])
+        #expect(
+            try await source.results([event("d", "123456789"), event("e", "1234567891")]) == ["applied", "applied"]
+        )
+        #expect(try await source.results([event("f", "123456789"), event("g", "123457")]) == ["stale", "applied"])
+        #expect(try await source.results([event("h", "123456999")]) == ["stale"])
+        #expect(try await phone.pull().map { $0["document"]?["title"]?.string } == ["g"])
+    }
+
+    @Test func `an id is the same entity as a number and as a text, and keeps the form that came first`() async throws {
+        let gateway = try await Gateway()
+        let phone = Phone(gateway, try await gateway.organization())
+        let source = Source(gateway, phone.organization)
+        let answer = try await source.send([
+            Source.event("a", "4711", version: 1), Source.event("b", #""4711""#, version: 2, #"{"title":"b"}"#),
+            Source.event("c", #""4712""#, version: 1), Source.event("d", "delete", "4712", version: 2),
+            Source.event("e", #""04711""#, version: 1),
+        ])
+        #expect(answer.map { $0["version"]?.int64 } == [1, 2, 1, 2, 1])
+        let changes = try await phone.pull()
+        #expect(changes.map { $0["id"]?.text } == ["4711", #""4712""#, #""04711""#])
+        #expect(changes[0]["document"]?["title"]?.string == "b" && changes[1]["deleted"]?.bool == true)
+    }
+
     @Test(arguments: ConflictResolution.allCases)
     func `a phone that has not seen it meets it as a conflict by its strategy`(_ strategy: ConflictResolution)
         async throws

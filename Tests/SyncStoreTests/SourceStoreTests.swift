@@ -119,6 +119,36 @@ import Testing
         #expect(try await gateway.store.sources.census()[.webhook]?.ok == 1)
     }
 
+    @Test func `neither a run nor other settings reset failures`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let key = SourceKey(organization: organization.id, name: "crm")
+        let text =
+            #"{"slot":"s","publication":"p","tables":[{"table":"public.t","entity_type":"t","id":"id"}]}"#
+        var report = SettingsReport()
+        let settings = SourceSettings(.postgres, try JSONTree(parsing: Array(text.utf8)).root, at: "", &report)
+        let update = SourceUpdate(settings: try #require(settings), secret: "postgresql://u:p@db/d")
+        let administration = gateway.store.sourceAdministration
+        _ = try await administration.put(key, update)
+        let claim = try #require(try await gateway.store.sources.claim(key, .postgres))
+        let failure = SourceOutcome.failed(error: "no", retryAt: gateway.clock.now.adding(seconds: 60))
+        #expect(try await gateway.store.sources.finish(claim, failure))
+        #expect(try await administration.run(key, from: .anew)?.failureCount == 1)
+        let row = try #require(try await administration.put(key, update)).row
+        #expect(row.failureCount == 1 && row.failingSince != nil && row.lastError == "no")
+        // and neither does a state that is noted
+        let next = try #require(try await gateway.store.sources.claim(key, .postgres))
+        #expect(try await gateway.store.sources.isHeld(next))
+        #expect(try await gateway.store.sources.note(next, state: Array("{}".utf8)) != nil)
+        #expect(try await administration.source(key)?.failureCount == 1)
+        #expect(try await gateway.store.sources.progress(next, state: Array("{}".utf8), hasEvents: false) != nil)
+        #expect(try await administration.source(key)?.failureCount == 0)
+        // an operator's change ends the hold at once
+        _ = try await administration.put(key, SourceUpdate(settings: update.settings, isEnabled: false))
+        #expect(try await !gateway.store.sources.isHeld(next))
+        #expect(try await gateway.store.sources.note(next, state: Array("{}".utf8)) == nil)
+    }
+
     @Test func `suspended organizations' sources rest, and each look goes on where the one before ended`() async throws
     {
         let gateway = try await Gateway()

@@ -11,6 +11,10 @@ final class ReplicationBox: Sendable {
         var bytes = 0
         var waiter: Waiter?
         var confirmed = LogPosition.zero
+        /// Up to where the server has sent its log.
+        var sent = LogPosition.zero
+        /// Whether the server requested a status message since the last confirmation.
+        var isStatusRequested = false
         /// The end of the last transaction that was handed out or waits to be.
         var lastCommit = LogPosition.zero
         /// Whether a transaction was begun and its end has not come.
@@ -19,6 +23,9 @@ final class ReplicationBox: Sendable {
         var failure: PostgresError?
         var hasEnded = false
         var endWaiters: [CheckedContinuation<Void, Never>] = []
+
+        /// Whether the reader has confirmed every change that it received, and none waits.
+        var isIdle: Bool { !isWithin && confirmed >= lastCommit && entries.isEmpty }
     }
 
     let wakeUp: WakeUp
@@ -58,7 +65,10 @@ final class ReplicationBox: Sendable {
     }
 
     func confirm(_ position: LogPosition) {
-        state.withLock { $0.confirmed = max($0.confirmed, position) }
+        state.withLock { state in
+            state.confirmed = max(state.confirmed, position)
+            state.isStatusRequested = false
+        }
         wakeUp.signal()
     }
 
@@ -101,10 +111,18 @@ final class ReplicationBox: Sendable {
 
     /// How far the reader has come, where the server has sent all up to `sent`: there, once the reader has confirmed all
     /// that it was given, so that a server is not kept from forgetting what other tables' changes fill its log with.
-    func progress(sent: LogPosition) -> LogPosition {
+    func progress(sent: LogPosition, isRequested: Bool, confirmsIdle: Bool) -> LogPosition {
         state.withLock { state in
-            let isAtEnd = !state.isWithin && state.confirmed >= state.lastCommit && state.entries.isEmpty
-            return isAtEnd ? max(state.confirmed, sent) : state.confirmed
+            state.sent = max(state.sent, sent)
+            if isRequested { state.isStatusRequested = true }
+            return confirmsIdle && state.isIdle ? max(state.confirmed, sent) : state.confirmed
+        }
+    }
+
+    var idlePosition: ReplicationStream.IdlePosition? {
+        state.withLock { state in
+            guard state.isIdle, state.sent > state.confirmed else { return nil }
+            return ReplicationStream.IdlePosition(position: state.sent, isRequested: state.isStatusRequested)
         }
     }
 

@@ -25,7 +25,7 @@ struct ReplicationDecoder {
         case UInt8(ascii: "I"):
             let table = try integer(UInt32.self)
             guard try byte() == UInt8(ascii: "N") else { throw damage("an insert without a row") }
-            return .row(table: table, old: nil, new: try tuple())
+            return .insertion(table: table, new: try tuple())
         case UInt8(ascii: "U"):
             let table = try integer(UInt32.self)
             let (old, mark) = try oldTuple()

@@ -108,7 +108,7 @@ final class ReplicationDriver {
                 try read()
                 guard bytesOfPart <= source.maximumMessageBytes else { throw tooLarge() }
             }
-            let progress = box.progress(sent: sent)
+            let progress = self.progress
             if isAnswerDue || progress > told || ContinuousClock.now >= nextStatus {
                 try tell(progress)
                 nextStatus = ContinuousClock.now + source.statusInterval
@@ -119,9 +119,13 @@ final class ReplicationDriver {
             _ = try wait(for: events, until: nextStatus, isServing: true)
         }
         // a farewell, as far as the socket takes it
-        try tell(box.progress(sent: sent))
+        try tell(progress)
         _ = handle.endCopy()
         _ = handle.flush()
+    }
+
+    private var progress: LogPosition {
+        box.progress(sent: sent, isRequested: isAnswerDue, confirmsIdle: source.confirmsIdle)
     }
 
     /// Takes what has come, up to the room that there is.

@@ -8,7 +8,9 @@ public enum ReplicationMessage: Sendable, Hashable {
     case commit(end: LogPosition)
     /// How a table looks whose changes follow; told before the first of them, and again when it has changed.
     case relation(ReplicationRelation)
-    /// A row was inserted or updated, and is so from now on. `old` is what identified it before, where that has changed
+    /// A row was inserted.
+    case insertion(table: UInt32, new: ReplicationTuple)
+    /// A row was updated, and is so from now on. `old` is what identified it before, where that has changed
     /// (or all of the old row, with REPLICA IDENTITY FULL).
     case row(table: UInt32, old: ReplicationTuple?, new: ReplicationTuple)
     /// A row was deleted: what identified it; nulls elsewhere unless the table has REPLICA IDENTITY FULL.

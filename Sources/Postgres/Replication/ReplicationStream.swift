@@ -19,6 +19,10 @@ public final class ReplicationStream: Sendable {
         /// How often the server is told how far the reader is, in any case. The server gives a silent reader up after
         /// its `wal_sender_timeout`, a minute by default.
         public var statusInterval: Duration = .seconds(10)
+        /// Whether a stream without unconfirmed changes confirms what the server has sent, such as changes of other
+        /// tables. Set it to false if the reader must store each position before the server receives it; the reader
+        /// then confirms ``ReplicationStream/idlePosition`` itself.
+        public var confirmsIdle = true
 
         public init(slot: String, publications: [String]) {
             self.slot = slot
@@ -78,6 +82,18 @@ public final class ReplicationStream: Sendable {
     /// Notes that everything up to a place is kept elsewhere: the end of a transaction, as its `commit` tells it. The
     /// server may forget it, and no later stream of the slot begins before it.
     public func confirm(_ position: LogPosition) { box.confirm(position) }
+
+    /// The position up to which the server has sent its log, if the reader has confirmed every change before it.
+    /// Nil while changes wait or are unconfirmed.
+    public var idlePosition: IdlePosition? { box.idlePosition }
+
+    /// A position that a reader without unconfirmed changes may confirm.
+    public struct IdlePosition: Sendable, Hashable {
+        public let position: LogPosition
+        /// Whether the server requested a status message since the last confirmation. A server that shuts down waits
+        /// for the confirmation of everything that it has sent.
+        public let isRequested: Bool
+    }
 
     /// Ends the stream; `next` throws from then on. The server is told first how far the reader came.
     public func close() { box.close() }

@@ -14,6 +14,8 @@ struct AfterRestoreCommand: AsyncParsableCommand {
             answered 410, and clients start over. Lanes that somebody worked on when the
             backup was made can be taken at once. Users who were erased since, as far as
             the database still says so, are erased again once gateways run.
+            Lists the sources that follow a database's log: if a slot is ahead of the
+            restored position, its source stops until it is run from null.
 
             EXAMPLES
               sluice after-restore
@@ -50,6 +52,17 @@ struct AfterRestoreCommand: AsyncParsableCommand {
                 $0.member("lanes", report.lanes)
                 $0.member("erasures", report.erasures)
                 $0.member("had_retention", report.hadRetention)
+                $0.name("sources")
+                $0.beginArray()
+                for source in report.sources {
+                    $0.beginObject()
+                    $0.member("organization_id", source.key.organization)
+                    $0.member("name", source.key.name)
+                    $0.member("status", source.isEnabled ? "enabled" : "disabled")
+                    $0.member("confirmed_lsn", source.confirmed)
+                    $0.endObject()
+                }
+                $0.endArray()
             }
         }
     }
@@ -61,6 +74,14 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         ]
         if report.erasures > 0 { lines.append("\(report.erasures) users had been erased; gateways erase them again") }
         if report.hadRetention { lines.append("retention's turn is free") }
+        for source in report.sources {
+            let position = source.confirmed.map { "position \($0)" } ?? "without a position"
+            lines.append(
+                "source \(source.key.name) of organization \(source.key.organization.lowercasedText), \(position): "
+                    + "it stops if its slot is ahead; then import its tables and run: sluice sources run "
+                    + "\(source.key.organization.lowercasedText) \(source.key.name) --from-beginning"
+            )
+        }
         return lines.joined(separator: "\n")
     }
 

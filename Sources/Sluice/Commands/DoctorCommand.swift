@@ -14,7 +14,8 @@ struct DoctorCommand: AsyncParsableCommand {
             Each line is ok, a warning (it works, but deserves a look) or failed (it does
             not work), with what to do about it. Exits with 1 if something failed. Changes
             nothing. Key sets and upstreams are asked over the network, 5 seconds each at
-            most, without credentials.
+            most, without credentials. Databases that sources follow are connected to with
+            their own.
             """
     )
 

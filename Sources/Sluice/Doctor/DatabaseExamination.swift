@@ -1,4 +1,6 @@
 import Postgres
+import SyncDispatch
+import SyncModel
 import SyncStore
 import SyncUpstream
 
@@ -20,6 +22,7 @@ struct DatabaseExamination {
             guard schema.status == .ok else { return diagnoses + [schema] }
             let cluster = await ClusterExamination(settings: settings).diagnoses()
             return diagnoses + [schema, await role(), await masterKeys()] + cluster + (await upstreams())
+                + (await sources())
         } catch let error as PostgresError where error.isUnavailable || error.kind == .timedOut {
             let advice = "Start it, or correct \(Setting.databaseURL.variable); serve starts without it and recovers."
             return [.failed("database", "cannot be reached: \(error.message)\(settings.databaseHint)", advice)]
@@ -139,6 +142,22 @@ struct DatabaseExamination {
         }
         if found.openable > 0 { return .ok(subject, "open all \(found.openable) data keys") }
         return .ok(subject, settings.masterKeys == nil ? "none: nothing is sealed" : "no data key is made yet")
+    }
+
+    private func sources() async -> [Diagnosis] {
+        var settings = settings
+        settings[.databasePoolSize] = "1"
+        let store = Wiring.store(settings, logger: Wiring.commandLogger())
+        let found: [SourceStore.Followed]
+        do throws(Problem) {
+            found = try await store.sources.followed(limit: SourceExamination.maximum + 1)
+        } catch {
+            await store.close()
+            return [.failed("sources", "cannot be listed: \(error.detail)", "Try again.")]
+        }
+        await store.close()
+        let inspector = SourceInspector(door: Wiring.replicationDoor(settings), now: SystemClock.now)
+        return await SourceExamination(inspector: inspector).diagnoses(of: found)
     }
 
     private func upstreams() async -> [Diagnosis] {

@@ -74,13 +74,15 @@ struct PollRun: Sendable {
                 return finished(self.failure(failure, planner, state, failures), tally)
             case .page(let found): page = found
             }
+            // an operator may have changed or disabled it while the answer was awaited
+            guard await isHeld() else { return nil }
             let taken = await take(page)
             tally.add(taken.tally)
             if Task.isCancelled { return nil }
-            if let reason = taken.postponement {
-                var result = finished(released(after: isEnding() ? 0 : Self.rest), tally)
-                result.postponement = reason
-                return result
+            if taken.isInterrupted { return finished(released(after: 0), tally) }
+            if let reason = taken.failure {
+                let failure = PollFailure("the feed could not take a page's items: \(reason)")
+                return finished(failed(failure, nil, planner.settings, failures).outcome, tally)
             }
             let step = planner.state(
                 after: page,
@@ -106,6 +108,15 @@ struct PollRun: Sendable {
             guard await isNoted(state, planner, hasEvents: tally.hasEvents) else { return nil }
         }
         return nil
+    }
+
+    private func isHeld() async -> Bool {
+        do throws(Problem) {
+            return try await store.sources.isHeld(claim)
+        } catch {
+            // the gateway's database is away: the lease decides
+            return true
+        }
     }
 
     /// Writes how far it is. Where that fails the pages are read once more.
@@ -177,8 +188,10 @@ struct PollRun: Sendable {
 
     private struct Taken {
         var tally = PollTally()
-        /// Why the rest could not be taken yet.
-        var postponement: String?
+        /// Why the rest could not be taken within the attempts.
+        var failure: String?
+        /// Whether the gateway ends.
+        var isInterrupted = false
     }
 
     /// Hands a page's events in, as many at a time as a batch may have.
@@ -186,51 +199,36 @@ struct PollRun: Sendable {
         var taken = Taken()
         guard let events = page.events else { return taken }
         metrics.events(.poller, [], ignored: events.ignored)
-        for range in PollBatches.ranges(of: events.entries, limits: configuration.limits) {
-            taken.postponement = await take(range, of: events, &taken.tally)
-            if taken.postponement != nil { break }
+        var limits = SourceIntake.Limits(events: configuration.limits.mutations, bytes: configuration.limits.bodyBytes)
+        limits.attempts = configuration.patience
+        limits.pause = configuration.retryPause
+        // the API lists it again; meanwhile it is named like any refused item
+        limits.skipsImpossible = true
+        let intake = SourceIntake(
+            ingest: store.ingest,
+            bearer: claim.bearer,
+            kind: .poller,
+            metrics: metrics,
+            limits: limits,
+            isEnding: isEnding
+        )
+        var tally = PollTally()
+        let outcome = await intake.take(events.entries) { range, verdicts in
+            guard let verdicts else { return }
+            for (index, verdict) in verdicts.enumerated() {
+                let place = range.lowerBound + index
+                let problem = verdict.problem.map { events.placed($0.moved(from: index, to: place), of: place) }
+                tally.note(verdict.result, problem)
+            }
+        }
+        taken.tally = tally
+        switch outcome {
+        case .taken: break
+        case .postponed(_, let reason): taken.failure = reason
+        case .impossible(_, let problem), .rejected(let problem): taken.failure = problem.detail
+        case .interrupted: taken.isInterrupted = true
         }
         return taken
-    }
-
-    /// - Returns: why it could not be taken yet; nil where it was.
-    private func take(_ range: Range<Int>, of events: MappedEvents, _ tally: inout PollTally) async -> String? {
-        let entries = Array(events.entries[range])
-        let batch = IngestRequest(entries: entries, bodyBytes: PollBatches.bytes(of: entries))
-        var reason = ""
-        var hasEvents = false
-        for attempt in 1...configuration.patience {
-            if attempt > 1 {
-                try? await Task.sleep(for: .milliseconds(Int.random(in: 500...1_500)))
-                if Task.isCancelled || isEnding() { return reason }
-            }
-            do throws(Problem) {
-                let verdicts = try await store.ingest.submit(batch, from: claim.bearer).verdicts
-                metrics.events(.poller, verdicts.filter { $0.problem?.code != .overloaded })
-                var part = PollTally()
-                for (index, verdict) in verdicts.enumerated() where verdict.problem?.code != .overloaded {
-                    let problem = verdict.problem.map {
-                        events.placed($0.moved(from: index, to: range.lowerBound + index), of: range.lowerBound + index)
-                    }
-                    part.note(verdict.result, problem)
-                }
-                // what was taken now is a duplicate next time
-                hasEvents = hasEvents || part.hasEvents
-                if let overload = verdicts.first(where: { $0.problem?.code == .overloaded })?.problem {
-                    reason = overload.detail
-                    continue
-                }
-                tally.add(part)
-                if hasEvents { tally.noteEvents() }
-                return nil
-            } catch {
-                reason = error.detail
-                // else it is no matter of time
-                guard [.overloaded, .storeUnavailable, .keysUnavailable].contains(error.code) else { return reason }
-            }
-        }
-        if hasEvents { tally.noteEvents() }
-        return reason
     }
 }
 

@@ -25,6 +25,8 @@ package final class Poller: Service {
         package var renewInterval = SourceStore.renewSeconds
         /// Tries of a batch that there is no room for, before the source gives its place away.
         package var patience = 5
+        /// The pause before the second try, in seconds; later pauses double.
+        package var retryPause = 0.5
         /// Those of a push; a page is as long as one may be.
         package var limits = IntakeLimits()
         /// What the poller's clock says.

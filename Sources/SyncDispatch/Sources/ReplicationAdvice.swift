@@ -32,6 +32,68 @@ struct ReplicationAdvice {
         return SourceTrouble("The database is not reached: \(words)", isFatal: !error.isUnavailable)
     }
 
+    // MARK: - Events
+
+    /// For an event that the feed did not take within the attempts.
+    func postponed(_ event: LoggedEvent, _ reason: String) -> SourceTrouble {
+        SourceTrouble(
+            "Changes cannot be taken, from \(Self.name(of: event)) on: \(SourceStoreWords.sentence(reason)) "
+                + "The slot keeps them; the gateway retries after a pause.",
+            isFatal: false
+        )
+    }
+
+    /// For an event that the feed can never take.
+    func impossible(_ event: LoggedEvent, _ reason: String) -> SourceTrouble {
+        SourceTrouble(
+            "The feed cannot take \(Self.name(of: event)): \(SourceStoreWords.sentence(reason)) "
+                + "The slot keeps this change and those after it. Take the table out of the source's settings until "
+                + "state.confirmed_lsn is past this event, make the row smaller, put the table back, and import it."
+        )
+    }
+
+    private static func name(of event: LoggedEvent) -> String {
+        var words = "a change"
+        if case .success(let content) = event.entry.event { words = "the row with id '\(content.entityID.text)'" }
+        if let table = event.table { words += " of table \(table)" }
+        if let id = event.entry.eventID { words += " (event \(id))" }
+        return words
+    }
+
+    // MARK: - Positions
+
+    /// Why the log between a stored position and the slot cannot be read; nil if nothing is missing.
+    func trouble(
+        of state: ReplicationState,
+        _ known: LogPosition,
+        on server: SlotInspection.Server,
+        _ confirmed: LogPosition
+    ) -> SourceTrouble? {
+        let anew =
+            "Take a fresh copy of the tables (sluice import), then run the source with from null "
+            + "(sluice sources run --from-beginning)"
+        if state.system != server.system {
+            return SourceTrouble(
+                "The URI leads to another database cluster than before (system identifier \(server.system), was "
+                    + "\(state.system)), whose log does not continue this source's. Correct the secret, or: \(anew)."
+            )
+        }
+        if server.end < known {
+            return SourceTrouble(
+                "The server's log ends at \(server.end), before the source's position \(known): "
+                    + "the database was set back, as by a restore or a failover that lost commits. \(anew)."
+            )
+        }
+        if state.timeline != nil, confirmed > known {
+            return SourceTrouble(
+                "Slot '\(settings.slot)' is at \(confirmed), ahead of the source's position \(known): "
+                    + "Sluice's database was restored from a backup, or another program read the slot. "
+                    + "The changes in between are not in the log any more. \(anew)."
+            )
+        }
+        return nil
+    }
+
     static let docs = "docs/ingest.md, 'A database's own tables', says how to make them."
 
     /// What a server says while a connection is made; there is no code for it.

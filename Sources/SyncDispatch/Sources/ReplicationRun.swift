@@ -40,6 +40,12 @@ final class ReplicationRun: Sendable {
         var isNews = false
         /// Whether it was written that the source works.
         var isProven = false
+        /// Whether a batch is being handed in.
+        var isBusy = false
+        /// Whether an attempt to hand in the batch has failed: the source does not count as one that works.
+        var isRetrying = false
+        /// Whether the feed took an event that it had not taken before.
+        var hasTaken = false
         var heldAt = ContinuousClock.now
     }
 
@@ -92,23 +98,47 @@ final class ReplicationRun: Sendable {
 
     /// Says that this worker is still there, while nothing else does.
     private func hold() async throws {
+        var checkedAt = ContinuousClock.now
         while true {
             if parts.ends() { throw End.released }
+            // by the clock: a quiet database sends nothing for long
+            if checkedAt.duration(to: .now) >= configuration.heldInterval {
+                try await checkHeld()
+                checkedAt = .now
+            }
             let isDue = progress.withLock { $0.heldAt.duration(to: .now) >= .seconds(SourceStore.renewSeconds) }
             if isDue { try await hold(writing: false) }
             try await Task.sleep(for: configuration.tick)
         }
     }
 
-    /// Writes how far this is, or only renews the lease.
+    /// Ends the run once the source is not this worker's any more: then nothing more is taken.
+    private func checkHeld() async throws {
+        let isHeld: Bool
+        do throws(Problem) {
+            isHeld = try await parts.sources.isHeld(claim)
+        } catch {
+            // the gateway's database is away: the lease decides
+            return
+        }
+        guard isHeld else { throw End.lost }
+    }
+
+    /// Writes how far this is, or only renews the lease. Only what became durable, or a stream without a failing batch,
+    /// counts as a success.
     private func hold(writing: Bool) async throws {
         let now = progress.withLock { $0 }
         var state = now.state
         if now.reached > .zero { state?.confirmed = now.reached.description }
+        let isSuccess =
+            (writing || now.isProven)
+            && (now.reached > now.written || !now.isRetrying && (now.hasTaken || !now.isBusy))
         let until: Timestamp?
         do throws(Problem) {
-            if writing || now.isProven, let state {
+            if isSuccess, let state {
                 until = try await parts.sources.progress(claim, state: state.json, hasEvents: now.hasEvents)
+            } else if writing, let state {
+                until = try await parts.sources.note(claim, state: state.json)
             } else {
                 until = try await parts.sources.renew(claim)
             }
@@ -120,9 +150,9 @@ final class ReplicationRun: Sendable {
         guard until != nil else { throw End.lost }
         progress.withLock { progress in
             progress.heldAt = .now
-            if writing || now.isProven, state != nil {
-                progress.isProven = true
-                progress.written = now.reached
+            if writing || isSuccess, state != nil {
+                if isSuccess { progress.isProven = true }
+                progress.written = max(progress.written, now.reached)
                 if now.hasEvents, progress.reached == now.reached { progress.hasEvents = false }
                 if progress.state == now.state { progress.isNews = false }
                 progress.state?.confirmed = state?.confirmed ?? ""
@@ -145,16 +175,25 @@ final class ReplicationRun: Sendable {
         defer { connection.close() }
         let inspection = SlotInspection(connection: connection, settings: settings)
         let before = claim.state.flatMap { ReplicationState($0) }
-        let (server, slot, lack) = try await inspection.prepare(before, now: configuration.now, seen: parts.watched)
-        let state = begin(before, server, slot)
-        progress.withLock { progress in
-            progress.state = state
-            progress.state?.report = slot.report
-        }
-        let stream = try await ReplicationStream.open(
-            database,
-            ReplicationStream.Source(slot: settings.slot, publications: [settings.publication])
+        let (server, slot, publication, lack) = try await inspection.prepare(
+            before,
+            now: configuration.now,
+            seen: parts.watched
         )
+        var state = try begin(before, server, slot)
+        state.report = slot.report
+        state.warning = inspection.warning(of: publication)
+        // before anything relies on the slot: if it is lost from now on, the source stops
+        guard try await parts.sources.note(claim, state: state.json) != nil else { throw End.lost }
+        let begun = state
+        progress.withLock { $0.state = begun }
+        if let warning = state.warning {
+            parts.logger.warning("A publication is incomplete", metadata: metadata(["reason": "\(warning)"]))
+        }
+        var source = ReplicationStream.Source(slot: settings.slot, publications: [settings.publication])
+        // the slot is never ahead of what is stored here
+        source.confirmsIdle = false
+        let stream = try await ReplicationStream.open(database, source)
         parts.logger.info("A database's log is followed", metadata: metadata(["from": "\(state.confirmed)"]))
         let outcome = await withTaskGroup(of: End.self) { group in
             group.addTask { await self.ending { try await self.read(stream, inspection, base: state.base) } }
@@ -173,68 +212,93 @@ final class ReplicationRun: Sendable {
 
     /// The state to go on from. Versions made of places in the log begin anew, behind all earlier ones, where the log does:
     /// nanoseconds since 1970 grow faster than logs.
+    ///
+    /// - Throws: if the log between the stored position and the slot cannot be read any more.
     private func begin(
         _ before: ReplicationState?,
         _ server: SlotInspection.Server,
         _ slot: SlotInspection.Slot
-    ) -> ReplicationState {
-        let known = before.flatMap { LogPosition($0.confirmed) } ?? .zero
-        if let before, before.slot == settings.slot {
-            if before.system == server.system, server.end >= known { return before }
-            parts.logger.warning("A database's log is another than before", metadata: metadata())
+    ) throws(SourceTrouble) -> ReplicationState {
+        let confirmed = slot.confirmed ?? .zero
+        if var state = before, state.slot == settings.slot {
+            let known = LogPosition(state.confirmed) ?? .zero
+            if let trouble = advice.trouble(of: state, known, on: server, confirmed) { throw trouble }
+            if state.timeline == nil {
+                // an older gateway confirmed positions without changes before it stored them
+                state.confirmed = max(known, confirmed).description
+            } else if state.timeline != server.timeline {
+                parts.logger.warning(
+                    "A database has another timeline, as after a failover",
+                    metadata: metadata(["timeline": "\(server.timeline)"])
+                )
+            }
+            state.timeline = server.timeline
+            return state
         }
         let base = configuration.now().microseconds.multipliedReportingOverflow(by: 1_000)
-        return ReplicationState(
+        var state = ReplicationState(
             slot: settings.slot,
             system: server.system,
             base: base.overflow ? 0 : base.partialValue,
-            confirmed: (slot.confirmed ?? .zero).description
+            confirmed: confirmed.description
         )
+        state.timeline = server.timeline
+        return state
     }
 
     private func read(_ stream: ReplicationStream, _ inspection: SlotInspection, base: Int64) async throws {
         var reader = LogReader(settings, base: base, limits: configuration.limits)
         var types: [UInt32: UInt32] = [:]
+        var fold = TransactionFold()
         var batch = Batch()
         while true {
             for entry in try await stream.next() {
+                let position = entry.position.bytes
                 switch entry.message {
-                case .begin(_, let at): reader.begin(at: Timestamp(microseconds: at))
+                case .begin(_, let at):
+                    reader.begin(at: Timestamp(microseconds: at))
+                    fold.begin()
                 case .relation(let relation):
                     do {
                         try await read(relation, &reader, &types, inspection)
                     } catch let trouble as SourceTrouble {
                         // what came before is read by these settings, and may not fit those that mend it
+                        try await flush(&fold, into: &batch, isFinal: false)
                         try await take(&batch)
                         throw trouble
                     }
+                case .insertion(let table, let new):
+                    batch.add(reader.insertion(into: table, new.map(ColumnValue.init), at: position), &fold)
                 case .row(let table, let old, let new):
-                    let entries = reader.change(
-                        of: table,
-                        old: old?.map(ColumnValue.init),
-                        new: new.map(ColumnValue.init),
-                        at: entry.position.bytes
-                    )
-                    batch.add(entries, of: reader.name(of: table))
+                    let (old, new) = (old?.map(ColumnValue.init), new.map(ColumnValue.init))
+                    batch.add(reader.events(of: table, old: old, new: new, at: position), &fold)
                 case .deletion(let table, let old):
-                    let entries = reader.change(
-                        of: table,
-                        old: old.map(ColumnValue.init),
-                        new: nil,
-                        at: entry.position.bytes
-                    )
-                    batch.add(entries, of: reader.name(of: table))
+                    batch.add(reader.events(of: table, old: old.map(ColumnValue.init), new: nil, at: position), &fold)
                 case .truncation(let tables): note(truncated: tables.compactMap { reader.name(of: $0) })
-                case .commit(let end): batch.end = end
+                case .commit(let end):
+                    try await flush(&fold, into: &batch, isFinal: true)
+                    batch.end = end
                 case .other: break
                 }
-                if batch.entries.count >= configuration.batch || batch.bytes >= Self.batchBytes {
+                if fold.isFull { try await flush(&fold, into: &batch, isFinal: false) }
+                if batch.events.count >= configuration.batch || batch.bytes >= Self.batchBytes {
                     try await take(&batch)
                 }
             }
             parts.metrics.events(.postgres, [], ignored: reader.takeIgnored())
             try await take(&batch)
         }
+    }
+
+    /// Moves what was held of a transaction into the batch.
+    private func flush(_ fold: inout TransactionFold, into batch: inout Batch, isFinal: Bool) async throws {
+        guard !fold.isEmpty else { return }
+        let unknown = fold.unknown(isFinal: isFinal)
+        // what the feed has before it takes anything of this transaction
+        if !unknown.isEmpty { try await take(&batch) }
+        let living =
+            unknown.isEmpty ? [] : try await parts.ingest.living(unknown, of: claim.key.organization)
+        for event in fold.take(living: living) { batch.add(event) }
     }
 
     private func read(
@@ -264,56 +328,65 @@ final class ReplicationRun: Sendable {
 
     /// Events that are handed on together.
     private struct Batch {
-        var entries: [IngestRequest.Entry] = []
-        var tables: [QualifiedName?] = []
+        var events: [LoggedEvent] = []
         var bytes = 0
         /// The end of the last transaction that is whole in it.
         var end: LogPosition?
 
-        mutating func add(_ new: [IngestRequest.Entry], of table: QualifiedName?) {
-            for entry in new {
-                entries.append(entry)
-                tables.append(table)
-                bytes += 200
-                if case .success(let event) = entry.event { bytes += event.document?.count ?? 0 }
+        mutating func add(_ event: LoggedEvent) {
+            events.append(event)
+            bytes += 200 + event.documentBytes
+        }
+
+        /// Adds events, or leaves them to the transaction's fold if that follows their rows or holds earlier events.
+        mutating func add(_ new: [LoggedEvent], _ fold: inout TransactionFold) {
+            for event in new {
+                if fold.isEmpty, !event.isFollowedByRow { add(event) } else { fold.add(event) }
             }
         }
     }
 
-    /// Hands a batch on, and waits until it is durable: with patience while the gateway's own database is away.
+    /// Hands a batch on, and waits until it is durable.
     private func take(_ batch: inout Batch) async throws {
         defer { batch = Batch() }
-        if !batch.entries.isEmpty {
-            let request = IngestRequest(entries: batch.entries, bodyBytes: batch.bytes)
-            var pause = 0.25
-            while !(try await take(request, batch)) {
-                try await Task.sleep(for: .seconds(pause * Double.random(in: 0.8...1.2)))
-                pause = min(10, pause * 2)
+        let events = batch.events
+        if !events.isEmpty {
+            var limits = SourceIntake.Limits(events: configuration.batch, bytes: Self.batchBytes)
+            limits.attempts = configuration.attempts
+            limits.pause = configuration.retryPause
+            let intake = SourceIntake(
+                ingest: parts.ingest,
+                bearer: claim.bearer,
+                kind: .postgres,
+                metrics: parts.metrics,
+                limits: limits,
+                isEnding: parts.ends
+            )
+            progress.withLock { $0.isBusy = true }
+            let outcome = await intake.take(events.map(\.entry)) { range, verdicts in
+                guard let verdicts else { return progress.withLock { $0.isRetrying = true } }
+                let isNew = verdicts.contains { $0.result != .duplicate }
+                progress.withLock { progress in
+                    progress.isRetrying = false
+                    if isNew { progress.hasTaken = true }
+                }
+                note(refused: verdicts, events[range])
+            }
+            switch outcome {
+            case .taken: progress.withLock { $0.isBusy = false }
+            case .postponed(let range, let reason):
+                throw advice.postponed(events[range.lowerBound], reason)
+            case .impossible(let index, let problem):
+                throw advice.impossible(events[index], problem.detail)
+            case .rejected(let problem): throw problem
+            case .interrupted: throw End.released
             }
         }
         let end = batch.end
-        let hasEvents = !batch.entries.isEmpty
         progress.withLock { progress in
             if let end { progress.reached = max(progress.reached, end) }
-            if hasEvents { progress.hasEvents = true }
+            if !events.isEmpty { progress.hasEvents = true }
         }
-    }
-
-    /// Whether all of a batch was taken or refused for good.
-    private func take(_ request: IngestRequest, _ batch: Batch) async throws -> Bool {
-        let answer: IngestAnswer
-        do throws(Problem) {
-            answer = try await parts.ingest.submit(request, from: claim.bearer)
-        } catch {
-            guard [.storeUnavailable, .overloaded].contains(error.code) else { throw error }
-            try Task.checkCancellation()
-            return false
-        }
-        // too many wait for outcomes of requests: the others will be duplicates
-        if answer.verdicts.contains(where: { $0.problem?.code == .overloaded }) { return false }
-        parts.metrics.events(.postgres, answer.verdicts)
-        note(refused: answer.verdicts, batch)
-        return true
     }
 
     // MARK: - Confirming
@@ -322,10 +395,19 @@ final class ReplicationRun: Sendable {
     private func confirm(_ stream: ReplicationStream) async throws {
         let begun = ContinuousClock.now
         var confirmed = LogPosition.zero
+        var idleAt = begun
         while true {
+            if let idle = stream.idlePosition,
+                idle.isRequested || idleAt.duration(to: .now) >= configuration.watchInterval
+            {
+                idleAt = .now
+                progress.withLock { $0.reached = max($0.reached, idle.position) }
+            }
             let now = progress.withLock { $0 }
             // what ends at once is not what works
-            let isFirst = !now.isProven && begun.duration(to: .now) >= configuration.proof
+            let isFirst =
+                !now.isProven && begun.duration(to: .now) >= configuration.proof && !now.isRetrying
+                && (now.hasTaken || !now.isBusy)
             if now.reached > now.written || now.isNews || isFirst {
                 try await hold(writing: true)
             }
@@ -357,6 +439,7 @@ final class ReplicationRun: Sendable {
             if notedAt.duration(to: .now) >= configuration.watchInterval {
                 note(slot.report)
                 notedAt = .now
+                note(warning: inspection.warning(of: try await inspection.checkPublication()))
             }
             try SlotInspection.checkAlive(slot, settings)
             if let lack, let confirmed = slot.confirmed, confirmed >= lack.end { throw lack.trouble }
@@ -373,6 +456,14 @@ final class ReplicationRun: Sendable {
         parts.watched(report)
     }
 
+    private func note(warning: String?) {
+        progress.withLock { progress in
+            guard progress.state?.warning != warning else { return }
+            progress.state?.warning = warning
+            progress.isNews = true
+        }
+    }
+
     private func note(truncated tables: [QualifiedName]) {
         guard !tables.isEmpty else { return }
         let names = tables.map(\.description).joined(separator: ", ")
@@ -384,11 +475,12 @@ final class ReplicationRun: Sendable {
         parts.logger.warning("Tables were emptied, which is not followed", metadata: metadata(["tables": "\(names)"]))
     }
 
-    private func note(refused verdicts: [IngestVerdict], _ batch: Batch) {
+    private func note(refused verdicts: [IngestVerdict], _ events: ArraySlice<LoggedEvent>) {
         let refused = verdicts.indices.filter { verdicts[$0].result == .refused }
         guard let last = refused.last else { return }
-        var words = batch.tables[last]?.description ?? "a table"
-        if case .success(let event) = batch.entries[last].event { words += ", id \(event.entityID.text)" }
+        let logged = events[events.startIndex + last]
+        var words = logged.table?.description ?? "a table"
+        if case .success(let event) = logged.entry.event { words += ", id \(event.entityID.text)" }
         words = SourceStore.bounded("\(words): \(verdicts[last].problem?.detail ?? "refused")")
         progress.withLock { progress in
             progress.state?.refused += Int64(refused.count)

@@ -24,6 +24,12 @@ package final class ReplicationWorker: Service {
         package var tick: Duration = .seconds(1)
         /// How long a stream has to last to count as one that works.
         package var proof: Duration = .seconds(3)
+        /// How often a worker checks that it still has the source. A disabled source takes nothing after five seconds.
+        package var heldInterval: Duration = .seconds(2)
+        /// Attempts to hand in the same event before the source stops with an error and pauses.
+        package var attempts = 8
+        /// The pause before the second attempt, in seconds; later pauses double, up to ten seconds.
+        package var retryPause = 0.25
         /// How often the slot is looked at.
         package var watchInterval: Duration = .seconds(20)
         /// Events that are handed on together.
@@ -184,7 +190,7 @@ package final class ReplicationWorker: Service {
         switch end {
         case .released:
             metrics.run(.postgres, .succeeded)
-            _ = try await store.sources.finish(claim, .released(nextRunAt: now))
+            try await write(.released(nextRunAt: now), claim)
         case .lost:
             metrics.run(.postgres, .lost)
             logger.info("A source was left to another worker", metadata: Self.metadata(claim.key))
@@ -196,7 +202,21 @@ package final class ReplicationWorker: Service {
                 "A database's log is not followed",
                 metadata: Self.metadata(claim.key, ["reason": "\(trouble.words)", "retry_at": "\(retry.rfc3339)"])
             )
-            _ = try await store.sources.finish(claim, .failed(error: trouble.words, retryAt: retry))
+            try await write(.failed(error: trouble.words, retryAt: retry), claim)
+        }
+    }
+
+    /// Writes an outcome, with patience while the gateway's database is unavailable: an operator has to see why a source
+    /// stopped.
+    private func write(_ outcome: SourceOutcome, _ claim: ClaimedSource) async throws(Problem) {
+        for attempt in 1... {
+            do throws(Problem) {
+                _ = try await store.sources.finish(claim, outcome)
+                return
+            } catch {
+                if attempt >= 60 || ends { throw error }
+                try? await Task.sleep(for: .milliseconds(Int.random(in: 500...1_000)))
+            }
         }
     }
 

@@ -10,7 +10,16 @@ struct SlotInspection {
 
     struct Server {
         let system: String
+        let timeline: Int64
         let end: LogPosition
+    }
+
+    /// Which changes a publication contains.
+    struct Publication {
+        /// Kinds of changes, as PostgreSQL names them, that it lacks.
+        let lacking: [String]
+        /// Whether changes of partitions are published as changes of the partitioned table.
+        let isViaRoot: Bool
     }
 
     struct Slot {
@@ -39,14 +48,14 @@ struct SlotInspection {
         _ state: ReplicationState?,
         now: TimeSource,
         seen: (SlotReport) -> Void
-    ) async throws -> (Server, Slot, Lack?) {
+    ) async throws -> (Server, Slot, Publication, Lack?) {
         var slot = try await slot(now: now)
         // whatever else is wrong: it keeps the server's log
         if let slot { seen(slot.report) }
         let server = try await server()
-        try await checkPublication()
+        let publication = try await checkPublication()
         var lack: Lack?
-        if let trouble = try await checkTables() {
+        if let trouble = try await checkTables(publication) {
             guard state?.slot == settings.slot else { throw trouble }
             lack = Lack(trouble: trouble, end: try await self.server().end)
         }
@@ -77,7 +86,22 @@ struct SlotInspection {
             throw SourceTrouble("Slot '\(settings.slot)' belongs to another database of the server than the URI names.")
         }
         try Self.checkAlive(slot, settings)
-        return (server, slot, lack)
+        return (server, slot, publication, lack)
+    }
+
+    /// Checks the server, the publication, the tables and the slot, and changes nothing.
+    ///
+    /// - Returns: what an operator should correct although the source works.
+    func examine(now: TimeSource) async throws -> String? {
+        _ = try await server()
+        let publication = try await checkPublication()
+        if let trouble = try await checkTables(publication) { throw trouble }
+        if let slot = try await slot(now: now) {
+            try Self.checkAlive(slot, settings)
+        } else if !settings.createsSlot {
+            throw SourceTrouble("There is no slot '\(settings.slot)'. \(ReplicationAdvice.docs)")
+        }
+        return warning(of: publication)
     }
 
     static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceTrouble) {
@@ -99,13 +123,34 @@ struct SlotInspection {
                 "The server's wal_level is '\(level)'. Run there: ALTER SYSTEM SET wal_level = logical, and restart it."
             )
         }
-        return Server(system: try rows.string(0, 1), end: LogPosition(try rows.string(0, 2)) ?? .zero)
+        return Server(
+            system: try rows.string(0, 1),
+            timeline: try rows.int64(0, 3),
+            end: LogPosition(try rows.string(0, 2)) ?? .zero
+        )
     }
 
-    private func checkPublication() async throws {
+    /// - Throws: what the publication lacks without which changes would be lost.
+    func checkPublication() async throws -> Publication {
         let rows = try await connection.run(Query(Self.publicationStatement, Parameters(settings.publication)))
-        guard rows.count == 0 else { return }
         let name = settings.publication.replacing("\"", with: "\"\"")
+        if rows.count > 0 {
+            var lacking: [String] = []
+            for (column, kind) in ["insert", "update", "delete", "truncate"].enumerated()
+            where try rows.string(0, column) != "true" {
+                lacking.append(kind)
+            }
+            let lost = lacking.filter { $0 != "truncate" }
+            guard lost.isEmpty else {
+                throw SourceTrouble(
+                    "Publication '\(settings.publication)' does not publish \(lost.joined(separator: ", ")), "
+                        + "so such changes would never arrive. Run there: ALTER PUBLICATION \"\(name)\" SET (publish = "
+                        + "'insert, update, delete, truncate'); what was changed before that is not in the log, so "
+                        + "import the tables."
+                )
+            }
+            return Publication(lacking: lacking, isViaRoot: try rows.string(0, 4) == "true")
+        }
         let tables = settings.tables.map(\.name.sql).joined(separator: ", ")
         throw SourceTrouble(
             "There is no publication '\(settings.publication)'. Run there: CREATE PUBLICATION \"\(name)\" FOR TABLE "
@@ -113,8 +158,18 @@ struct SlotInspection {
         )
     }
 
+    /// What an operator should correct in a publication although the source works.
+    func warning(of publication: Publication) -> String? {
+        guard publication.lacking.contains("truncate") else { return nil }
+        let name = settings.publication.replacing("\"", with: "\"\"")
+        return
+            "Publication '\(settings.publication)' does not publish truncate, so state.last_truncation stays empty if a "
+            + "table is emptied. Run there: ALTER PUBLICATION \"\(name)\" SET (publish = "
+            + "'insert, update, delete, truncate')"
+    }
+
     /// - Returns: what is wrong with the columns.
-    private func checkTables() async throws -> SourceTrouble? {
+    private func checkTables(_ publication: Publication) async throws -> SourceTrouble? {
         let names = settings.tables.map(\.name)
         let rows = try await connection.run(
             Query(Self.tablesStatement, Parameters(names.map(\.schema), names.map(\.name), settings.publication))
@@ -126,13 +181,17 @@ struct SlotInspection {
                 isPublished: try row.bool("is_published"),
                 identity: try row.optionalString("identity"),
                 columns: try row.strings("columns"),
-                keys: try row.strings("keys")
+                keys: try row.strings("keys"),
+                uniques: TableFinding.Unique.list(try row.strings("uniques")),
+                published: try row.bool("lists_columns") ? try row.strings("published") : nil,
+                isPartitioned: try row.bool("is_partitioned"),
+                isPartition: try row.bool("is_partition")
             )
         }
         var trouble: SourceTrouble?
         for table in settings.tables {
             guard let finding = found.first(where: { $0.name == table.name }) else { continue }
-            try finding.check(table, publication: settings.publication)
+            try finding.check(table, publication: settings.publication, isViaRoot: publication.isViaRoot)
             do throws(SourceTrouble) { try finding.checkColumns(table) } catch { trouble = trouble ?? error }
         }
         return trouble
@@ -195,13 +254,18 @@ struct SlotInspection {
         "replication_server",
         """
         SELECT current_setting('wal_level'), (SELECT c.system_identifier::text FROM pg_control_system() c),
-            (\(end))::text
+            (\(end))::text,
+            CASE WHEN pg_is_in_recovery() THEN (SELECT k.timeline_id::int8 FROM pg_control_checkpoint() k)
+                ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8 END
         """
     )
 
     private static let publicationStatement = Statement(
         "replication_publication",
-        "SELECT 1 FROM pg_publication p WHERE p.pubname = $1::text"
+        """
+        SELECT p.pubinsert::text, p.pubupdate::text, p.pubdelete::text, p.pubtruncate::text, p.pubviaroot::text
+        FROM pg_publication p WHERE p.pubname = $1::text
+        """
     )
 
     private static let tablesStatement = Statement(
@@ -223,10 +287,28 @@ struct SlotInspection {
                 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
                 WHERE i.indrelid = c.oid
                     AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END
-            ) AS keys
+            ) AS keys,
+            ARRAY(
+                SELECT i.indexrelid::text || CASE WHEN i.indimmediate THEN ':t:' ELSE ':f:' END || a.attname::text
+                FROM pg_index i
+                JOIN pg_attribute a ON a.attrelid = i.indrelid
+                    AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+                WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
+                    AND i.indexprs IS NULL
+                ORDER BY i.indexrelid
+            ) AS uniques,
+            coalesce((
+                SELECT to_jsonb(p) -> 'attnames' IS NOT NULL FROM pg_publication_tables p
+                WHERE p.pubname = $3::text AND p.schemaname = k.schema AND p.tablename = k.name
+            ), false) AS lists_columns,
+            ARRAY(
+                SELECT jsonb_array_elements_text(to_jsonb(p) -> 'attnames') FROM pg_publication_tables p
+                WHERE p.pubname = $3::text AND p.schemaname = k.schema AND p.tablename = k.name
+            ) AS published,
+            coalesce(c.relkind = 'p', false) AS is_partitioned, coalesce(c.relispartition, false) AS is_partition
         FROM unnest($1::text[], $2::text[]) AS k (schema, name)
         LEFT JOIN (
-            SELECT r.oid, r.relname, r.relreplident, n.nspname
+            SELECT r.oid, r.relname, r.relreplident, r.relkind, r.relispartition, n.nspname
             FROM pg_class r
             JOIN pg_namespace n ON n.oid = r.relnamespace
             WHERE r.relkind IN ('r', 'p')
@@ -282,11 +364,51 @@ private struct TableFinding {
     let identity: String?
     let columns: [String]
     let keys: [String]
+    /// Unique indexes over all rows.
+    let uniques: [Unique]
+    /// The columns that the publication contains; nil if the server does not list them.
+    let published: [String]?
+    let isPartitioned: Bool
+    let isPartition: Bool
 
-    func check(_ table: FollowedTable, publication: String) throws(SourceTrouble) {
+    struct Unique {
+        var columns: [String]
+        /// Whether it is checked with each row, and not only at the end of a statement or a transaction.
+        let isImmediate: Bool
+
+        /// Reads `index:t:column` for each column of each index, `f` for one that is not immediate.
+        static func list(_ texts: [String]) -> [Unique] {
+            var found: [Substring: Unique] = [:]
+            for text in texts {
+                let parts = text.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+                guard parts.count == 3 else { continue }
+                found[parts[0], default: Unique(columns: [], isImmediate: parts[1] == "t")].columns.append(
+                    String(parts[2])
+                )
+            }
+            return Array(found.values)
+        }
+    }
+
+    func check(_ table: FollowedTable, publication: String, isViaRoot: Bool) throws(SourceTrouble) {
         guard exists else { throw SourceTrouble("There is no table \(table.name).") }
         guard isPublished else {
             let quoted = publication.replacing("\"", with: "\"\"")
+            if isPartitioned, !isViaRoot {
+                throw SourceTrouble(
+                    "Table \(table.name) is partitioned, and publication '\(publication)' publishes changes "
+                        + "under the names of partitions, if at all. Run there: "
+                        + "ALTER PUBLICATION \"\(quoted)\" ADD TABLE \(table.name.sql), and "
+                        + "ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = true)"
+                )
+            }
+            if isPartition, isViaRoot {
+                throw SourceTrouble(
+                    "Table \(table.name) is a partition, and publication '\(publication)' publishes its changes "
+                        + "under the partitioned table's name. Name that table in the settings instead, or run there: "
+                        + "ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = false)"
+                )
+            }
             throw SourceTrouble(
                 "Publication '\(publication)' does not have table \(table.name). Run there: "
                     + "ALTER PUBLICATION \"\(quoted)\" ADD TABLE \(table.name.sql)"
@@ -303,10 +425,40 @@ private struct TableFinding {
                     + "it was renamed, the old name goes into the table's 'renamed', for what the log has from before."
             )
         }
-        guard identity == "f" || keys.contains(where: { renamings[$0] ?? $0 == table.id }) else {
+        if let published {
+            let published = Set(published.map { renamings[$0] ?? $0 })
+            for (role, column) in table.wanted where !published.contains(column) {
+                throw SourceTrouble(
+                    "The publication leaves out column '\(column)' of table \(table.name), which the settings name as "
+                        + "\(role). Add it to the publication's column list (ALTER PUBLICATION … SET TABLE), or take "
+                        + "it out of the settings."
+                )
+            }
+        }
+        let identifying = Set(keys.map { renamings[$0] ?? $0 })
+        if let missing = table.ids.first(where: { !identifying.contains($0) }), identity != "f" {
             throw SourceTrouble(
-                "Table \(table.name) does not tell in the log which row was deleted: '\(table.id)' is not in its primary "
+                "Table \(table.name) does not tell in the log which row was deleted: '\(missing)' is not in its primary "
                     + "key or replica identity. Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
+            )
+        }
+        let ids = Set(table.ids)
+        let fitting = uniques.filter { unique in
+            !unique.columns.isEmpty && unique.columns.allSatisfy { ids.contains(renamings[$0] ?? $0) }
+        }
+        guard !fitting.isEmpty else {
+            let columns = table.ids.map { "'\($0)'" }.joined(separator: ", ")
+            throw SourceTrouble(
+                "Rows of table \(table.name) may share an id: no unique constraint or index covers \(columns) without "
+                    + "further columns or a condition, so different rows would become one entity. Name all columns of "
+                    + "the primary key as id, as in \"id\": [\"tenant\", \"number\"], or make the column unique."
+            )
+        }
+        guard identity == "f" || fitting.contains(where: \.isImmediate) else {
+            throw SourceTrouble(
+                "The unique constraint on the id of table \(table.name) is deferrable, so ids may pass from row to row "
+                    + "within a transaction, and only with all of the old row the log tells which row has an id. "
+                    + "Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
             )
         }
         guard identity == "f" || table.causingKey == nil else {

@@ -11,6 +11,7 @@ struct SourceEndpoints: Sendable {
     let administration: SourceAdministration
     let bodies: BodyReader
     let limits: IntakeLimits
+    let policy: AddressPolicy
 
     func list(_ exchange: Exchange) async throws -> Answer {
         _ = try Query(of: exchange)
@@ -28,6 +29,7 @@ struct SourceEndpoints: Sendable {
         let key = try key(exchange)
         return try await bodies.withBody(of: exchange) { body in
             let update = try SourceUpdate(body: body)
+            try update.check(policy)
             let usual = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
             guard let written = try await administration.put(key, update, usual: usual) else { throw Refusal.notFound }
             return Self.answer(written.isNew ? .created : .ok, written.row, written.isNew ? usual : nil)

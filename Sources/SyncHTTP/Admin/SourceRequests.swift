@@ -55,6 +55,14 @@ extension SourceUpdate {
         self.init(settings: update, isEnabled: isEnabled, secret: secret)
     }
 
+    /// Checks where the source leads, as webhooks' URLs are checked.
+    ///
+    /// - Throws: `validation_failed` at `/secret`.
+    package func check(_ policy: AddressPolicy) throws(Problem) {
+        guard let detail = SourceSettings.problem(ofSecret: secret, for: settings.kind, under: policy) else { return }
+        throw Problem(.validationFailed, pointer: "/secret", rule: Rule.range, detail)
+    }
+
     /// The longest secret: a connection URI may hold certificates' names and more.
     private static let maximumSecretBytes = 4_096
 }

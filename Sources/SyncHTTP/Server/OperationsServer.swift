@@ -152,7 +152,8 @@ package struct OperationsServer: Service {
         let sources = SourceEndpoints(
             administration: store.sourceAdministration,
             bodies: bodies,
-            limits: configuration.limits
+            limits: configuration.limits,
+            policy: configuration.webhookAddresses
         )
         let mutations = BulkEndpoints(store: store, bodies: bodies)
         let retention = RetentionEndpoints(

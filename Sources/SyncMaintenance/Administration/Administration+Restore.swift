@@ -20,6 +20,7 @@ extension Administration {
                         Query(Self.expireLeasesStatement, time), Query(Self.expireTurnStatement),
                         Query(Self.changeEpochsStatement, change), Query(Self.forgetPagesStatement),
                         Query(Self.ownKeysStatement), Query(Self.reopenErasuresStatement, time),
+                        Query(Self.sourcesStatement),
                     ],
                     timeout: Self.restorePatience
                 )
@@ -28,7 +29,13 @@ extension Administration {
                 feeds: results[2].affected,
                 lanes: results[0].affected,
                 hadRetention: results[1].affected > 0,
-                erasures: results[5].affected
+                erasures: results[5].affected,
+                sources: try results[6].read { row in
+                    let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
+                    let isEnabled = try row.string("status") == "enabled"
+                    let state = try row.optionalBytes("state").flatMap { ReplicationState($0) }
+                    return RestoreReport.Source(key: key, isEnabled: isEnabled, confirmed: state?.confirmed)
+                }
             )
         } catch {
             throw failure.problem(error, doing: "set right what was restored")
@@ -113,6 +120,15 @@ extension Administration {
         """
     )
 
+    /// Sources that read a slot: what the slot confirmed after the backup is not in its log any more.
+    static let sourcesStatement = Statement(
+        "restore_sources",
+        """
+        SELECT s.organization_id, s.name, s.status, s.state FROM sources s
+        WHERE s.kind = 'postgres' ORDER BY s.organization_id, s.name
+        """
+    )
+
     static let sessionsStatement = Statement(
         "restore_sessions",
         """
@@ -129,6 +145,6 @@ extension Administration {
 
     static let restoreStatements = [
         changeEpochsStatement, forgetPagesStatement, ownKeysStatement, reopenErasuresStatement, expireLeasesStatement,
-        expireTurnStatement, sessionsStatement,
+        expireTurnStatement, sessionsStatement, sourcesStatement,
     ]
 }

@@ -30,7 +30,7 @@ enum SourceAdminStatements {
     /// Whoever works on it hears with the next word that it is another.
     private static let interrupt = "lease_token = s.lease_token + 1, leased_until = NULL"
 
-    /// What failed before is forgotten: it may be what was mended.
+    /// What failed before still counts: only a success resets it.
     static let change = Statement(
         "sources_change",
         """
@@ -38,7 +38,7 @@ enum SourceAdminStatements {
         SET status = $4, settings = $5, secret = coalesce($6, s.secret),
             previous_secret = CASE WHEN $6 IS NULL THEN s.previous_secret END,
             previous_until = CASE WHEN $6 IS NULL THEN s.previous_until END,
-            next_run_at = $7, \(interrupt), failure_count = 0, failing_since = NULL, last_error = NULL, updated_at = $3
+            next_run_at = $7, \(interrupt), updated_at = $3
         WHERE s.organization_id = $1 AND s.name = $2
         RETURNING \(SourceRow.list(now: "$3"))
         """
@@ -48,7 +48,7 @@ enum SourceAdminStatements {
         "sources_run",
         """
         UPDATE sources AS s
-        SET next_run_at = $3, \(interrupt), failure_count = 0, state = CASE WHEN $4 THEN $5 ELSE s.state END
+        SET next_run_at = $3, \(interrupt), state = CASE WHEN $4 THEN $5 ELSE s.state END
         WHERE s.organization_id = $1 AND s.name = $2 AND s.status = 'enabled' AND s.kind <> 'webhook'
         RETURNING \(SourceRow.list(now: "$3"))
         """

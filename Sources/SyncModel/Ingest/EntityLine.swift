@@ -51,7 +51,8 @@ public enum EntityLine {
     ) -> String {
         let parts = [
             key.type, isInteger ? "i" : "s", key.id, mark.version.map { String($0) } ?? "-",
-            mark.occurredAt.map { String($0.microseconds) } ?? "-", operation.rawValue, owner?.lowercased ?? "-",
+            mark.occurredAt.map { String($0.microseconds) + mark.fractionSuffix } ?? "-", operation.rawValue,
+            owner?.lowercased ?? "-",
         ]
         // none of the parts has a character U+0000
         var hash = SHA256()

@@ -155,6 +155,7 @@ struct IngestDecoder {
                 let detail = "occurred_at must be an RFC 3339 date-time such as 2026-11-20T07:00:00.000Z"
                 report("/occurred_at", Rule.timestamp, detail)
             }
+            mark.fraction = value.string.map { SourceMark.fraction(ofRFC3339: $0) } ?? 0
         case "operation":
             operation = value.string.flatMap(IngestOperation.init(rawValue:))
             if operation == nil { report("/operation", Rule.operation, "operation must be upsert, patch or delete") }

@@ -7,6 +7,16 @@ public struct IngestEvent: Sendable, Hashable {
     /// The longest `causing_key`, in bytes.
     public static let maximumKeyBytes = 255
 
+    /// How an event's version relates to the versions of the entity before it.
+    public enum Lineage: Int, Sendable, Hashable {
+        /// The same row or resource: a version that is not greater is stale.
+        case continues = 0
+        /// A row was inserted. If the entity is deleted, its versions start again.
+        case restartsIfDeleted
+        /// Another row took the id over: its versions start again.
+        case restarts
+    }
+
     /// The source's own id of the event, once per source.
     @Exact public private(set) var id: String
     @Exact public private(set) var entityType: String
@@ -25,6 +35,8 @@ public struct IngestEvent: Sendable, Hashable {
     public var isShallow = false
     /// Of a patch: the entity that this one was until now, in whose document it goes where the feed does not know this one.
     public var origin: ServerID?
+    /// How its version relates to the versions of the entity before it.
+    public var lineage = Lineage.continues
     /// Whether it says that nobody but the owner sees the entity: then it is of no type that shows it to others.
     public let isPrivate: Bool
 

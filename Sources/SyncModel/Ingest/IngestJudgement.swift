@@ -55,7 +55,7 @@ struct IngestJudgement {
         let stored = state.entities[key]
         let cause = event.causingKey.flatMap { state.requests[$0] }.flatMap { $0.mayBeAbout(key) ? $0 : nil }
         let mayWait = receivedAt.adding(seconds: IngestPlanner.patienceSeconds) > context.now
-        let hasToQueue = isBehind && !event.mark.isKnown(by: state.marks[key])
+        let hasToQueue = isBehind && !isKnown(stored, state)
         if hasToQueue || mayWait && isWaiting(for: cause, receivedAt, stored, state) {
             guard state.parkedCount < IngestPlanner.parkedLimit else {
                 var problem = Problem.overloaded("too many events wait for outcomes")
@@ -65,19 +65,45 @@ struct IngestJudgement {
             return answer(.parked)
         }
         // what was made elsewhere since is what the echo adds to
-        let mayAdd = stored?.lastWriter == .elsewhere && !event.mark.isKnown(by: state.marks[key])
+        let mayAdd = stored?.lastWriter == .elsewhere && !isKnown(stored, state)
         if let cause, cause.content != nil, !mayAdd { return echo(of: cause, stored, &state) }
         let told = state.requests(about: key).filter { $0.tellsByValue(at: context.now) }
         if let version = event.mark.version, let sent = told.first(where: { $0.version == version }), !mayAdd {
             return echo(of: sent, stored, &state)
         }
-        if event.mark.isKnown(by: state.marks[key]) { return answer(.stale, stored) }
+        if isKnown(stored, state) { return answer(.stale, stored) }
         let next = try self.next(after: stored, state)
         if let content = ContentHash(of: next), let sent = told.first(where: { $0.content == content }) {
             state.use(sent)
             if !mayAdd { return echo(of: sent, stored, &state) }
         }
         return apply(next, over: stored, &state)
+    }
+
+    // MARK: - Versions
+
+    /// Whether the event adds nothing to what is known of the entity.
+    private func isKnown(_ stored: EntityState?, _ state: IngestState) -> Bool {
+        let mark = restartsVersions(over: stored) ? event.mark.withoutVersion : event.mark
+        return mark.isKnown(by: state.marks[key])
+    }
+
+    /// Whether the entity's versions start again with this event: those before it were another row's.
+    private func restartsVersions(over stored: EntityState?) -> Bool {
+        switch event.lineage {
+        case .continues: false
+        case .restartsIfDeleted: stored?.isDeleted ?? false
+        case .restarts: true
+        }
+    }
+
+    /// Records how new the entity's state is after this event.
+    private func mark(over stored: EntityState?, _ state: inout IngestState) {
+        if restartsVersions(over: stored) {
+            state.restart(key, event.mark)
+        } else {
+            state.mark(key, event.mark)
+        }
     }
 
     // MARK: - Waiting
@@ -91,7 +117,7 @@ struct IngestJudgement {
         if isOwnerJoining { return true }
         if let cause, cause.isInFlight(at: context.now) { return true }
         // what is known already need not wait
-        if event.mark.isKnown(by: state.marks[key]) { return false }
+        if isKnown(stored, state) { return false }
         if state.requests(about: key).contains(where: { $0.isInFlight(at: context.now) }) { return true }
         // it may be what a create under way is about to be told: those that were sent later are not waited for
         guard stored == nil, event.operation == .upsert, let first = state.firstCreates[type.name] else { return false }
@@ -102,7 +128,7 @@ struct IngestJudgement {
 
     private func echo(of request: SentRecord, _ stored: EntityState?, _ state: inout IngestState) -> IngestVerdict {
         state.use(request)
-        if stored != nil { state.mark(key, event.mark) }
+        if stored != nil { mark(over: stored, &state) }
         return answer(.echo, stored)
     }
 
@@ -192,7 +218,7 @@ struct IngestJudgement {
 
     /// Writes the next state, unless it says what is there: then nobody has to meet it as a conflict.
     private func apply(_ next: EntityState, over stored: EntityState?, _ state: inout IngestState) -> IngestVerdict {
-        state.mark(key, event.mark)
+        mark(over: stored, &state)
         if let stored, stored.isDeleted == next.isDeleted, let content = ContentHash(of: stored),
             content == ContentHash(of: next)
         {
@@ -221,6 +247,12 @@ extension IngestState {
         let next = mark.merged(with: marks[key])
         guard next != marks[key] else { return }
         marks[key] = next
+        changedMarks.insert(key)
+    }
+
+    /// Replaces how new the entity's state is: its versions start again.
+    fileprivate mutating func restart(_ key: EntityKey, _ mark: SourceMark) {
+        marks[key] = mark
         changedMarks.insert(key)
     }
 }

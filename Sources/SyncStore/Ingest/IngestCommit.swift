@@ -1,5 +1,6 @@
 package import Foundation
 import GroupCommit
+import JSONText
 import Logging
 import Postgres
 import ServiceLifecycle
@@ -78,6 +79,29 @@ package final class IngestCommit: Service {
             throw failure.problem(error, doing: "look for events")
         }
     }
+
+    /// Returns those of some entities that exist in the feed and are not deleted.
+    ///
+    /// - Throws: `store_unavailable`.
+    package func living(_ entities: [EntityKey], of organization: UUID) async throws(Problem) -> Set<EntityKey> {
+        var found: Set<EntityKey> = []
+        do {
+            for start in stride(from: 0, to: entities.count, by: Self.livingLimit) {
+                let part = entities[start..<min(entities.count, start + Self.livingLimit)]
+                let keys = part.map { (organization, $0) as EntityRows.Key }
+                let rows = try await pool.run([
+                    Query(SettleStatements.planShape), EntityRows.keys.query(IngestStatements.living, keys),
+                ])[1]
+                found.formUnion(try rows.read { try $0.entityKey() })
+            }
+            return found
+        } catch {
+            throw failure.problem(error, doing: "look for entities")
+        }
+    }
+
+    /// Entities that one statement of ``living(_:of:)`` names.
+    private static let livingLimit = 500
 
     /// What would become of a batch in an organization that has no entities; nothing is written. Of a patch, whether it is
     /// valid.
@@ -190,20 +214,43 @@ package final class IngestCommit: Service {
     private func note(_ error: any Error) { _ = failure.problem(error, doing: "look for events that wait") }
 
     private func release(part entities: [EntityKey], of organization: UUID) async throws -> Bool {
+        try await release(part: entities, limit: Self.releaseLimit / entities.count, of: organization)
+    }
+
+    /// Evaluates parked events of some entities, at most `limit` of each. If that is too much for one transaction,
+    /// evaluates fewer at a time. Events that cannot be evaluated alone are postponed and logged, and delay no others.
+    private func release(part entities: [EntityKey], limit: Int, of organization: UUID) async throws -> Bool {
+        let problem: Problem
         do throws(Problem) {
             let place = try await catalog.entry(organization).place
-            let limit = Self.releaseLimit / entities.count
             let answer = try await committers.submit(at: place) { (reply: OnceReply<IngestAnswer>) in
                 IngestJob(organization: organization, task: .release(entities, limit: limit), reply: reply)
             }
             return answer.verdicts.contains { $0.result != .parked }
         } catch {
-            // suspended, purged or sealed with keys that are not here: others' turn comes first
-            let until = now().adding(seconds: 30)
-            let keys = entities.map { (organization, $0) as EntityRows.Key }
-            _ = try await pool.run([EntityRows.keys.query(IngestStatements.postponeEntities, keys, at: until)])
-            return false
+            problem = error
         }
+        let isTooMuch =
+            [.payloadTooLarge, .internalError].contains(problem.code) || problem.detail == StoreFailure.tooLong.detail
+        if isTooMuch, entities.count > 1 {
+            let half = entities.count / 2
+            let isFirst = try await release(part: Array(entities[..<half]), limit: limit, of: organization)
+            let isSecond = try await release(part: Array(entities[half...]), limit: limit, of: organization)
+            return isFirst || isSecond
+        }
+        if isTooMuch, limit > 1 { return try await release(part: entities, limit: 1, of: organization) }
+        // suspended, purged, sealed with keys that are not here, or refused by the database: others' turn comes first
+        failure.logger.warning(
+            "Parked events cannot be evaluated; the gateway retries in 30 seconds",
+            metadata: [
+                "organization": "\(organization.lowercased)", "entities": "\(entities.count)",
+                "first": "\(entities.first.map { "\($0.type) \($0.id)" } ?? "")", "reason": "\(problem.detail)",
+            ]
+        )
+        let until = now().adding(seconds: 30)
+        let keys = entities.map { (organization, $0) as EntityRows.Key }
+        _ = try await pool.run([EntityRows.keys.query(IngestStatements.postponeEntities, keys, at: until)])
+        return false
     }
 
     static let dueStatement = Statement(

@@ -188,7 +188,8 @@ struct IngestGroup {
         let (of, entity) = try EntityRows.read(&row, seals)
         let mark = SourceMark(
             version: try row.optionalInt64("source_version"),
-            occurredAt: try row.optionalMoment("source_at")
+            occurredAt: try row.optionalMoment("source_at"),
+            fraction: try row.optionalInt64("source_at_fraction") ?? 0
         )
         states[of.organization, default: IngestState()].entities.load(of.key, entity)
         if mark != SourceMark() { states[of.organization, default: IngestState()].marks[of.key] = mark }

@@ -57,7 +57,7 @@ struct ParkedEventRow {
         self.name = name
         self.event = event.event
         document = try seals[name.organization].seal(
-            json: event.event.isShallow ? event.event.document.map(Self.wrapped) : event.event.document,
+            json: Self.stored(event.event),
             as: .parked(source: name.source, event: name.eventID),
             of: seals[name.organization].user(ofType: event.event.entityType, owner: event.event.owner)
         )
@@ -75,6 +75,7 @@ struct ParkedEventRow {
         .bool("id_is_integer", \.event.entityID.isInteger),
         .int8("version", \.event.mark.version),
         .moment("occurred_at", \.event.mark.occurredAt),
+        .int8("occurred_at_fraction", \.event.mark.storedFraction),
         .choice("operation", \.event.operation),
         .json("document", \.document),
         .uuid("owner_id", \.event.owner),
@@ -95,7 +96,8 @@ struct ParkedEventRow {
         let id = ServerID(text: try row.string("id"), isInteger: try row.bool("id_is_integer"))
         let mark = SourceMark(
             version: try row.optionalInt64("version"),
-            occurredAt: try row.optionalMoment("occurred_at")
+            occurredAt: try row.optionalMoment("occurred_at"),
+            fraction: try row.optionalInt64("occurred_at_fraction") ?? 0
         )
         let operation: IngestOperation = try row.choice("operation")
         var unreadable: [String] = []
@@ -104,30 +106,46 @@ struct ParkedEventRow {
             as: .parked(source: name.source, event: name.eventID),
             &unreadable
         )
-        let shallow = document.flatMap(unwrapped)
+        let unwrapped = document.flatMap(Self.unwrapped)
         var event = IngestEvent(
             id: name.eventID,
             entityType: type,
             entityID: id,
             mark: mark,
             operation: operation,
-            document: shallow ?? document,
+            document: unwrapped?.document ?? document,
             owner: try row.optionalUUID("owner_id"),
             causingKey: try row.optionalUUID("causing_key")
         )
-        event.isShallow = shallow != nil
+        event.isShallow = unwrapped?.isShallow ?? false
+        event.lineage = unwrapped?.lineage ?? .continues
         let receivedAt = try row.moment("received_at")
         let received = ReceivedEvent(event, at: receivedAt, place: try row.int64("place"))
         return ParkedEvent(name: name, event: received, isReadable: unreadable.isEmpty)
     }
 
-    /// A shallow patch is kept as an array of it, which no other document is.
-    private static func wrapped(_ document: [UInt8]) -> [UInt8] {
-        [UInt8(ascii: "[")] + document + [UInt8(ascii: "]")]
+    /// A document with more to remember of its event is kept in an array, which no other document is: `[…]` for a
+    /// shallow patch, `[…,1]` and `[…,2]` for an event whose versions start again.
+    private static func stored(_ event: IngestEvent) -> [UInt8]? {
+        guard let document = event.document, event.isShallow || event.lineage != .continues else {
+            return event.document
+        }
+        let lineage = event.isShallow ? "" : ",\(event.lineage.rawValue)"
+        return [UInt8(ascii: "[")] + document + Array("\(lineage)]".utf8)
     }
 
-    private static func unwrapped(_ document: [UInt8]) -> [UInt8]? {
-        document.first == UInt8(ascii: "[") ? Array(document.dropFirst().dropLast()) : nil
+    private static func unwrapped(
+        _ document: [UInt8]
+    ) -> (document: [UInt8], isShallow: Bool, lineage: IngestEvent.Lineage)? {
+        guard document.first == UInt8(ascii: "["), document.count > 3 else { return nil }
+        // the document is an object, so only a number may stand between its brace and the array's end
+        let digit = document[document.count - 2]
+        guard (48...57).contains(digit) else {
+            return (Array(document.dropFirst().dropLast()), true, .continues)
+        }
+        return (
+            Array(document.dropFirst().dropLast(3)), false, IngestEvent.Lineage(rawValue: Int(digit - 48)) ?? .continues
+        )
     }
 }
 
@@ -164,8 +182,14 @@ struct EntityMarkRow {
         .text("entity_type", \.key.type),
         .text("id", \.key.id),
         .int8("source_version", \.mark.version),
-        .moment("source_at", \.mark.occurredAt)
+        .moment("source_at", \.mark.occurredAt),
+        .int8("source_at_fraction", \.mark.storedFraction)
     )
+}
+
+extension SourceMark {
+    /// Nil for the usual moment, which has no more than microseconds.
+    fileprivate var storedFraction: Int64? { fraction == 0 ? nil : fraction }
 }
 
 /// A key of an organization's own requests.

@@ -100,10 +100,26 @@ enum IngestStatements {
         SELECT e.*
         FROM \(keys.unnested(as: "k"))
         CROSS JOIN LATERAL (
-            SELECT \(EntityRows.list(of: "x")), x.source_version, x.source_at
+            SELECT \(EntityRows.list(of: "x")), x.source_version, x.source_at, x.source_at_fraction
             FROM entities x
             WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
             FOR UPDATE
+        ) e
+        """
+    )
+
+    /// Which of some entities exist and are not deleted.
+    static let living = Statement(
+        "ingest_living",
+        """
+        SELECT e.*
+        FROM \(keys.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT x.entity_type, x.id
+            FROM entities x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+                AND NOT x.is_deleted
+            OFFSET 0
         ) e
         """
     )
@@ -199,7 +215,8 @@ enum IngestStatements {
     )
 
     static let reading = [
-        hold, seen, erased, parked, firstParked, lastPlaces, lockEntities, requests, causes, parkedCauses, creates,
+        hold, seen, erased, parked, firstParked, lastPlaces, lockEntities, living, requests, causes, parkedCauses,
+        creates,
         parkedCounts,
     ]
 
@@ -326,7 +343,7 @@ enum IngestStatements {
         "ingest_mark_entities",
         """
         UPDATE entities AS e
-        SET source_version = k.source_version, source_at = k.source_at
+        SET source_version = k.source_version, source_at = k.source_at, source_at_fraction = k.source_at_fraction
         FROM \(EntityMarkRow.columns.unnested(as: "k"))
         WHERE e.organization_id = k.organization_id AND e.entity_type = k.entity_type AND e.id = k.id
         """

@@ -63,6 +63,10 @@ package enum Schema {
             sql: String(decoding: PackageResources._028_halted_lanes_in_order_sql, as: UTF8.self)
         ),
         Migration(
+            name: "0033_exact_moments",
+            sql: String(decoding: PackageResources._033_exact_moments_sql, as: UTF8.self)
+        ),
+        Migration(
             name: "0039_ended_sessions",
             sql: String(decoding: PackageResources._039_ended_sessions_sql, as: UTF8.self)
         ),

@@ -8,6 +8,19 @@ package struct SourceMetrics: Sendable {
     /// Items that became events, by `kind` and `result`; `ignored` for those that no rule is for.
     package static let events = "sluice_source_events_total"
 
+    /// Batches of events that the feed did not take at once, by `kind` and `reason`.
+    package static let retries = "sluice_source_retries_total"
+
+    /// Why a batch is tried again.
+    package enum Retry: String, Sendable, Hashable, CaseIterable {
+        /// It was too much for one transaction: its halves follow.
+        case tooLarge = "too_large"
+        /// The database is unavailable or overloaded, or refused it.
+        case unavailable
+        /// Too many events are parked.
+        case parked
+    }
+
     package enum Outcome: String, Sendable, Hashable, CaseIterable {
         case succeeded
         case failed
@@ -20,10 +33,12 @@ package struct SourceMetrics: Sendable {
     private let runs: [SourceKind: [Outcome: Counter]]
     private let results: [SourceKind: [IngestResult: Counter]]
     private let ignored: [SourceKind: Counter]
+    private let retried: [SourceKind: [Retry: Counter]]
 
     package init() {
         runs = Self.counters(Self.runs, "outcome", of: Outcome.allCases)
         results = Self.counters(Self.events, "result", of: IngestResult.allCases)
+        retried = Self.counters(Self.retries, "reason", of: Retry.allCases)
         ignored = Dictionary(
             uniqueKeysWithValues: SourceKind.allCases.map { kind in
                 (kind, Counter(label: Self.events, dimensions: [("kind", kind.rawValue), ("result", "ignored")]))
@@ -46,6 +61,8 @@ package struct SourceMetrics: Sendable {
     }
 
     package func run(_ kind: SourceKind, _ outcome: Outcome) { runs[kind]?[outcome]?.increment() }
+
+    package func retry(_ kind: SourceKind, _ reason: Retry) { retried[kind]?[reason]?.increment() }
 
     package func events(_ kind: SourceKind, _ verdicts: [IngestVerdict], ignored: Int = 0) {
         for verdict in verdicts { results[kind]?[verdict.result]?.increment() }

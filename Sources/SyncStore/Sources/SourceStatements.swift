@@ -40,6 +40,25 @@ enum SourceStatements {
         "UPDATE sources AS s SET leased_until = $4, next_run_at = $4 WHERE \(held)"
     )
 
+    /// Whether a worker still has its source: no operator has changed or disabled it, and its organization is served.
+    static let isHeld = Statement(
+        "sources_is_held",
+        """
+        SELECT 1
+        FROM sources s
+        CROSS JOIN LATERAL (
+            SELECT x.status FROM organizations x WHERE x.id = s.organization_id AND x.status = 'active' OFFSET 0
+        ) o
+        WHERE \(held) AND s.status = 'enabled'
+        """
+    )
+
+    /// Writes how far a worker is without a success.
+    static let note = Statement(
+        "sources_note",
+        "UPDATE sources AS s SET leased_until = $4, next_run_at = $4, state = $5 WHERE \(held)"
+    )
+
     static let progress = Statement(
         "sources_progress",
         """
@@ -76,6 +95,21 @@ enum SourceStatements {
         "UPDATE sources AS s SET leased_until = NULL, next_run_at = $4 WHERE \(held)"
     )
 
+    /// Sources that follow databases, for an examination.
+    static let followed = Statement(
+        "sources_followed",
+        """
+        SELECT s.organization_id, s.name, s.settings, s.secret
+        FROM sources s
+        CROSS JOIN LATERAL (
+            SELECT x.status FROM organizations x WHERE x.id = s.organization_id AND x.status = 'active' OFFSET 0
+        ) o
+        WHERE s.kind = 'postgres' AND s.status = 'enabled'
+        ORDER BY s.organization_id, s.name
+        LIMIT $1
+        """
+    )
+
     /// Counts sources, over all organizations that are served, for metrics.
     static let census = Statement(
         "sources_census",
@@ -92,5 +126,5 @@ enum SourceStatements {
         """
     )
 
-    static let all = [due, claim, renew, progress, succeed, fail, release, census]
+    static let all = [due, claim, renew, isHeld, note, progress, succeed, fail, release, followed, census]
 }

@@ -125,6 +125,26 @@ package struct SourceStore: Sendable {
         return isHeld ? until : nil
     }
 
+    /// Returns whether the worker still has the source. False once an operator has changed, disabled, restarted or
+    /// removed it, or suspended its organization: then the worker takes nothing more. Workers call it every few
+    /// seconds, and before they take what they have read.
+    package func isHeld(_ claim: ClaimedSource) async throws(Problem) -> Bool {
+        try await failure.reporting("look at a source") {
+            let parameters = Parameters(of: claim.key.organization, claim.key.name, claim.token)
+            return try await pool.run([Query(SourceStatements.isHeld, parameters)])[0].count > 0
+        }
+    }
+
+    /// Writes a state and renews the lease, without recording a success: what failed before still counts.
+    ///
+    /// - Returns: until when the worker has the source now; nil if it has it no more, and nothing was written.
+    package func note(_ claim: ClaimedSource, state: [UInt8]) async throws(Problem) -> Timestamp? {
+        let until = now().adding(seconds: Self.leaseSeconds)
+        var parameters = Self.parameters(claim, until)
+        parameters.add(json: state)
+        return try await report(claim, SourceStatements.note, parameters, "note a source's state") ? until : nil
+    }
+
     /// Writes how far the worker is, and renews its lease. Call it once the events that the state covers are durable: a
     /// worker that comes after begins behind them.
     ///
@@ -198,6 +218,36 @@ package struct SourceStore: Sendable {
             bounded.append(next)
         }
         return bounded
+    }
+
+    // MARK: - Examining
+
+    /// A source that follows a database's log.
+    package struct Followed: Sendable {
+        package let key: SourceKey
+        package let settings: ReplicationSettings
+        /// The database's URI, opened; nil if it cannot be opened.
+        package let secret: String?
+    }
+
+    /// Returns the enabled sources of kind `postgres`, over all organizations that are served.
+    package func followed(limit: Int) async throws(Problem) -> [Followed] {
+        do {
+            var found: [Followed] = []
+            for var row in try await pool.run([Query(SourceStatements.followed, Parameters(Int64(limit)))])[0] {
+                let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
+                let settings = SourceSettings(.postgres, stored: try row.bytes("settings"))
+                let sealed = try row.optionalString("secret")
+                guard case .postgres(let settings)? = settings else { continue }
+                let secret = try? await catalog.opening(key.organization) { seal in
+                    try seal.open(text: sealed, as: .source(.secret, key.name))
+                }
+                found.append(Followed(key: key, settings: settings, secret: secret ?? nil))
+            }
+            return found
+        } catch {
+            throw failure.problem(error, doing: "list sources")
+        }
     }
 
     // MARK: - Metrics

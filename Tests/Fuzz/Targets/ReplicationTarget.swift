@@ -86,6 +86,9 @@ enum ReplicationTarget {
                 expect(!error.words.isEmpty, "no words")
                 expect(reader.name(of: relation.id) == nil, "a table that is not good is followed")
             }
+        case .insertion(let table, let new):
+            expect(new.count < count, "more values than bytes")
+            return reader.change(of: table, old: nil, new: new.map(value), at: position)
         case .row(let table, let old, let new):
             expect(new.count < count && (old?.count ?? 0) < count, "more values than bytes")
             return reader.change(of: table, old: old?.map(value), new: new.map(value), at: position)

@@ -98,6 +98,49 @@ import Testing
         #expect(SourceMark(version: 6).merged(with: known) == SourceMark(version: 6, occurredAt: late))
     }
 
+    @Test func `moments are compared to the last digit`() {
+        func mark(_ text: String) throws -> SourceMark {
+            SourceMark(
+                occurredAt: try #require(Timestamp(rfc3339: text)),
+                fraction: SourceMark.fraction(ofRFC3339: text)
+            )
+        }
+        let texts = [
+            "2026-11-20T07:00:00.123456Z", "2026-11-20T07:00:00.1234560001Z", "2026-11-20T07:00:00.123456788Z",
+            "2026-11-20T08:00:00.123456789+01:00", "2026-11-20T07:00:00.123456789000000000000001Z",
+            "2026-11-20T07:00:00.123457Z",
+        ]
+        do {
+            let marks = try texts.map(mark)
+            for (index, early) in marks.enumerated() {
+                #expect(!early.isKnown(by: early))
+                for late in marks[(index + 1)...] {
+                    #expect(early.isKnown(by: late) && !late.isKnown(by: early))
+                    #expect(early.merged(with: late) == late && late.merged(with: early) == late)
+                }
+            }
+        } catch {
+            Issue.record(error)
+        }
+    }
+
+    @Test func `versions of a row that was inserted again start again`() {
+        var state = Samples.state(Samples.stored(nil), mark: SourceMark(version: 7, occurredAt: Samples.now))
+        var event = Samples.event("a", version: 1, at: Samples.now)
+        #expect(planner.judge(event, in: &state).map(\.result) == [.stale])
+        event.lineage = .restartsIfDeleted
+        #expect(planner.judge(event, in: &state).map(\.result) == [.applied])
+        #expect(state.marks[Samples.contact]?.version == 1)
+        // of an entity that is there, versions decide
+        event = Samples.event("b", version: 1, at: Samples.now)
+        event.lineage = .restartsIfDeleted
+        #expect(planner.judge(event, in: &state).map(\.result) == [.stale])
+        event = Samples.event("c", version: 0, at: Samples.now, #"{"name":"other"}"#)
+        event.lineage = .restarts
+        #expect(planner.judge(event, in: &state).map(\.result) == [.applied])
+        #expect(state.marks[Samples.contact]?.version == 0)
+    }
+
     // MARK: - Whose it is
 
     @Test func `a private entity belongs to whom the event says`() {

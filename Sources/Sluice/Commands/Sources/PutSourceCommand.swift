@@ -39,8 +39,9 @@ struct PutSourceCommand: AsyncParsableCommand {
         let (written, usual) = try await options.withStore(
             CommandAct("putSource", of: key.organization, ["name": key.name]),
             orElse: .noOrganization(key.organization)
-        ) { store, _ throws(Problem) -> Put? in
+        ) { store, settings throws(Problem) -> Put? in
             let update = try SourceUpdate(body: body)
+            try update.check(settings.webhookAddresses)
             let usual = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
             guard let written = try await store.sourceAdministration.put(key, update, usual: usual) else { return nil }
             return (written: written, usual: usual)

@@ -211,7 +211,7 @@ struct EventMaker {
         }
         if event.mark.version == nil {
             // two changes may share a moment
-            text += (event.mark.occurredAt.map { String($0.microseconds) } ?? "").utf8
+            text += (event.mark.occurredAt.map { String($0.microseconds) + event.mark.fractionSuffix } ?? "").utf8
             text.append(0)
             if let document = event.document { text += ContentHash(of: document)?.bytes ?? document }
         }

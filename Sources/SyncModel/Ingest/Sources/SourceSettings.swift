@@ -76,6 +76,17 @@ public enum SourceSettings: Sendable, Hashable {
         }
     }
 
+    /// Why the gateway will not connect to where a good secret leads, as far as that is known before a name is resolved.
+    /// Repeats no password.
+    public static func problem(
+        ofSecret secret: String?,
+        for kind: SourceKind,
+        under policy: AddressPolicy
+    ) -> String? {
+        guard kind == .postgres, let secret, let uri = try? DatabaseURI(secret) else { return nil }
+        return uri.problem(policy).map { "the connection URI \($0)" }
+    }
+
     /// Why a text can be no secret of such a source; nil for a good one, and where there is rightly none. Repeats nothing
     /// of it.
     public static func problem(ofSecret secret: String?, for kind: SourceKind) -> String? {

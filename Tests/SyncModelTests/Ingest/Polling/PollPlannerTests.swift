@@ -302,20 +302,4 @@ import Testing
         #expect(pause(1, daily) == 30 && pause(20, daily) == 900)
         #expect(pause(1, settings, until: later(3_600)) == 3_600 && pause(9, settings, until: later(1)) == 900)
     }
-
-    @Test func `batches are within their limits`() throws {
-        var limits = IntakeLimits()
-        limits.mutations = 3
-        let planner = try PollSamples.planner()
-        let items = "[" + (0..<8).map { PollSamples.item($0) }.joined(separator: ",") + "]"
-        let reading = planner.reading(PollSamples.answer(items), to: planner.request(PollState()), in: PollState())
-        guard case .page(let page) = reading, let entries = page.events?.entries else {
-            Issue.record("no page")
-            return
-        }
-        #expect(PollBatches.ranges(of: entries, limits: limits) == [0..<3, 3..<6, 6..<8])
-        limits.bodyBytes = 300
-        #expect(PollBatches.ranges(of: entries, limits: limits) == (0..<8).map { $0..<$0 + 1 })
-        #expect(PollBatches.ranges(of: [], limits: limits).isEmpty)
-    }
 }

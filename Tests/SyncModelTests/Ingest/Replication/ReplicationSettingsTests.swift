@@ -34,6 +34,30 @@ import Testing
         #expect(try Self.read(String(decoding: stored, as: UTF8.self)).0 == settings)
     }
 
+    @Test func `an id may have several columns`() throws {
+        let text = Self.settings(#"{"table":"public.contact","entity_type":"contact","id":["a","b"]}"#)
+        let settings = try #require(try Self.read(text).0)
+        #expect(settings.tables[0].ids == ["a", "b"])
+        let stored = JSONWriter.object { settings.writeMembers(to: &$0) }
+        #expect(try Self.read(String(decoding: stored, as: UTF8.self)).0 == settings)
+        for id in [#"[]"#, #"["a"]"#, #"["a","a"]"#, #"["a",1]"#, #"["a",""]"#, "7", "{}"] {
+            let (_, problems) = try Self.read(
+                Self.settings(#"{"table":"public.contact","entity_type":"contact","id":\#(id)}"#)
+            )
+            #expect(problems.contains { $0.pointer.hasPrefix("/settings/tables/0/id") }, "\(id)")
+        }
+    }
+
+    @Test func `ids of several columns are different for different rows`() {
+        let values = [
+            ["a", "b"], ["a:b", ""], ["", "a:b"], ["a~1b", ""], ["a~", "1b"], ["a", ":b"], ["a:", "b"],
+        ]
+        let texts = values.map { RowID.text($0.map { .text(Array($0.utf8)) }) }
+        #expect(Set(texts).count == values.count)
+        #expect(texts[0] == Array("a:b".utf8) && texts[1] == Array("a~1b:".utf8) && texts[3] == Array("a~01b:".utf8))
+        #expect(RowID.text([.text([1]), .null]) == nil)
+    }
+
     private static let place = "/settings/tables/0"
 
     @Test(arguments: [

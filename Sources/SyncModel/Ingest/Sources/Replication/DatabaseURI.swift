@@ -149,6 +149,18 @@ public struct DatabaseURI: Sendable, Hashable {
 
     // MARK: - Connecting
 
+    /// Why the gateway will not connect there, as far as that is known before a name is resolved; completes "the
+    /// connection URI …". Nil if nothing speaks against it.
+    public func problem(_ policy: AddressPolicy) -> String? {
+        if let address = IPAddress(host) { return problem(address, policy).map { "cannot be used: \($0)" } }
+        if WebhookURL.isOddNumber(host) { return "names an address in an unusual form: write four decimal numbers" }
+        // whether a name leads to an address that is allowed is found out when it is connected to
+        if !security.isEncrypted, policy.allowed.isEmpty {
+            return "must have ?sslmode=verify-full, or at least sslmode=require"
+        }
+        return nil
+    }
+
     /// Why nothing is sent to an address that the host's name leads to; nil where it may be.
     public func problem(_ address: IPAddress, _ policy: AddressPolicy) -> String? {
         if let problem = policy.problem(address, isTLS: true) { return problem }

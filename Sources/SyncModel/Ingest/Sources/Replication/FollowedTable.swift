@@ -20,8 +20,8 @@ public struct FollowedTable: Sendable, Hashable {
 
     public private(set) var name: QualifiedName
     @Exact public private(set) var entityType: String
-    /// The column with the entity's permanent id.
-    @Exact public private(set) var id: String
+    /// The columns with the entity's permanent id: one, or several that ``RowID`` joins.
+    public private(set) var ids: [String]
     /// The column with the user whom an entity of a private type belongs to.
     @Exact public private(set) var owner: String?
     /// The column with a number that grows with each change; else the change's place in the log is its version.
@@ -43,6 +43,7 @@ public struct FollowedTable: Sendable, Hashable {
         var columns = Columns.all
         var renamed: [RenamedColumn] = []
         var roles: [ExactText: String] = [:]
+        var ids: [String] = []
         let seen = report.members(of: value, at: pointer, Self.what) { report, member, place, value in
             switch member {
             case "table":
@@ -52,7 +53,8 @@ public struct FollowedTable: Sendable, Hashable {
                 let text = value.string.flatMap { EntityType.isValidName($0) ? $0 : nil }
                 let detail = "entity_type must match [a-z][a-z0-9_-]{0,63}"
                 entityType = report.value(text, at: place, rule: Rule.entityType, detail)
-            case "id", "owner", "version", "causing_key", "deleted_at": roles[member] = report.column(value, at: place)
+            case "id": ids = Self.ids(value, at: place, &report)
+            case "owner", "version", "causing_key", "deleted_at": roles[member] = report.column(value, at: place)
             case "columns": columns = Self.columns(value, at: place, &report)
             case "renamed": renamed = RenamedColumn.read(value, at: place, &report)
             default: return false
@@ -61,16 +63,37 @@ public struct FollowedTable: Sendable, Hashable {
         }
         guard let seen else { return nil }
         report.require(["table", "entity_type", "id"], in: seen, at: pointer)
-        guard report.problems.count == before, let table, let entityType, let id = roles["id"] else { return nil }
+        guard report.problems.count == before, let table, let entityType, !ids.isEmpty else { return nil }
         name = table
         self.entityType = entityType
-        self.id = id
+        self.ids = ids
         owner = roles["owner"]
         version = roles["version"]
         causingKey = roles["causing_key"]
         deletedAt = roles["deleted_at"]
         self.columns = columns
         self.renamed = renamed
+    }
+
+    /// A column, or an array of the columns that identify a row together.
+    private static func ids(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [String] {
+        guard value.kind == .array else { return report.column(value, at: pointer).map { [$0] } ?? [] }
+        let elements = value.elements.map { Array($0.prefix(RowID.columnLimit + 1)) } ?? []
+        guard (2...RowID.columnLimit).contains(elements.count) else {
+            let detail =
+                "id must be a column, or an array of 2 to \(RowID.columnLimit) columns; give one column as a string"
+            report.refuse(pointer, Rule.range, detail)
+            return []
+        }
+        var ids: [String] = []
+        for (index, element) in elements.enumerated() {
+            guard let column = report.column(element, at: "\(pointer)/\(index)") else { continue }
+            if ids.contains(column) {
+                report.refuse("\(pointer)/\(index)", Rule.range, "column '\(column)' is in id twice")
+            }
+            ids.append(column)
+        }
+        return ids
     }
 
     private static func columns(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> Columns {
@@ -99,7 +122,7 @@ public struct FollowedTable: Sendable, Hashable {
 
     /// The columns that the settings name, with where.
     public var wanted: [(role: String, column: String)] {
-        var wanted = [("id", id)]
+        var wanted = ids.map { ("id", $0) }
         for (role, column) in [
             ("owner", owner), ("version", version), ("causing_key", causingKey), ("deleted_at", deletedAt),
         ] {
@@ -113,7 +136,14 @@ public struct FollowedTable: Sendable, Hashable {
         writer.beginObject()
         writer.member("table", name.description)
         writer.member("entity_type", entityType)
-        writer.member("id", id)
+        if let id = ids.first, ids.count == 1 {
+            writer.member("id", id)
+        } else {
+            writer.name("id")
+            writer.beginArray()
+            for id in ids { writer.string(id) }
+            writer.endArray()
+        }
         if let owner { writer.member("owner", owner) }
         if let version { writer.member("version", version) }
         if let causingKey { writer.member("causing_key", causingKey) }

@@ -48,13 +48,29 @@ public struct LogReader: Sendable {
         readers[id] = try TableReader(table, columns())
     }
 
-    /// The events of a change: of a row that was inserted or updated, or, where `new` is nil, deleted.
+    /// The events of a change: of a row that was updated, or, where `new` is nil, deleted.
     public mutating func change(
         of id: UInt32,
         old: [ColumnValue]?,
         new: [ColumnValue]?,
         at position: UInt64
     ) -> [IngestRequest.Entry] {
+        events(of: id, old: old, new: new, at: position).map(\.entry)
+    }
+
+    /// The events of a row that was inserted.
+    public mutating func insertion(into id: UInt32, _ new: [ColumnValue], at position: UInt64) -> [LoggedEvent] {
+        events(of: id, old: nil, new: new, isInsertion: true, at: position)
+    }
+
+    /// The events of a change: of a row that was inserted or updated, or, where `new` is nil, deleted.
+    public mutating func events(
+        of id: UInt32,
+        old: [ColumnValue]?,
+        new: [ColumnValue]?,
+        isInsertion: Bool = false,
+        at position: UInt64
+    ) -> [LoggedEvent] {
         guard let reader = readers[id] else {
             ignored += 1
             return []
@@ -67,16 +83,23 @@ public struct LogReader: Sendable {
             version: version.overflow ? .max : version.partialValue,
             committedAt: committedAt
         )
-        let entries: [IngestRequest.Entry]
+        let events: [LoggedEvent]
         if let new {
-            entries = reader.entries(old: old, new: new, at: place, freshKeys: &freshKeys, limits)
+            events = reader.events(
+                old: old,
+                new: new,
+                isInsertion: isInsertion,
+                at: place,
+                freshKeys: &freshKeys,
+                limits
+            )
         } else if let old {
-            entries = [reader.deletion(of: old, at: place, limits)]
+            events = [reader.deletion(of: old, at: place, limits)]
         } else {
-            entries = []
+            events = []
         }
-        last.count += entries.count
-        return entries
+        last.count += events.count
+        return events
     }
 
     /// Changes of tables that are not followed, since the last call.

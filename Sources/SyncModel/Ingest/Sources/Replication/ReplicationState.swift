@@ -10,6 +10,11 @@ public struct ReplicationState: Sendable, Hashable {
     public var base: Int64
     /// All before it is in the feed, in PostgreSQL's text.
     @Exact public var confirmed: String
+    /// The server's timeline, which a failover changes; nil in states of older gateways, which did not store each
+    /// position before they confirmed it.
+    public var timeline: Int64?
+    /// What an operator should correct although the source works, such as a publication without TRUNCATE.
+    public var warning: String?
     /// How the slot was when it was looked at last.
     public var report: SlotReport?
     /// Rows that were refused, and what was said of the last.
@@ -35,6 +40,8 @@ public struct ReplicationState: Sendable, Hashable {
         refused = root["refused"]?.int64 ?? 0
         lastRefusal = root["last_refusal"]?.string
         lastTruncation = root["last_truncation"]?.string
+        timeline = root["timeline"]?.int64
+        warning = root["warning"]?.string
         report = root["slot_report"].flatMap(SlotReport.init)
     }
 
@@ -46,7 +53,9 @@ public struct ReplicationState: Sendable, Hashable {
             writer.member("refused", refused)
             if let lastRefusal { writer.member("last_refusal", lastRefusal) }
             if let lastTruncation { writer.member("last_truncation", lastTruncation) }
+            if let warning { writer.member("warning", warning) }
             writer.member("system", system)
+            if let timeline { writer.member("timeline", timeline) }
             writer.member("base", base)
         }
     }

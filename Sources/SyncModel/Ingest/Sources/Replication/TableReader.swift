@@ -12,7 +12,8 @@ struct TableReader: Sendable {
     }
 
     let table: FollowedTable
-    private let id: Int
+    /// The places of the columns with the entity's id.
+    private let ids: [Int]
     private let owner: Int?
     private let version: Int?
     private let causingKey: Int?
@@ -36,7 +37,7 @@ struct TableReader: Sendable {
             throw Self.lack(of: column, as: role, table, told)
         }
         let place = { (name: String?) -> Int? in name.flatMap { places[$0] } }
-        id = place(table.id) ?? 0
+        ids = table.ids.compactMap(place)
         owner = place(table.owner)
         version = place(table.version)
         causingKey = place(table.causingKey)
@@ -47,8 +48,8 @@ struct TableReader: Sendable {
         case .named(let named): members = named.compactMap { one in places[one.column].map { ($0, one.name) } }
         }
         tellsOldRows = columns.allSatisfy(\.isKey)
-        guard columns[id].isKey else {
-            let reason = "what identifies its rows in the log is not '\(table.id)'"
+        if let lacking = ids.first(where: { !columns[$0].isKey }) {
+            let reason = "what identifies its rows in the log is not '\(columns[lacking].name)'"
             let past = "take the table out of the settings until that is read, or make the slot anew, and import it"
             throw SourceTrouble(Self.advice(table, reason, past))
         }
@@ -98,28 +99,33 @@ struct TableReader: Sendable {
     static let eventLimit = 2
 
     /// The events of a row that was inserted or updated: of one whose id was changed the old one's deletion, too.
-    func entries(
+    func events(
         old: [ColumnValue]?,
         new: [ColumnValue],
+        isInsertion: Bool,
         at place: Place,
         freshKeys: inout Set<ExactText>,
         _ limits: IntakeLimits
-    ) -> [IngestRequest.Entry] {
+    ) -> [LoggedEvent] {
         guard new.count == types.count, old.map({ $0.count == types.count }) ?? true else {
-            return [Self.damaged(place.names[0])]
+            return [logged(Self.damaged(place.names[0]))]
         }
         var row = new
         for (index, value) in new.enumerated() where value == .unchanged {
-            guard let old, tellsOldRows || index == id else { continue }
+            guard let old, tellsOldRows || ids.contains(index) else { continue }
             row[index] = old[index]
         }
-        var gone: IngestRequest.Entry?
-        if let old, case .text = old[id], old[id] != row[id] {
-            gone = deletion(of: old, at: place, name: place.names[0], limits)
+        var gone: LoggedEvent?
+        if let old, RowID.text(ids.map { old[$0] }) != nil, ids.contains(where: { old[$0] != row[$0] }) {
+            gone = logged(
+                deletion(of: old, at: place, name: place.names[0], limits),
+                tellsOldRows ? .departure(Self.hash(old)) : nil
+            )
         }
+        let step = step(old, row, arrives: isInsertion || gone != nil)
         let name = place.names[gone == nil ? 0 : 1]
         guard !isDeleted(row) else {
-            return (gone.map { [$0] } ?? []) + [deletion(of: row, at: place, name: name, limits)]
+            return (gone.map { [$0] } ?? []) + [logged(deletion(of: row, at: place, name: name, limits), step)]
         }
         let key = key(of: row, before: old, &freshKeys)
         let isWhole = !members.contains { row[$0.column] == .unchanged }
@@ -129,16 +135,40 @@ struct TableReader: Sendable {
             if let owner, case .text(let text) = row[owner] { writer.member("owner", Self.string(text)) }
             if let key { writer.member("causing_key", key) }
         }
-        guard !isWhole else { return (gone.map { [$0] } ?? []) + [Self.entry(text, name, limits)] }
+        guard !isWhole else {
+            var whole = logged(Self.entry(text, name, limits), step)
+            if isInsertion || gone != nil { whole.setLineage(.restartsIfDeleted) }
+            return (gone.map { [$0] } ?? []) + [whole]
+        }
         // what the log does not tell is in the entity that this one was, while that is there
-        let part = Self.entry(text, name, limits, ofRowThatWas: gone.flatMap { try? $0.event.get().entityID })
-        return [part] + (gone.map { [$0] } ?? [])
+        let part = Self.entry(text, name, limits, ofRowThatWas: gone.flatMap { try? $0.entry.event.get().entityID })
+        return [logged(part, step)] + (gone.map { [$0] } ?? [])
     }
 
     /// The event of a row that was deleted.
-    func deletion(of old: [ColumnValue], at place: Place, _ limits: IntakeLimits) -> IngestRequest.Entry {
-        guard old.count == types.count else { return Self.damaged(place.names[0]) }
-        return deletion(of: old, at: place, name: place.names[0], limits)
+    func deletion(of old: [ColumnValue], at place: Place, _ limits: IntakeLimits) -> LoggedEvent {
+        guard old.count == types.count else { return logged(Self.damaged(place.names[0])) }
+        return logged(
+            deletion(of: old, at: place, name: place.names[0], limits),
+            tellsOldRows ? .departure(Self.hash(old)) : nil
+        )
+    }
+
+    private func logged(_ entry: IngestRequest.Entry, _ step: RowStep? = nil) -> LoggedEvent {
+        LoggedEvent(entry, table: table.name, step: step, hasVersions: version != nil)
+    }
+
+    /// What a row with new values does to its id.
+    private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
+        guard tellsOldRows else { return nil }
+        if arrives { return .arrival(Self.hash(row)) }
+        return .change(from: Self.hash(old ?? row), to: Self.hash(row))
+    }
+
+    private static func hash(_ row: [ColumnValue]) -> UInt64 {
+        var hasher = Hasher()
+        hasher.combine(row)
+        return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
     private func deletion(
@@ -185,7 +215,7 @@ struct TableReader: Sendable {
             writer.member("entity_type", table.entityType)
             writer.member("operation", operation.rawValue)
             writer.name("id")
-            write(row[id], as: types[id], to: &writer)
+            writeID(of: row, to: &writer)
             if let version {
                 // the version of a row that is gone is one that was told before: its deletion is newer
                 if operation != .delete || isDeleted(row), case .text = row[version] {
@@ -198,6 +228,12 @@ struct TableReader: Sendable {
             writer.member("occurred_at", place.committedAt.rfc3339)
             more(&writer)
         }
+    }
+
+    private func writeID(of row: [ColumnValue], to writer: inout JSONWriter) {
+        if ids.count == 1 { return write(row[ids[0]], as: types[ids[0]], to: &writer) }
+        guard let text = RowID.text(ids.map { row[$0] }) else { return writer.null() }
+        writer.string(Self.string(text))
     }
 
     private func writeDocument(_ row: [ColumnValue], to writer: inout JSONWriter) {

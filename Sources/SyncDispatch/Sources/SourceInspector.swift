@@ -1,0 +1,38 @@
+import Postgres
+package import SyncModel
+package import SyncStore
+
+/// Checks whether the database of a source is as its settings need it, without reading its slot.
+package struct SourceInspector: Sendable {
+    let door: ReplicationDoor
+    let now: TimeSource
+
+    package init(door: ReplicationDoor, now: @escaping TimeSource) {
+        self.door = door
+        self.now = now
+    }
+
+    /// - Returns: what should be corrected although the source works; nil if nothing.
+    /// - Throws: what is wrong, with what to do.
+    package func inspect(_ source: SourceStore.Followed) async throws(SourceTrouble) -> String? {
+        guard let secret = source.secret else { throw SourceTrouble("The database's URI cannot be opened.") }
+        let uri: DatabaseURI
+        do throws(DatabaseURI.Malformed) {
+            uri = try DatabaseURI(secret)
+        } catch {
+            throw SourceTrouble(SourceStoreWords.sentence(error.reason))
+        }
+        let database = try await door.configuration(uri)
+        do {
+            let connection = try await Connection.open(database)
+            defer { connection.close() }
+            return try await SlotInspection(connection: connection, settings: source.settings).examine(now: now)
+        } catch let trouble as SourceTrouble {
+            throw trouble
+        } catch let error as PostgresError {
+            throw ReplicationAdvice(settings: source.settings).trouble(error)
+        } catch {
+            throw SourceTrouble("The database cannot be checked: \(error)", isFatal: false)
+        }
+    }
+}

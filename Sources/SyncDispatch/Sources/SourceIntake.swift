@@ -1,0 +1,158 @@
+import SyncModel
+import SyncStore
+
+/// Hands a source's events to the feed in their order, in batches of bounded size.
+///
+/// The cost of a patch is that of the whole document, which only the feed has, so a batch contains few of them. A batch
+/// that the feed does not take is halved, down to single events, and retried with growing pauses. There are never
+/// endless retries: the caller reports what ``take(_:noting:)`` returns as the source's state.
+struct SourceIntake: Sendable {
+    struct Limits: Sendable {
+        /// Events of a batch.
+        var events: Int
+        /// Bytes of a batch's documents, unless it is a single event.
+        var bytes: Int
+        /// Patches of a batch. A patched document has 1 MiB at most, and is read, merged and written as a whole.
+        var patches = 32
+        /// Attempts to hand in the same event before the source stops.
+        var attempts = 8
+        /// The pause before the second attempt, in seconds. Later pauses double, up to ``longestPause``.
+        var pause = 0.25
+        var longestPause = 10.0
+        /// Whether an event that is impossible is refused like an invalid one, instead of stopping the source.
+        var skipsImpossible = false
+    }
+
+    enum Outcome: Sendable {
+        /// Each event was taken, or refused for good.
+        case taken
+        /// The attempts are used up at these events, for a reason that may pass.
+        case postponed(Range<Int>, reason: String)
+        /// The feed can never take this event.
+        case impossible(Int, Problem)
+        /// The feed takes no events of this source.
+        case rejected(Problem)
+        /// The gateway ends, or the source is another worker's.
+        case interrupted
+    }
+
+    let ingest: IngestCommit
+    let bearer: ServiceTokens.Bearer
+    let kind: SourceKind
+    let metrics: SourceMetrics
+    let limits: Limits
+    let isEnding: @Sendable () -> Bool
+
+    /// Hands in events.
+    ///
+    /// - Parameter note: receives the verdicts of a range, without those that were refused as `overloaded` and are handed
+    ///   in again. Nil: an attempt failed, and the events are tried again.
+    func take(
+        _ entries: [IngestRequest.Entry],
+        noting note: (_ range: Range<Int>, _ verdicts: [IngestVerdict]?) -> Void
+    ) async -> Outcome {
+        var start = 0
+        var size = limits.events
+        var failures = 0
+        while start < entries.count {
+            let range = Self.batch(of: entries, from: start, size, limits)
+            let reason: String
+            switch await submit(entries[range]) {
+            case .success(let verdicts):
+                let overload = verdicts.first { $0.problem?.code == .overloaded }?.problem
+                metrics.events(kind, verdicts.filter { $0.problem?.code != .overloaded })
+                guard let overload else {
+                    note(range, verdicts)
+                    (start, failures) = (range.upperBound, 0)
+                    size = min(limits.events, max(1, size) * 2)
+                    continue
+                }
+                // the others are duplicates next time
+                reason = overload.detail
+                metrics.retry(kind, .parked)
+                failures = verdicts.contains { $0.result.isRemembered } ? 1 : failures + 1
+            case .failure(let problem) where problem.code == .payloadTooLarge:
+                note(range, nil)
+                metrics.retry(kind, .tooLarge)
+                if range.count == 1 {
+                    guard let outcome = impossible(range, problem, entries, note) else {
+                        start = range.upperBound
+                        continue
+                    }
+                    return outcome
+                }
+                size = range.count / 2
+                continue
+            case .failure(let problem):
+                guard Self.mayPass(problem.code) else { return .rejected(problem) }
+                reason = problem.detail
+                metrics.retry(kind, .unavailable)
+                failures += 1
+                size = max(1, range.count / 2)
+                if problem.code == .internalError, range.count == 1, failures >= limits.attempts {
+                    guard let outcome = impossible(range, problem, entries, note) else {
+                        (start, failures) = (range.upperBound, 0)
+                        continue
+                    }
+                    return outcome
+                }
+            }
+            note(range, nil)
+            if failures >= limits.attempts { return .postponed(range, reason: reason) }
+            let pause = min(limits.longestPause, limits.pause * Double(1 << min(failures - 1, 16)))
+            try? await Task.sleep(for: .seconds(pause * Double.random(in: 0.8...1.2)))
+            if Task.isCancelled || isEnding() { return .interrupted }
+        }
+        return .taken
+    }
+
+    /// Nil if the event counts as refused.
+    private func impossible(
+        _ range: Range<Int>,
+        _ problem: Problem,
+        _ entries: [IngestRequest.Entry],
+        _ note: (Range<Int>, [IngestVerdict]?) -> Void
+    ) -> Outcome? {
+        guard limits.skipsImpossible else { return .impossible(range.lowerBound, problem) }
+        let verdict = IngestVerdict(eventID: entries[range.lowerBound].eventID, .refused, problem: problem)
+        metrics.events(kind, [verdict])
+        note(range, [verdict])
+        return nil
+    }
+
+    private static func mayPass(_ code: ProblemCode) -> Bool {
+        [.overloaded, .storeUnavailable, .keysUnavailable, .internalError].contains(code)
+    }
+
+    private func submit(_ entries: ArraySlice<IngestRequest.Entry>) async -> Result<[IngestVerdict], Problem> {
+        let entries = Array(entries)
+        do throws(Problem) {
+            let request = IngestRequest(entries: entries, bodyBytes: entries.reduce(0) { $0 + Self.size(of: $1) })
+            return .success(try await ingest.submit(request, from: bearer).verdicts)
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// The next events that fit into a batch.
+    static func batch(
+        of entries: [IngestRequest.Entry],
+        from start: Int,
+        _ size: Int,
+        _ limits: Limits
+    ) -> Range<Int> {
+        var (end, bytes, patches) = (start, 0, 0)
+        while end < entries.count, end - start < max(1, size) {
+            bytes += Self.size(of: entries[end])
+            if case .success(let event) = entries[end].event, event.operation == .patch { patches += 1 }
+            if end > start, bytes > limits.bytes || patches > limits.patches { break }
+            end += 1
+        }
+        return start..<end
+    }
+
+    /// Bytes of an event in a request.
+    private static func size(of entry: IngestRequest.Entry) -> Int {
+        256 + ((try? entry.event.get())?.document?.count ?? 0)
+    }
+}

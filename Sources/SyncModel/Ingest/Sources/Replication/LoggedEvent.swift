@@ -1,0 +1,42 @@
+/// An event with the change of the log that it was made of.
+public struct LoggedEvent: Sendable {
+    public private(set) var entry: IngestRequest.Entry
+    /// The followed table.
+    public let table: QualifiedName?
+    /// What the change does to the row that has the entity's id; nil if the log does not contain old rows as a whole.
+    let step: RowStep?
+    /// Whether a column of the table has the entity's version.
+    let hasVersions: Bool
+
+    init(_ entry: IngestRequest.Entry, table: QualifiedName?, step: RowStep? = nil, hasVersions: Bool = false) {
+        self.entry = entry
+        self.table = table
+        self.step = step
+        self.hasVersions = hasVersions
+    }
+
+    /// Sets how the event's version relates to those before it.
+    mutating func setLineage(_ lineage: IngestEvent.Lineage) {
+        guard hasVersions, case .success(var event) = entry.event, event.operation != .delete else { return }
+        event.lineage = lineage
+        entry = IngestRequest.Entry(eventID: entry.eventID, event: .success(event))
+    }
+
+    /// Whether a ``TransactionFold`` follows the event's row.
+    public var isFollowedByRow: Bool { step != nil }
+
+    /// Bytes of the document; zero without one.
+    public var documentBytes: Int {
+        if case .success(let event) = entry.event { event.document?.count ?? 0 } else { 0 }
+    }
+}
+
+/// What a change does to the row that has an id. Rows are told apart by a hash of all their columns.
+enum RowStep: Sendable, Hashable {
+    /// A row gets the id: it was inserted, or had another id before.
+    case arrival(UInt64)
+    /// The row with the id has other values.
+    case change(from: UInt64, to: UInt64)
+    /// The row with the id was deleted, or has another id now.
+    case departure(UInt64)
+}
