@@ -115,6 +115,17 @@ extension PrometheusRegistry {
             let current = dispatcher.current
             return ["running": Double(current.running), "waiting": Double(current.waiting)]
         }
+        addGauge(
+            "sluice_dispatcher_places",
+            "Running lanes of this replica, by state: working (of SLUICE_MAX_LANES), awaiting (an upstream's answer).",
+            by: "state"
+        ) {
+            let current = dispatcher.current
+            return ["working": Double(current.working), "awaiting": Double(current.awaiting)]
+        }
+        addGauge("sluice_dispatcher_slow_lanes", "Running lanes of organizations whose upstreams are slow.") {
+            Double(dispatcher.current.heldBySlow)
+        }
         addGauge("sluice_upstream_circuits_open", "Upstreams to which this replica sends nothing.") {
             Double(dispatcher.current.openCircuits)
         }
@@ -155,6 +166,9 @@ extension PrometheusRegistry {
             return ["enabled": found.enabled, "failing": found.failing, "gone": found.gone].mapValues(Double.init)
         }
         addGauge("sluice_webhooks_running", "Webhooks that this replica sends to.") { Double(courier.current) }
+        addGauge("sluice_webhooks_awaiting", "Webhooks that await an answer, and take no place.") {
+            Double(courier.awaiting)
+        }
         addGauge(
             "sluice_webhook_failing_seconds",
             "How long the webhook has failed that has failed longest; 0 without any."
@@ -214,6 +228,9 @@ extension PrometheusRegistry {
 
     func addPollerMetrics(of poller: Poller) {
         addGauge("sluice_polls_running", "Sources that this replica polls.") { Double(poller.current) }
+        addGauge("sluice_polls_awaiting", "Sources that await an answer, and take no place.") {
+            Double(poller.awaiting)
+        }
     }
 
     func addRetentionMetrics(of retention: RetentionService) {

@@ -10,7 +10,7 @@ enum StartReport {
         for warning in settings.warnings {
             logger.warning("Configuration deserves a look", metadata: [LogKeys.reason: "\(warning)"])
         }
-        let needed = settings.maxConnections + FileLimit.reserve
+        let needed = settings.filesNeeded
         if FileLimit.current < needed {
             logger.warning(
                 "Open files are limited to fewer than the connections that may be open; raise the limit (ulimit -n)",

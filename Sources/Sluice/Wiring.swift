@@ -85,7 +85,7 @@ enum Wiring {
             logger: logger
         )
         registry.addTokenMetrics(of: verifier, keeper)
-        let upstream = upstream(signer: signer, logger: logger)
+        let upstream = upstream(settings, signer: signer, logger: logger)
         var http = httpConfiguration(settings, signer: signer)
         http.upstream = upstream
         http.probes = upstream
@@ -172,8 +172,10 @@ enum Wiring {
         )
     }
 
-    private static func upstream(signer: RequestSigner?, logger: Logger) -> HTTPUpstream {
+    private static func upstream(_ settings: Settings, signer: RequestSigner?, logger: Logger) -> HTTPUpstream {
         var configuration = HTTPUpstreamConfiguration()
+        // many organizations may have one hoster: its connections must not be what they wait for
+        configuration.connectionsPerHost = max(configuration.connectionsPerHost, settings.maxUpstreamRequests)
         configuration.version = Version.current
         var sign: HTTPUpstream.Sign?
         if let signer { sign = { try await signer.sign(organization: $0, user: $1) } }
@@ -190,6 +192,7 @@ enum Wiring {
         var configuration = DispatchConfiguration(now: SystemClock.now)
         configuration.policy = RetryPolicy(base: settings.retryBaseSeconds, cap: settings.retryCapSeconds)
         configuration.maximumLanes = settings.maxLanes
+        configuration.maximumRequests = settings.maxUpstreamRequests
         return Dispatcher(
             store: store,
             upstream: upstream,

@@ -16,6 +16,7 @@ package final class Dispatcher: Service {
     private let noteUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
     private let inbox = Inbox()
     private let search: LaneSearch
+    private let clock: HostClock<LaneKey>
     let isDraining = Atomic(false)
     private let state = Mutex(DispatcherState())
     /// This process, as leases name it.
@@ -26,6 +27,12 @@ package final class Dispatcher: Service {
         package var running = 0
         /// Lanes that are due and wait for a place.
         package var waiting = 0
+        /// Running lanes that have a place.
+        package var working = 0
+        /// Running lanes that await their upstream's answer, and have no place.
+        package var awaiting = 0
+        /// Running lanes of organizations whose upstreams are slow.
+        package var heldBySlow = 0
         /// Upstreams to which nothing is sent.
         package var openCircuits = 0
     }
@@ -48,6 +55,7 @@ package final class Dispatcher: Service {
         self.configuration = configuration
         self.logger = logger
         circuits = Circuits(now: configuration.now)
+        clock = HostClock { [inbox] event in inbox.post { $0.requests.append(event) } }
         search = LaneSearch(
             store: store.lanes,
             circuits: circuits,
@@ -58,8 +66,17 @@ package final class Dispatcher: Service {
     }
 
     package var current: Counts {
-        let (running, waiting) = state.withLock { ($0.running, $0.waiting) }
-        return Counts(running: running, waiting: waiting, openCircuits: circuits.openCount)
+        let openCircuits = circuits.openCount
+        return state.withLock { state in
+            Counts(
+                running: state.running,
+                waiting: state.waiting,
+                working: state.working,
+                awaiting: state.awaiting,
+                heldBySlow: state.heldBySlow,
+                openCircuits: openCircuits
+            )
+        }
     }
 
     /// The circuits that are open here, those first that have been so for longest.
@@ -90,6 +107,7 @@ package final class Dispatcher: Service {
         }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.keepPolling() }
+            group.addTask { await self.clock.run() }
             group.addTask {
                 await withDiscardingTaskGroup { tasks in await self.loop(&tasks) }
             }
@@ -97,7 +115,7 @@ package final class Dispatcher: Service {
                 try? await gracefulShutdown()
                 self.drain()
             }
-            // polling never ends by itself; the loop does, and with it the rest
+            // polling and the clock never end by themselves; the loop does, and with it the rest
             await group.next()
             await group.next()
             group.cancelAll()
@@ -107,9 +125,11 @@ package final class Dispatcher: Service {
     // MARK: - The loop
 
     private func loop(_ tasks: inout DiscardingTaskGroup) async {
-        var scheduler = LaneScheduler(capacity: configuration.maximumLanes)
+        var scheduler = LaneScheduler(capacity: configuration.maximumLanes, requests: configuration.maximumRequests)
         let runner = runner()
         var isPolling = false
+        // organizations found by searches that did not reach the end
+        var found: Set<UUID> = []
         var isClosed = false
         var deadline: Task<Void, Never>?
         while true {
@@ -123,11 +143,22 @@ package final class Dispatcher: Service {
                 report(scheduler)
                 continue
             }
-            if messages.due != nil { isPolling = false }
-            if messages.mustPoll, !isPolling {
+            var mustPoll = messages.mustPoll
+            if let due = messages.due {
+                isPolling = false
+                if due.isAll || due.lanes.isEmpty {
+                    found = []
+                } else {
+                    // lanes of many organizations may be behind those of the ones that were found
+                    found.formUnion(due.lanes.map(\.organization))
+                    mustPoll = true
+                }
+            }
+            if mustPoll, !isPolling {
                 isPolling = true
-                let (occupied, running) = (scheduler.occupied, running(scheduler))
-                tasks.addTask { [search] in await search.search(excluding: occupied, running: running) }
+                let excluded = Array(found.union(scheduler.occupied))
+                let running = running(scheduler)
+                tasks.addTask { [search] in await search.search(excluding: excluded, running: running) }
             }
             while let lane = scheduler.next() {
                 tasks.addTask { [inbox] in
@@ -152,6 +183,7 @@ package final class Dispatcher: Service {
     private func take(_ messages: Inbox.Messages, into scheduler: inout LaneScheduler) {
         for (organization, cap) in messages.caps { scheduler.setCap(organization, cap) }
         for finished in messages.finished { scheduler.finish(finished.lane, isDue: finished.isDue) }
+        for event in messages.requests { scheduler.apply(event) }
         for lane in messages.ready { scheduler.add(lane) }
         for found in messages.found {
             scheduler.setMayHaveMore(found.organization, !found.isAll)
@@ -180,10 +212,12 @@ package final class Dispatcher: Service {
             store: store.lanes,
             inFlight: inFlight,
             circuits: circuits,
+            clock: clock,
             planner: OutcomePlanner(policy: configuration.policy),
             metrics: DispatchMetrics(),
             now: configuration.now,
             burst: configuration.burst,
+            turn: configuration.turn,
             worker: worker,
             logger: logger,
             isDraining: { [self] in isDraining.load(ordering: .relaxed) },

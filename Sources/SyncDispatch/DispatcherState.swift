@@ -4,6 +4,9 @@ import Foundation
 struct DispatcherState {
     private(set) var running = 0
     private(set) var waiting = 0
+    private(set) var working = 0
+    private(set) var awaiting = 0
+    private(set) var heldBySlow = 0
     private var lastTurn: ContinuousClock.Instant?
     private var crowd = LaneScheduler.Crowd()
     /// How many lanes of each organization may run, as far as known.
@@ -16,6 +19,9 @@ struct DispatcherState {
     mutating func report(_ scheduler: LaneScheduler) {
         running = scheduler.runningCount
         waiting = scheduler.waitingCount
+        working = scheduler.hosts.working
+        awaiting = scheduler.hosts.awaiting
+        heldBySlow = scheduler.hosts.heldBySlow
         crowd = scheduler.crowd
     }
 

@@ -16,6 +16,7 @@ extension HTTPUpstream: UpstreamReader {
         } catch {
             return .none(Task.isCancelled ? "cancelled" : error.reason)
         }
+        if let reason = await problem(ofName: prepared.host, of: request.organization) { return .none(reason) }
         let collector = ResponseCollector(maximumBytes: request.maximumBytes)
         let task = client(for: request.organization)
             .execute(request: prepared, delegate: collector, deadline: deadline)

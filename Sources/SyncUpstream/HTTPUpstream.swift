@@ -20,6 +20,7 @@ package final class HTTPUpstream: Upstream {
     /// One for each event loop; see ``ResponseCollector/isSent`` for why.
     private let clients: [HTTPClient]
     let configuration: HTTPUpstreamConfiguration
+    private let names: HostNames
     private let sign: Sign?
     let now: TimeSource
     let logger: Logger
@@ -29,14 +30,17 @@ package final class HTTPUpstream: Upstream {
     /// - Parameters:
     ///   - now: the clock that `Retry-After` is read by.
     ///   - sign: makes tokens for `signed` credentials; nil when there is no key for them.
+    ///   - names: looks up whether names resolve in time.
     ///   - logger: gets failures at level debug; never contents, credentials or paths.
     package init(
         configuration: HTTPUpstreamConfiguration = .init(),
         sign: Sign? = nil,
         now: @escaping TimeSource,
+        names: HostNames = HostNames(),
         logger: Logger
     ) {
         self.configuration = configuration
+        self.names = names
         self.sign = sign
         self.now = now
         self.logger = logger
@@ -64,6 +68,7 @@ package final class HTTPUpstream: Upstream {
         } catch {
             return Task.isCancelled ? .unknown("cancelled") : error.answer
         }
+        if let reason = await problem(ofName: prepared.host, of: request.organization) { return .notSent(reason) }
         let collector = ResponseCollector(maximumBytes: configuration.maximumBodyBytes)
         let task = client(for: request.organization)
             .execute(request: prepared, delegate: collector, deadline: deadline)
@@ -79,6 +84,18 @@ package final class HTTPUpstream: Upstream {
                 return .response(UpstreamResponse(response, now: now()))
             }
             return failure(error, of: request, isSent: collector.isSent, isTLS: prepared.scheme == "https")
+        }
+    }
+
+    /// Why a host's name cannot be looked up now; nil where it can.
+    ///
+    /// The client beneath looks names up one after the other on each event loop. A name that the resolver does not answer
+    /// would delay the requests of all other organizations there, so it must not get that far.
+    func problem(ofName host: String, of organization: UUID) async -> String? {
+        switch await names.addresses(of: host, for: organization) {
+        case .addresses: nil
+        case .late: "the host's name could not be looked up in time"
+        case .busy: "too many names of hosts are being looked up"
         }
     }
 

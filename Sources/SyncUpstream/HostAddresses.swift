@@ -1,5 +1,5 @@
+import Foundation
 import NIOCore
-import NIOPosix
 package import SyncModel
 
 #if canImport(Glibc)
@@ -10,14 +10,20 @@ package import SyncModel
 
 /// Looks names of hosts up, as the system does.
 package enum HostAddresses {
-    /// The addresses of a name, or the one that the text is; empty where there are none. Blocks a thread of the pool for
-    /// as long as the system's resolver takes.
+    /// The names of webhooks and databases; the callers bound how many of these an organization has.
+    private static let names = HostNames(lifetime: .zero)
+
+    /// The addresses of a name, or the one that the text is; empty where there are none, or where the system's resolver
+    /// does not answer in time.
     package static func of(_ host: String) async -> [IPAddress] {
-        if let address = IPAddress(host) { return [address] }
-        return (try? await NIOThreadPool.singleton.runIfActive { lookUp(host) }) ?? []
+        // the name stands for its organization: one that takes long holds one thread
+        let holder = UUID()
+        guard case .addresses(let found) = await names.addresses(of: host, for: holder) else { return [] }
+        return found
     }
 
-    private static func lookUp(_ host: String) -> [IPAddress] {
+    /// Blocks its thread for as long as the system's resolver takes.
+    package static func lookUp(_ host: String) -> [IPAddress] {
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

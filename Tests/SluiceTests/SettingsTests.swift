@@ -53,7 +53,7 @@ import Tokens
             "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
             "signing_key_file": "/key", "master_key_file": keys.path, "retry_base_seconds": "0.5",
             "retry_cap_seconds": "60", "lease_seconds": "30",
-            "max_lanes": "7", "webhook_allowed_networks": "127.0.0.0/8, fd00::/8",
+            "max_lanes": "7", "max_upstream_requests": "70", "webhook_allowed_networks": "127.0.0.0/8, fd00::/8",
             "webhook_signing_key": "whsk_VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=", "max_webhooks": "9",
             "max_replications": "7",
             "retention_succeeded_days": "2.5", "retention_days": "14",
@@ -106,6 +106,7 @@ import Tokens
             #expect(settings.retryCapSeconds == 60)
             #expect(settings.leaseSeconds == 30)
             #expect(settings.maxLanes == 7)
+            #expect(settings.maxUpstreamRequests == 70)
             #expect(settings.retentionSucceededDays == 2.5 && settings.retentionDays == 14)
             #expect(settings.retentionIntervalSeconds == 60)
             #expect(settings.logLevel == .debug)

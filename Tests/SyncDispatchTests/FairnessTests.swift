@@ -43,4 +43,169 @@ import Testing
         #expect(traffic.most[stage.organization.id] == 4)
         #expect(upstream.effects.count == 1_501)
     }
+
+    // MARK: - Upstreams that hang
+
+    /// An upstream that answers the organizations in `answered` only, the others once the gate opens.
+    private static func hanging(_ gate: Gate, _ answered: Shared<Set<UUID>>) -> FakeUpstream {
+        FakeUpstream { request, _ in
+            if !answered.value.contains(request.organization) { await gate.pass() }
+            return nil
+        }
+    }
+
+    private static func create(_ phone: Phone, _ endpoint: String = "/contacts") -> Entry {
+        phone.entry("create", "contact", local: UUID(), extra: ["endpoint": #""\#(endpoint)""#])
+    }
+
+    @Test func `an organization whose upstream hangs leaves places for another`() async throws {
+        let (gate, answered) = (Gate(), Shared<Set<UUID>>([]))
+        let upstream = Self.hanging(gate, answered)
+        let stage = try await Stage(upstream: upstream, maximumConcurrency: 1_000) { $0.maximumLanes = 4 }
+        for _ in 0..<100 {
+            let phone = stage.newPhone()
+            try await phone.push([Self.create(phone)])
+        }
+        await gate.arrivals(100)
+        #expect(stage.dispatcher.current.running == 100, "a request that awaits an answer holds no place")
+        let other = Phone(stage.gateway, try await stage.newOrganization())
+        answered.change { _ = $0.insert(other.organization.id) }
+        let entry = Self.create(other)
+        try await other.push([entry])
+        try await stage.mutation(entry.id, of: other, is: .succeeded)
+        try await stage.until("no lane holds a place") { stage.dispatcher.current.working == 0 }
+        #expect(stage.dispatcher.current.awaiting == 100 && stage.dispatcher.current.heldBySlow == 100)
+        gate.open()
+        try await stage.until("all are done") { upstream.effects.count == 101 }
+        try await stage.until("all are given back") { stage.dispatcher.current.running == 0 }
+        #expect(stage.dispatcher.current.awaiting == 0)
+    }
+
+    @Test func `a hoster's outage leaves places for organizations elsewhere`() async throws {
+        let (gate, answered) = (Gate(), Shared<Set<UUID>>([]))
+        let upstream = Self.hanging(gate, answered)
+        let stage = try await Stage(upstream: upstream, maximumConcurrency: 16) {
+            ($0.maximumLanes, $0.maximumRequests) = (4, 64)
+        }
+        // one has answered quickly before, another is new
+        let known = Phone(stage.gateway, try await stage.newOrganization())
+        let new = Phone(stage.gateway, try await stage.newOrganization())
+        answered.value = [known.organization.id, new.organization.id]
+        let first = Self.create(known)
+        try await known.push([first])
+        try await stage.mutation(first.id, of: known, is: .succeeded)
+        for _ in 0..<30 {
+            let organization = try await stage.newOrganization(maximumConcurrency: 16)
+            for _ in 0..<4 {
+                let phone = Phone(stage.gateway, organization)
+                try await phone.push([Self.create(phone)])
+            }
+        }
+        await gate.arrivals(30)
+        for phone in [known, new] {
+            let entry = Self.create(phone)
+            try await phone.push([entry])
+            try await stage.mutation(entry.id, of: phone, is: .succeeded)
+        }
+        #expect(stage.dispatcher.current.running <= 48, "three quarters of the requests")
+        gate.open()
+        try await stage.until("all are done") { upstream.effects.count == 123 }
+    }
+
+    @Test func `a route that hangs does not keep other routes and organizations from their turns`() async throws {
+        let gate = Gate()
+        let upstream = FakeUpstream { request, _ in
+            if request.path.hasPrefix("/slow") { await gate.pass() }
+            return nil
+        }
+        let stage = try await Stage(upstream: upstream, maximumConcurrency: 64) { $0.maximumLanes = 4 }
+        for _ in 0..<20 {
+            let phone = stage.newPhone()
+            try await phone.push([Self.create(phone, "/slow")])
+        }
+        await gate.arrivals(20)
+        let other = Phone(stage.gateway, try await stage.newOrganization())
+        for phone in [stage.newPhone(), other] {
+            let entry = Self.create(phone)
+            try await phone.push([entry])
+            try await stage.mutation(entry.id, of: phone, is: .succeeded)
+        }
+        gate.open()
+        try await stage.until("all are done") { upstream.effects.count == 22 }
+    }
+
+    @Test func `time-outs of a hanging upstream open its circuit and free its requests`() async throws {
+        let (gate, answered) = (Gate(), Shared<Set<UUID>>([]))
+        let upstream = FakeUpstream { request, _ in
+            if answered.value.contains(request.organization) { return nil }
+            await gate.pass()
+            return .unknown("timed out")
+        }
+        let stage = try await Stage(upstream: upstream, maximumConcurrency: 100) { $0.maximumLanes = 4 }
+        let phones = (0..<30).map { _ in stage.newPhone() }
+        for phone in phones { try await phone.push([Self.create(phone)]) }
+        await gate.arrivals(30)
+        gate.open()
+        try await stage.until("the circuit is open and nothing runs") {
+            stage.dispatcher.current.openCircuits == 1 && stage.dispatcher.current.running == 0
+        }
+        #expect(stage.dispatcher.current.awaiting == 0 && stage.dispatcher.current.heldBySlow == 0)
+        answered.value = [stage.organization.id]
+        try await stage.until("all have succeeded") {
+            stage.gateway.clock.advance(seconds: 2)
+            return try await stage.count("status = 'succeeded'") == 30
+        }
+        #expect(stage.dispatcher.current.openCircuits == 0)
+    }
+
+    @Test func `lanes of the built-in store never wait for upstreams`() async throws {
+        let (gate, answered) = (Gate(), Shared<Set<UUID>>([]))
+        let upstream = Self.hanging(gate, answered)
+        let stage = try await Stage(upstream: upstream, maximumConcurrency: 1_000) {
+            ($0.maximumLanes, $0.maximumRequests) = (1, 40)
+        }
+        for _ in 0..<60 {
+            let phone = stage.newPhone()
+            try await phone.push([Self.create(phone)])
+        }
+        await gate.arrivals(20)
+        let other = Phone(stage.gateway, try await stage.newOrganization())
+        answered.value = [other.organization.id]
+        // the second waits for the first, so a lane applies it
+        let first = Self.create(other)
+        let second = other.entry("create", "note", local: UUID(), extra: ["dependency_ids": #"["\#(first.id)"]"#])
+        try await other.push([first, second])
+        try await stage.mutation(second.id, of: other, is: .succeeded)
+        #expect(stage.dispatcher.current.running == 20, "an organization holds as much as it leaves free")
+        gate.open()
+        try await stage.until("all are done") { upstream.effects.count == 61 }
+    }
+
+    @Test func `organizations with many due lanes do not hide those of others from a search`() async throws {
+        let answered = Shared<Set<UUID>>([])
+        let gate = Gate()
+        let upstream = Self.hanging(gate, answered)
+        let stage = try await Stage(upstream: upstream, isRunning: false)
+        for _ in 0..<3 {
+            let crowd = try await stage.newOrganization()
+            let phone = Phone(stage.gateway, crowd)
+            try await phone.push([Self.create(phone)])
+            // lanes whose workers were lost, due for longer than any other
+            try await stage.execute(
+                """
+                INSERT INTO lanes (organization_id, user_id, ready_at, next_position, lease_token)
+                SELECT '\(crowd.id)', gen_random_uuid(), now() - interval '9 years', 1, 0 FROM generate_series(1, 1200)
+                """
+            )
+        }
+        let other = Phone(stage.gateway, try await stage.newOrganization())
+        answered.value = [other.organization.id]
+        let entry = Self.create(other)
+        try await other.push([entry])
+        // it looks once, and goes on while there are more
+        let late = Helper(stage.gateway, upstream, pollInterval: 3_600)
+        try await stage.mutation(entry.id, of: other, is: .succeeded)
+        gate.open()
+        await late.shutDown()
+    }
 }

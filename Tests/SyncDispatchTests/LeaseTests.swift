@@ -113,6 +113,7 @@ import Testing
             store: stage.gateway.store.lanes,
             inFlight: InFlightRequests(stage.upstream),
             circuits: Circuits(now: { clock.now }),
+            clock: HostClock { _ in },
             planner: OutcomePlanner(policy: RetryPolicy()),
             metrics: DispatchMetrics(),
             now: {
@@ -126,6 +127,7 @@ import Testing
                 return clock.now
             },
             burst: 64,
+            turn: .seconds(5),
             worker: UUID(),
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             isDraining: { false },

@@ -454,6 +454,27 @@ import Testing
         #expect(poller.choose(others).count == 2, "all places are taken")
     }
 
+    @Test func `hosts that hang leave places for another organization`() async throws {
+        let gateway = try await Gateway()
+        let (gate, answered) = (Gate(), Shared<UUID?>(nil))
+        let lists = Lists { request, _ in
+            if request.organization != answered.value { await gate.pass() }
+            return .list("[\(Self.item(1))]")
+        }
+        let running = poller(gateway, lists) { ($0.places, $0.placesOfOrganization) = (2, 1) }
+        for _ in 0..<4 { _ = try await source(gateway, try await organization(gateway)) }
+        try await waitUntil("four hang") { lists.requests.count == 4 }
+        try await waitUntil("none of them has a place") { running.poller.awaiting == 4 }
+        let other = try await organization(gateway)
+        answered.value = other.id
+        let key = try await source(gateway, other)
+        try await waitUntil("it was polled") { try await row(gateway, key).lastSuccessAt != nil }
+        #expect(running.poller.current >= 4)
+        gate.open()
+        await running.group.triggerGracefulShutdown()
+        await running.run.value
+    }
+
     @Test func `a poll that fails and the forwarding to the same upstream have nothing to do with each other`()
         async throws
     {

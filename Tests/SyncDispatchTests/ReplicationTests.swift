@@ -294,6 +294,24 @@ import Testing
         #expect(worker.choose(many).isEmpty)
     }
 
+    @Test func `an organization with more than an equal part gives places to others at once`() async throws {
+        let gateway = try await Gateway()
+        let door = ReplicationDoor { _ throws(SourceTrouble) in throw SourceTrouble("nowhere") }
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        var configuration = ReplicationWorker.Configuration(now: { gateway.clock.now })
+        (configuration.places, configuration.placesOfOrganization) = (4, 4)
+        // a turn that does not end
+        (configuration.turn, configuration.settling) = (3_600, 0)
+        let worker = ReplicationWorker(store: gateway.store, door: door, configuration: configuration, logger: logger)
+        let large = UUID()
+        let many = (0..<4).map { SourceKey(organization: large, name: "s\($0)") }
+        #expect(worker.choose(many).count == 4)
+        #expect(worker.yielding.isEmpty)
+        #expect(worker.choose([SourceKey(organization: UUID(), name: "s")]).isEmpty)
+        #expect(worker.yielding.count == 1, "as many as wait, and at most the excess of two")
+    }
+
     // MARK: - Echoes
 
     @Test func `what the gateway's own request wrote is known by its key or its content`() async throws {

@@ -30,7 +30,8 @@ final class Stage: Sendable {
         maximumConcurrency: Int = 64,
         idPointer: String = "/id",
         pollInterval: Double = 0.05,
-        isRunning: Bool = true
+        isRunning: Bool = true,
+        configure: (inout DispatchConfiguration) -> Void = { _ in }
     ) async throws {
         let gateway = if let gateway { gateway } else { try await Gateway() }
         self.gateway = gateway
@@ -39,7 +40,7 @@ final class Stage: Sendable {
         organization = try await gateway.known(plain.id)
         phone = Phone(gateway, organization)
         self.upstream = upstream
-        (dispatcher, group) = Self.dispatcher(gateway, upstream, pollInterval: pollInterval)
+        (dispatcher, group) = Self.dispatcher(gateway, upstream, pollInterval: pollInterval, configure: configure)
         let group = group
         service = Task { if isRunning { try? await group.run() } }
     }
@@ -49,12 +50,14 @@ final class Stage: Sendable {
     static func dispatcher(
         _ gateway: Gateway,
         _ upstream: FakeUpstream,
-        pollInterval: Double
+        pollInterval: Double,
+        configure: (inout DispatchConfiguration) -> Void = { _ in }
     ) -> (Dispatcher, ServiceGroup) {
         let clock = gateway.clock
         var configuration = DispatchConfiguration(now: { clock.now })
         configuration.pollInterval = pollInterval
         configuration.grace = 0.2
+        configure(&configuration)
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         let dispatcher = Dispatcher(

@@ -89,6 +89,35 @@ import Testing
         Phone(gateway, try await gateway.organization(#"{"on_failure":"continue"}"#))
     }
 
+    @Test func `receivers that hang leave places for another organization`() async throws {
+        let gateway = try await Gateway()
+        let (gate, answered) = (Gate(), Shared<UUID?>(nil))
+        let receiver = Receiver { endpoint, _, _ in
+            if endpoint.organization != answered.value { await gate.pass() }
+            return .status(200, retryAt: nil)
+        }
+        let running = courier(gateway, receiver) { ($0.places, $0.placesOfOrganization) = (2, 1) }
+        for _ in 0..<4 {
+            let phone = try await phone(gateway)
+            _ = try await endpoint(gateway, phone.organization)
+            try await fail(phone)
+        }
+        try await waitUntil("four hang") { receiver.deliveries.count == 4 }
+        try await waitUntil("none of them has a place") { running.courier.awaiting == 4 }
+        let other = try await phone(gateway)
+        answered.value = other.organization.id
+        let endpoint = try await endpoint(gateway, other.organization)
+        try await fail(other)
+        try await waitUntil("it is delivered") {
+            let rows = try await rows(gateway, endpoint)
+            return rows.count == 1 && rows.allSatisfy { $0.settledAt != nil }
+        }
+        #expect(running.courier.current >= 4)
+        gate.open()
+        await running.group.triggerGracefulShutdown()
+        await running.run.value
+    }
+
     private enum Act: CaseIterable {
         case delete, disable, change, suspend, erase
     }

@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import Logging
 import Postgres
 import StoreSupport
 import SyncHTTP
@@ -460,6 +461,61 @@ import Testing
         #expect(asked.allSatisfy { $0.method == "DELETE" && $0.path == "/people/\(one.user.lowercased)?from=sluice" })
         #expect(Set(asked.map(\.idempotencyKey)).count == 1 && asked.allSatisfy { $0.user == one.user })
         #expect(try await gateway.mentions(of: one.user.lowercased, in: organization) == [:])
+    }
+
+    /// Answers the requests of one organization only when it is released.
+    private final class HangingUpstream: Upstream {
+        private let hanging: UUID
+        private let release: AsyncStream<Void>
+        private let asked = Mutex<[UUID]>([])
+
+        init(hanging: UUID, until release: AsyncStream<Void>) {
+            (self.hanging, self.release) = (hanging, release)
+        }
+
+        var organizations: [UUID] { asked.withLock { $0 } }
+
+        func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer {
+            asked.withLock { $0.append(request.organization) }
+            if request.organization == hanging { for await _ in release {} }
+            return .response(UpstreamResponse(status: 204))
+        }
+    }
+
+    @Test func `an upstream that hangs delays no erasure of another organization`() async throws {
+        let one = try await Phone.forwarding()
+        let gateway = one.gateway
+        let other = Phone(gateway, try await gateway.organization())
+        for phone in [one, other] {
+            var update = UpstreamUpdate()
+            update.baseURL = "http://upstream.invalid"
+            update.eraseEndpoint = .set("/people/{user}")
+            _ = try await gateway.store.administration.putUpstream(of: phone.organization.id, update)
+        }
+        let phones = [one, Phone(gateway, one.organization), Phone(gateway, one.organization), other]
+        for phone in phones { try await phone.push([phone.create()]) }
+        var erasing = gateway.store.erasing
+        for phone in phones {
+            gateway.clock.advance(seconds: 1)
+            #expect(try await erasing.erase(phone.user, in: phone.organization.id)?.state == .closing)
+        }
+        gateway.clock.advance(seconds: UserErasing.claimSeconds + 10)
+        let (stream, continuation) = AsyncStream<Void>.makeStream()
+        let upstream = HangingUpstream(hanging: one.organization.id, until: stream)
+        erasing.upstream = upstream
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let service = ErasureService(erasing: erasing, lookInterval: 0.05, logger: logger)
+        let look = Task { await service.look() }
+        try await waitUntil("the other organization's erasure is done, and all rows are gone") {
+            let states = try await gateway.rows(
+                "SELECT state FROM user_erasures ORDER BY organization_id = '\(other.organization.id)', started_at"
+            )
+            return states == ["telling", "telling", "telling", "done"]
+        }
+        #expect(upstream.organizations.count { $0 == one.organization.id } == 1, "one request at a time")
+        continuation.finish()
+        await look.value
     }
 
     /// Messages to endpoints that name the user go, and so do events that wait and say that a document is the user's.

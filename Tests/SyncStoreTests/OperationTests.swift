@@ -1,9 +1,11 @@
 import Foundation
 import JSONText
+import Logging
 import Postgres
 import StoreSupport
 import SyncModel
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import SyncMaintenance
@@ -347,5 +349,61 @@ import Testing
         )
         await #expect(throws: Problem.self) { _ = try await store.list(of: nil, state: nil, limit: 7, cursor: "p1.x") }
         #expect(try await one.gateway.operation(all, in: one.organization.id).state == .running)
+    }
+
+    // MARK: - Fair shares
+
+    /// Four organizations have an operation that takes long, so every place is taken.
+    @Test func `operations of other organizations do not wait for long ones to end`() async throws {
+        let first = try await Phone.forwarding()
+        let gateway = first.gateway
+        func phone() async throws -> Phone {
+            let plain = try await gateway.organization()
+            let id = plain.id.lowercased
+            try await first.execute(
+                """
+                INSERT INTO upstreams VALUES ('\(id)', 'http://localhost:1', NULL, 30, 8, '/id', '{}', now());
+                INSERT INTO entity_types (organization_id, name, id_space, visibility, default_priority, is_forwarded)
+                VALUES ('\(id)', 'task', 'mapped', 'user', 0, true)
+                """
+            )
+            gateway.store.catalog.invalidate(plain.id)
+            return Phone(gateway, try #require(try await gateway.store.catalog.organization(plain.id)))
+        }
+        var long: [OperationRow] = []
+        for number in 0..<OperationService.places {
+            let phone = number == 0 ? first : try await phone()
+            _ = try await phone.pushStuck(60)
+            gateway.clock.advance(seconds: 1)
+            long.append(
+                try await gateway.operation(#""kind":"retry","per_second":1,\#(Self.tasks)"#, in: phone.organization.id)
+            )
+        }
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let service = OperationService(
+            store: gateway.store,
+            retentionDays: 365,
+            lookInterval: 0.05,
+            turn: .zero,
+            logger: logger
+        )
+        let running = Task { try await service.run() }
+        try await waitUntil("all places are taken") { service.count == OperationService.places }
+        let other = try await phone()
+        _ = try await other.pushStuck(1)
+        gateway.clock.advance(seconds: 1)
+        let short = try await gateway.operation(#""kind":"retry",\#(Self.tasks)"#, in: other.organization.id)
+        try await waitUntil("the short one has ended") {
+            try await gateway.store.operations.operation(short.id, in: short.organization)?.endedAt != nil
+        }
+        var remaining = 0
+        for operation in long {
+            let row = try await gateway.store.operations.operation(operation.id, in: operation.organization)
+            if row?.endedAt == nil { remaining += 1 }
+        }
+        #expect(remaining > 0, "the long ones were not waited for")
+        running.cancel()
+        try? await running.value
     }
 }

@@ -83,7 +83,7 @@ import Testing
             (OperationStatements.running, "\(organization), 20", 100), (OperationStatements.find, operation, 100),
             (OperationStatements.listOfOrganization, "\(organization), 'infinity', \(last), \(last), NULL, 21", 300),
             (OperationStatements.listOfAll, "\(first), 'infinity', \(last), \(last), NULL, 21", 300),
-            (OperationStatements.due, "'2026-11-20T07:00:00Z', 16", 200),
+            (OperationStatements.due, "'2026-11-20T07:00:00Z', 16, '{}'", 200),
             (OperationStatements.claim, "\(operation), '2026-11-20T07:00:00Z', \(first), now(), now()", 100),
             (OperationStatements.count, "\(operation), 1, now()", 100),
             (OperationStatements.advance, "\(operation), 1, 0, 0, '{}', NULL, NULL, NULL, now(), now()", 100),

@@ -82,7 +82,13 @@ extension Setting {
     static let leaseSeconds = Setting("lease_seconds", .decimal(2...3_600), "120")
         .meaning("How long a worker may hold a lane without a sign of life.")
     static let maxLanes = Setting("max_lanes", .number(1...100_000), "1024")
-        .meaning("Lanes, hence requests to upstreams, that run at the same time.")
+        .meaning("Lanes that work at the same time; not those that await a slow upstream's answer.")
+    static let maxUpstreamRequests = Setting(
+        "max_upstream_requests",
+        .number(1...100_000),
+        hint: "4 × max_lanes, at least 4,096"
+    )
+    .meaning("Lanes in all, hence requests to upstreams, that run at the same time.")
 
     static let webhookAllowedNetworks = Setting(
         "webhook_allowed_networks",
@@ -98,11 +104,11 @@ extension Setting {
     )
     .meaning("The key of webhooks' v1a signatures; `sluice webhooks create-key` makes one.")
     static let maxWebhooks = Setting("max_webhooks", .number(1...1_000), "32")
-        .meaning("Webhooks that are sent to at the same time.")
+        .meaning("Webhooks that are sent to at the same time; up to four times as many while some await an answer.")
     static let maxReplications = Setting("max_replications", .number(1...1_000), "32")
         .meaning("Databases of organizations that are followed at the same time.")
     static let maxPolls = Setting("max_polls", .number(1...1_000), "16")
-        .meaning("Sources that are polled at the same time.")
+        .meaning("Sources that are polled at the same time; up to four times as many while some await an answer.")
 
     static let retentionSucceededDays = Setting("retention_succeeded_days", .decimal(0.01...36_500), "7")
         .meaning("Days after which payloads of final mutations go.")
@@ -151,7 +157,7 @@ extension Setting {
         jwtIssuer, jwtAudience, jwtAudienceClaim, jwtExclusiveKeys, jwtUserClaim, jwtUserIDs,
         jwtOrganizationClaim, jwtOrganizationKeys, jwtOrganization, jwtOrganizationIDs, jwtLeewaySeconds,
         operatorToken, signingKeyFile, masterKeyFile,
-        retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes,
+        retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes, maxUpstreamRequests,
         webhookAllowedNetworks, webhookSigningKey, maxWebhooks, maxReplications, maxPolls,
         retentionSucceededDays, retentionDays, retentionAuditDays, retentionIntervalSeconds,
         logLevel, logFormat, metricsOrganizations,

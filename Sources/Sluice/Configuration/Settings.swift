@@ -2,6 +2,7 @@ import FoundationEssentials
 import JSONText
 import Logging
 import StandardWebhooks
+import SyncDispatch
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -153,6 +154,10 @@ extension Settings {
     var retryCapSeconds: Double { decimal(.retryCapSeconds) }
     var leaseSeconds: Double { decimal(.leaseSeconds) }
     var maxLanes: Int { number(.maxLanes) }
+    var maxUpstreamRequests: Int {
+        self[.maxUpstreamRequests] == nil
+            ? DispatchConfiguration.maximumRequests(lanes: maxLanes) : number(.maxUpstreamRequests)
+    }
 
     /// Where webhooks may be sent.
     var webhookAddresses: AddressPolicy {
@@ -176,6 +181,8 @@ extension Settings {
     var maxBodyBytes: Int { number(.maxBodyBytes) }
     var maxPayloadBytes: Int { number(.maxPayloadBytes) }
     var maxConnections: Int { number(.maxConnections) }
+    /// Files that may be open at the same time: connections of clients, connections to upstreams, and the reserve.
+    var filesNeeded: Int { maxConnections + maxUpstreamRequests + FileLimit.reserve }
     var maxBodyBytesInFlight: Int { number(.maxBodyBytesInFlight) }
     var maxAnswerBytesInFlight: Int { number(.maxAnswerBytesInFlight) }
     var maxDevicesPerUser: Int { number(.maxDevicesPerUser) }

@@ -30,7 +30,7 @@ struct HostExamination {
     }
 
     private func openFiles() -> Diagnosis {
-        let needed = settings.maxConnections + FileLimit.reserve
+        let needed = settings.filesNeeded
         guard FileLimit.maximum < needed else { return .ok("open files", "up to \(FileLimit.maximum)") }
         let advice = "Raise the hard limit (ulimit -Hn, LimitNOFILE=), or lower \(Setting.maxConnections.variable)."
         return .warning("open files", "up to \(FileLimit.maximum), but \(needed) may be needed", advice)

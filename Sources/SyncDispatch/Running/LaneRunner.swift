@@ -14,10 +14,12 @@ struct LaneRunner: Sendable {
     let store: LaneStore
     let inFlight: InFlightRequests
     let circuits: Circuits
+    let clock: HostClock<LaneKey>
     let planner: OutcomePlanner
     let metrics: DispatchMetrics
     let now: TimeSource
     let burst: Int
+    let turn: Duration
     /// This process, as leases name it.
     let worker: UUID
     let logger: Logger
@@ -34,18 +36,20 @@ struct LaneRunner: Sendable {
     func run(_ lane: LaneKey) async -> Bool {
         var step = LaneStep.claim
         var count = 0
+        let started = ContinuousClock.now
         while true {
-            let mustYield = count >= burst && isCrowded(lane.organization)
-            let turn: LaneTurn
+            let hadItsTurn = count >= burst || count > 0 && started.duration(to: .now) >= turn
+            let mustYield = hadItsTurn && isCrowded(lane.organization)
+            let result: LaneTurn
             do throws(Problem) {
-                turn = try await write(step, of: lane, releases: isDraining() || mustYield)
+                result = try await write(step, of: lane, releases: isDraining() || mustYield)
             } catch {
                 logUnwritten(step, lane, error)
                 // the lane may be leased to this process, and no other would look at it before the lease ends
                 return !isDraining()
             }
-            complete(step, turn)
-            switch turn {
+            complete(step, result)
+            switch result {
             case .run(let dispatch):
                 count += 1
                 step = await run(dispatch)
@@ -102,7 +106,10 @@ struct LaneRunner: Sendable {
     private func run(_ dispatch: Dispatch) async -> LaneStep {
         let cap = dispatch.organization.upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
         noteCap(dispatch.lane.organization, cap)
-        guard case .upstream(let request, let settings) = dispatch.destination else { return .apply(dispatch) }
+        guard case .upstream(let request, let settings) = dispatch.destination else {
+            if dispatch.organization.upstream == nil { clock.recordNoHost(of: dispatch.lane.organization) }
+            return .apply(dispatch)
+        }
         guard dispatch.canBeSent(at: now()) else {
             // the next write finds out who holds the lane
             circuits.giveBack(dispatch.lane.organization)
@@ -113,8 +120,12 @@ struct LaneRunner: Sendable {
             return .settle(dispatch, Outcome(ofUnsent: dispatch))
         }
         let (sentAt, started) = (now(), ContinuousClock.now)
+        // the payload is held twice, by the mutation and by the request
+        let bytes = 2 * (request.body?.count ?? 0)
+        let ticket = clock.begin(dispatch.lane, of: dispatch.lane.organization, bytes: bytes, at: started)
         let answer = await inFlight.send(request, to: settings)
         let elapsed = ContinuousClock.now - started
+        clock.end(ticket, took: elapsed)
         var outcome: Outcome
         if inFlight.isGivenUp, case .unknown = answer {
             outcome = planner.abandoned(dispatch)

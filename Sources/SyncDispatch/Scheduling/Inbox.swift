@@ -21,10 +21,13 @@ final class Inbox: Sendable {
         var due: Due?
         /// How many lanes of organizations may run, as runners have read it.
         var caps: [UUID: Int] = [:]
+        /// What became of requests to upstreams, in order.
+        var requests: [HostClock<LaneKey>.Event] = []
         var isClosed = false
 
         var isEmpty: Bool {
-            ready.isEmpty && finished.isEmpty && !mustPoll && found.isEmpty && due == nil && caps.isEmpty && !isClosed
+            ready.isEmpty && finished.isEmpty && !mustPoll && found.isEmpty && due == nil && caps.isEmpty
+                && requests.isEmpty && !isClosed
         }
     }
 

@@ -4,6 +4,9 @@ import SyncModel
 
 /// Decides which lane runs next: organizations in turn, with a cap on the running lanes of each and on all together.
 ///
+/// ``HostPlaces`` bounds all lanes together. Organizations whose upstreams are slow have a line of their own, and the two
+/// lines take turns, so a lane never waits behind lanes that have to wait for slow upstreams.
+///
 /// A plain value; the dispatcher is its only owner. Lanes dropped for want of room are found again by polling.
 struct LaneScheduler {
     /// Lanes of one organization that wait here at most; more stay in the database.
@@ -12,6 +15,9 @@ struct LaneScheduler {
     static let defaultCap = 64
     /// The cap of an organization whose own is not known yet: its first lane reads it.
     static let unknownCap = 1
+    /// Organizations that have enough and are passed over before a look for the next lane ends: bounds its work. They go
+    /// to the end of their line.
+    private static let looks = 1_024
 
     private struct Tenant {
         var waiting: Deque<LaneKey> = []
@@ -33,17 +39,25 @@ struct LaneScheduler {
         case runningAgain
     }
 
-    private let capacity: Int
     private var tenants: [UUID: Tenant] = [:]
+    /// Organizations with lanes that may run, except those whose upstreams are slow.
     private var line: Deque<UUID> = []
+    /// Organizations with lanes that may run, whose upstreams are slow.
+    private var slowLine: Deque<UUID> = []
+    private var isSlowLineNext = false
     private var places: [LaneKey: Place] = [:]
     /// Kept also for organizations that have nothing to run.
     private var caps: [UUID: Int] = [:]
-    private(set) var runningCount = 0
+    /// The lanes that run.
+    private(set) var hosts: HostPlaces<LaneKey>
 
-    /// - Parameter capacity: lanes that run at the same time, over all organizations.
-    init(capacity: Int) {
-        self.capacity = capacity
+    var runningCount: Int { hosts.count }
+
+    /// - Parameters:
+    ///   - capacity: lanes that work at the same time, over all organizations.
+    ///   - requests: lanes that run at the same time, with those that await their upstream's answer; nil for the default.
+    init(capacity: Int, requests: Int? = nil) {
+        hosts = HostPlaces(HostPlaces.Limits(places: capacity, requests: requests))
     }
 
     /// Adds a due lane, unless it waits or runs already.
@@ -82,15 +96,29 @@ struct LaneScheduler {
 
     /// The next lane to run; nil when none may.
     mutating func next() -> LaneKey? {
-        while runningCount < capacity, let organization = line.popFirst() {
+        for _ in 0..<2 {
+            isSlowLineNext.toggle()
+            if let lane = next(isSlow: !isSlowLineNext) { return lane }
+        }
+        return nil
+    }
+
+    private mutating func next(isSlow: Bool) -> LaneKey? {
+        var looks = min(Self.looks, isSlow ? slowLine.count : line.count)
+        while looks > 0, hosts.hasRoom(isSlow: isSlow),
+            let organization = isSlow ? slowLine.popFirst() : line.popFirst()
+        {
+            looks -= 1
             guard var tenant = tenants[organization] else { continue }
             tenant.isInLine = false
-            guard tenant.running < tenant.cap, let lane = tenant.waiting.popFirst() else {
-                tenants[organization] = tenant
+            let isInItsLine = (hosts.pace(of: organization) == .slow) == isSlow
+            guard isInItsLine, tenant.canRun, hosts.mayTake(organization), let lane = tenant.waiting.popFirst() else {
+                // to the end of its line, or into the other one
+                enter(organization, &tenant)
                 continue
             }
             tenant.running += 1
-            runningCount += 1
+            hosts.take(lane, of: organization)
             places[lane] = .running
             enter(organization, &tenant)
             return lane
@@ -98,13 +126,16 @@ struct LaneScheduler {
         return nil
     }
 
+    /// Applies what the clock of requests to upstreams has reported.
+    mutating func apply(_ event: HostClock<LaneKey>.Event) { hosts.apply(event) }
+
     /// Notes that a lane was given back.
     ///
     /// - Parameter isDue: whether it is to run again at once, behind the others.
     mutating func finish(_ lane: LaneKey, isDue: Bool) {
         guard let place = places.removeValue(forKey: lane), var tenant = tenants[lane.organization] else { return }
         tenant.running -= 1
-        runningCount -= 1
+        hosts.release(lane)
         enter(lane.organization, &tenant)
         if isDue || place == .runningAgain { add(lane) }
         forgetIfIdle(lane.organization)
@@ -114,7 +145,7 @@ struct LaneScheduler {
     struct Crowd {
         /// All places are taken, and lanes wait.
         var isEverybody = false
-        /// Organizations with waiting lanes whose cap is reached.
+        /// Organizations with waiting lanes whose cap is reached, and those with slow upstreams where others of these wait.
         var organizations: Set<UUID> = []
 
         func includes(_ organization: UUID) -> Bool { isEverybody || organizations.contains(organization) }
@@ -122,16 +153,20 @@ struct LaneScheduler {
 
     var crowd: Crowd {
         if waitingCount == 0 { return Crowd() }
-        if runningCount >= capacity, !line.isEmpty { return Crowd(isEverybody: true) }
-        return Crowd(
-            organizations: Set(
-                tenants.filter { !$0.value.waiting.isEmpty && $0.value.running >= $0.value.cap }.map(\.key)
-            )
-        )
+        if !line.isEmpty, !hosts.hasRoom(isSlow: false) { return Crowd(isEverybody: true) }
+        let isSlowCrowded = !slowLine.isEmpty && !hosts.hasRoom(isSlow: true)
+        let crowded = tenants.filter { organization, tenant in
+            !tenant.waiting.isEmpty && tenant.running >= tenant.cap
+                || isSlowCrowded && tenant.running > 0 && hosts.pace(of: organization) == .slow
+        }
+        return Crowd(organizations: Set(crowded.keys))
     }
 
     /// Whether more lanes are due than may run here: other replicas are told.
-    var isFull: Bool { !line.isEmpty && runningCount >= capacity || tenants.values.contains { $0.mayHaveMore } }
+    var isFull: Bool {
+        !line.isEmpty && !hosts.hasRoom(isSlow: false) || !slowLine.isEmpty && !hosts.hasRoom(isSlow: true)
+            || tenants.values.contains { $0.mayHaveMore }
+    }
 
     /// Organizations whose due lanes are known here: a search for others leaves them out.
     var occupied: [UUID] {
@@ -155,7 +190,11 @@ struct LaneScheduler {
     private mutating func enter(_ organization: UUID, _ tenant: inout Tenant) {
         if tenant.canRun, !tenant.isInLine {
             tenant.isInLine = true
-            line.append(organization)
+            if hosts.pace(of: organization) == .slow {
+                slowLine.append(organization)
+            } else {
+                line.append(organization)
+            }
         }
         tenants[organization] = tenant
     }

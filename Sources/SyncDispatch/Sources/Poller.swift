@@ -6,13 +6,16 @@ package import SyncStore
 import Synchronization
 
 /// Asks organizations' APIs for what changed: finds sources that are due, and has each worked on by one worker of all
-/// replicas at a time. Organizations take turns, and none has more than its part of the places.
+/// replicas at a time. Organizations take turns, and none has more than its part of the places. Hosts that are slow to
+/// answer cannot take all places: see ``HostPlaces``.
 ///
 /// It has nothing to do with the circuits of requests that are forwarded: neither stops the other.
 package final class Poller: Service {
     package struct Configuration: Sendable {
-        /// Sources that this replica polls at the same time.
+        /// Sources that this replica polls at the same time, without those that wait for a slow host.
         package var places = 16
+        /// Sources in all for each place, with those that wait for a slow host.
+        package var requestsPerPlace = 4
         /// Of these, for one organization.
         package var placesOfOrganization = 4
         /// Pages after which a source gives its place away.
@@ -42,7 +45,8 @@ package final class Poller: Service {
     private let configuration: Configuration
     private let logger: Logger
     private let metrics = SourceMetrics()
-    private let running = Mutex(Set<SourceKey>())
+    private let running: RunningHosts<SourceKey>
+    private let clock: HostClock<SourceKey>
     private let bell = Doorbell()
     /// Whether somebody waits for a place.
     private let isFull = Atomic(false)
@@ -54,10 +58,16 @@ package final class Poller: Service {
         self.upstream = upstream
         self.configuration = configuration
         self.logger = logger
+        let requests = configuration.places * configuration.requestsPerPlace
+        let running = RunningHosts<SourceKey>(places: configuration.places, requests: requests)
+        self.running = running
+        clock = HostClock { event in running.withLock { $0.apply(event) } }
     }
 
     /// Sources that are worked on.
     package var current: Int { running.withLock { $0.count } }
+    /// Of these, those that await an answer, and take no place.
+    package var awaiting: Int { running.withLock { $0.awaiting } }
 
     // MARK: - Running
 
@@ -67,6 +77,7 @@ package final class Poller: Service {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.keepPolling() }
             group.addTask { await cancelWhenGracefulShutdown { await self.keepRinging() } }
+            group.addTask { await cancelWhenGracefulShutdown { await self.clock.run() } }
             group.addTask {
                 try? await gracefulShutdown()
                 self.drain()
@@ -102,7 +113,9 @@ package final class Poller: Service {
     private func look(_ tasks: inout DiscardingTaskGroup) async {
         var place: SourceStore.Place?
         repeat {
-            guard current < configuration.places else { return isFull.store(true, ordering: .relaxed) }
+            guard running.withLock({ $0.hasRoom(isSlow: false) }) else {
+                return isFull.store(true, ordering: .relaxed)
+            }
             do throws(Problem) {
                 let found = try await store.sources.due(.poller, after: place)
                 place = found.next
@@ -118,22 +131,10 @@ package final class Poller: Service {
     /// Takes places for sources, an organization after the other; of one's sources those first that come first.
     func choose(_ sources: [SourceKey]) -> [SourceKey] {
         running.withLock { running in
-            var chosen: [SourceKey] = []
-            var taken = Dictionary(grouping: running, by: \.organization).mapValues(\.count)
-            var waiting = Dictionary(grouping: sources.reversed().filter { !running.contains($0) }, by: \.organization)
-            while running.count < configuration.places, !waiting.isEmpty {
-                for organization in waiting.keys.shuffled() where running.count < configuration.places {
-                    guard taken[organization, default: 0] < configuration.placesOfOrganization,
-                        let source = waiting[organization]?.popLast()
-                    else {
-                        waiting[organization] = nil
-                        continue
-                    }
-                    taken[organization, default: 0] += 1
-                    running.insert(source)
-                    chosen.append(source)
-                }
-            }
+            let candidates = sources.reversed().filter { !running.holds($0) }
+            let waiting = Dictionary(grouping: candidates, by: \.organization)
+            let (chosen, isCrowded) = running.choose(waiting, atMost: configuration.placesOfOrganization)
+            if isCrowded { isFull.store(true, ordering: .relaxed) }
             return chosen
         }
     }
@@ -145,7 +146,7 @@ package final class Poller: Service {
         } catch {
             logger.debug("A source was not claimed", metadata: Self.metadata(source, ["reason": "\(error.detail)"]))
         }
-        running.withLock { _ = $0.remove(source) }
+        running.withLock { $0.release(source) }
         // who waits for the place has it at once, and so has a list that goes on
         if goesOn || isFull.exchange(false, ordering: .relaxed) { bell.ring() }
     }
@@ -194,7 +195,7 @@ package final class Poller: Service {
             metrics: metrics,
             logger: logger,
             isEnding: { self.isDraining.load(ordering: .relaxed) },
-            fetch: fetch
+            fetch: { await self.fetch($0, from: $1, for: claim.key) }
         )
         let result = await run.result()
         guard let result, await written(result.outcome, claim) else {
@@ -222,7 +223,14 @@ package final class Poller: Service {
     }
 
     /// Sends a request; given up when the gateway ends.
-    private func fetch(_ request: UpstreamFetch, from settings: UpstreamSettings) async -> FetchAnswer {
+    private func fetch(
+        _ request: UpstreamFetch,
+        from settings: UpstreamSettings,
+        for source: SourceKey
+    ) async -> FetchAnswer {
+        let began = ContinuousClock.now
+        let ticket = clock.begin(source, of: source.organization, bytes: 0, at: began)
+        defer { clock.end(ticket, took: .now - began) }
         let task = Task { await upstream.fetch(request, from: settings) }
         let id = UUID()
         inFlight.withLock { $0[id] = task }

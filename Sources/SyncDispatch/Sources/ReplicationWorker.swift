@@ -7,7 +7,8 @@ package import SyncStore
 import Synchronization
 
 /// Follows the logs of organizations' own databases: each source is followed by one worker of all replicas at a time.
-/// Organizations take turns for the places, and none has more than its part of them.
+/// Organizations take turns for the places, and none has more than its part of them. Sources whose last run failed take at
+/// most half of the places, so that databases that do not answer cannot take all of them.
 package final class ReplicationWorker: Service {
     package struct Configuration: Sendable {
         /// Sources that this replica follows at the same time; each takes two threads and two connections of theirs.
@@ -54,6 +55,8 @@ package final class ReplicationWorker: Service {
     private let logger: Logger
     private let metrics = SourceMetrics()
     private let running = Mutex([SourceKey: Work]())
+    /// Sources whose last run on this replica failed.
+    private let failing = Mutex(Set<SourceKey>())
     private let slots = Mutex([SourceKey: SlotReport]())
     private let isDraining = Atomic(false)
 
@@ -66,6 +69,9 @@ package final class ReplicationWorker: Service {
 
     /// Sources that are followed.
     package var current: Int { running.withLock { $0.count } }
+
+    /// Sources that are to give their places away.
+    var yielding: [SourceKey] { running.withLock { $0.filter(\.value.yields).map(\.key) } }
 
     /// How the slots are that this replica looked at in the last minutes.
     package var reports: [SlotReport] {
@@ -118,9 +124,20 @@ package final class ReplicationWorker: Service {
                 else { continue }
                 running[source]?.yields = true
             }
+            let failing = failing.withLock(\.self)
+            var failingCount = running.keys.count { failing.contains($0) }
             var chosen: [SourceKey] = []
             var taken = Dictionary(grouping: running.keys, by: \.organization).mapValues(\.count)
-            let new = sources.filter { running[$0] == nil }.reversed()
+            let mostFailing = max(1, configuration.places / 2)
+            var new: [SourceKey] = []
+            for source in sources where running[source] == nil {
+                if failing.contains(source) {
+                    guard failingCount < mostFailing else { continue }
+                    failingCount += 1
+                }
+                new.append(source)
+            }
+            new.reverse()
             // the one that has waited longest is taken first
             var waiting = Dictionary(grouping: new, by: \.organization)
             while running.count < configuration.places, !waiting.isEmpty {
@@ -138,7 +155,10 @@ package final class ReplicationWorker: Service {
                 }
             }
             let left = waiting.values.reduce(0) { $0 + $1.count }
-            if left > 0 { askForPlaces(of: nil, left, &running) }
+            if left > 0 {
+                askForPlaces(of: nil, left, &running)
+                askForExcess(left, waiting: Set(waiting.filter { !$0.value.isEmpty }.keys), &running)
+            }
             return chosen
         }
     }
@@ -150,6 +170,24 @@ package final class ReplicationWorker: Service {
         }
         let longest = old.sorted { $0.value.begun < $1.value.begun }.prefix(count)
         for (key, _) in longest { running[key]?.yields = true }
+    }
+
+    /// Asks organizations that hold more than an equal part for the excess, before the turns of their sources end.
+    private func askForExcess(_ count: Int, waiting: Set<UUID>, _ running: inout [SourceKey: Work]) {
+        let held = Dictionary(grouping: running, by: \.key.organization)
+        let share = max(1, configuration.places / max(1, waiting.union(held.keys).count))
+        var remaining = count - running.values.count { $0.yields }
+        for works in held.values {
+            var excess = works.count { !$0.value.yields } - share
+            for (key, work) in works.sorted(by: { $0.value.begun < $1.value.begun })
+            where excess > 0 && remaining > 0 && !work.yields {
+                guard work.begun.duration(to: .now) >= .seconds(min(configuration.settling, configuration.turn)) else {
+                    break
+                }
+                running[key]?.yields = true
+                (excess, remaining) = (excess - 1, remaining - 1)
+            }
+        }
     }
 
     // MARK: - Working
@@ -187,6 +225,11 @@ package final class ReplicationWorker: Service {
         failures: Int
     ) async throws(Problem) {
         let now = configuration.now()
+        failing.withLock { failing in
+            if case .failed = end { failing.insert(claim.key) } else { failing.remove(claim.key) }
+            // the next failures fill it again
+            if failing.count > 10_000 { failing = [] }
+        }
         switch end {
         case .released:
             metrics.run(.postgres, .succeeded)

@@ -6,7 +6,8 @@ package import SyncStore
 import Synchronization
 
 /// Delivers webhooks: finds endpoints with something to send, and has each worked on by one worker of all replicas at a
-/// time. Organizations take turns, and none has more than its part of the places.
+/// time. Organizations take turns, and none has more than its part of the places. Endpoints that are slow to answer
+/// cannot take all places: see ``HostPlaces``.
 package final class WebhookCourier: Service {
     /// How messages are sent: opens a line to an endpoint, sends on it, and closes it.
     package struct Post: Sendable {
@@ -31,8 +32,10 @@ package final class WebhookCourier: Service {
     }
 
     package struct Configuration: Sendable {
-        /// Endpoints that this replica sends to at the same time.
+        /// Endpoints that this replica sends to at the same time, without those that are slow to answer.
         package var places = 32
+        /// Endpoints in all for each place, with those that are slow to answer.
+        package var requestsPerPlace = 4
         /// Of these, for one organization.
         package var placesOfOrganization = 4
         /// Messages to one endpoint at the same time.
@@ -58,7 +61,8 @@ package final class WebhookCourier: Service {
     private let configuration: Configuration
     private let logger: Logger
     private let metrics = WebhookMetrics()
-    private let running = Mutex(Set<WebhookKey>())
+    private let running: RunningHosts<WebhookKey>
+    private let clock: HostClock<WebhookKey>
     private let upstreams = AsyncStream<UpstreamNews>.makeStream(bufferingPolicy: .bufferingNewest(1_000))
     private let known = Mutex([UUID: Bool]())
     private let isDraining = Atomic(false)
@@ -69,10 +73,16 @@ package final class WebhookCourier: Service {
         self.post = post
         self.configuration = configuration
         self.logger = logger
+        let requests = configuration.places * configuration.requestsPerPlace
+        let running = RunningHosts<WebhookKey>(places: configuration.places, requests: requests)
+        self.running = running
+        clock = HostClock { event in running.withLock { $0.apply(event) } }
     }
 
     /// Endpoints that are worked on.
     package var current: Int { running.withLock { $0.count } }
+    /// Of these, those that await an answer, and take no place.
+    package var awaiting: Int { running.withLock { $0.awaiting } }
 
     // MARK: - News of upstreams
 
@@ -123,6 +133,7 @@ package final class WebhookCourier: Service {
             group.addTask {
                 for await news in self.upstreams.stream { await self.tell(news) }
             }
+            group.addTask { await cancelWhenGracefulShutdown { await self.clock.run() } }
             group.addTask {
                 await self.deliverUntilShutdown()
                 self.upstreams.continuation.finish()
@@ -169,7 +180,7 @@ package final class WebhookCourier: Service {
                         tasks.addTask { await self.work(on: endpoint) }
                     }
                     // the next page at once
-                    if due != nil || behind != nil, current < configuration.places { continue }
+                    if due != nil || behind != nil, running.withLock({ $0.hasRoom(isSlow: false) }) { continue }
                 } catch {
                     logger.debug("Webhooks were not looked for", metadata: ["reason": "\(error.detail)"])
                 }
@@ -183,33 +194,22 @@ package final class WebhookCourier: Service {
     /// Takes places for endpoints, an organization after the other.
     func choose(_ endpoints: [WebhookKey]) -> [WebhookKey] {
         running.withLock { running in
-            var chosen: [WebhookKey] = []
-            var taken = Dictionary(grouping: running, by: \.organization).mapValues(\.count)
-            var waiting = Dictionary(grouping: Set(endpoints).subtracting(running), by: \.organization)
-            while running.count < configuration.places, !waiting.isEmpty {
-                for organization in waiting.keys.shuffled() where running.count < configuration.places {
-                    guard taken[organization, default: 0] < configuration.placesOfOrganization,
-                        let endpoint = waiting[organization]?.popLast()
-                    else {
-                        waiting[organization] = nil
-                        continue
-                    }
-                    taken[organization, default: 0] += 1
-                    running.insert(endpoint)
-                    chosen.append(endpoint)
-                }
-            }
-            return chosen
+            let candidates = Set(endpoints).filter { !running.holds($0) }
+            let waiting = Dictionary(grouping: candidates, by: \.organization)
+            return running.choose(waiting, atMost: configuration.placesOfOrganization).chosen
         }
     }
 
     private func work(on endpoint: WebhookKey) async {
-        defer { running.withLock { _ = $0.remove(endpoint) } }
+        defer { running.withLock { $0.release(endpoint) } }
         do throws(Problem) {
             guard let lease = try await store.claim(endpoint) else {
                 return try await store.dispose(of: endpoint)
             }
+            let looksUp = clock.begin(endpoint, of: endpoint.organization, bytes: 0)
+            let began = ContinuousClock.now
             let line = await post.open(lease.url)
+            clock.end(looksUp, took: .now - began)
             let problem = await deliver(lease, on: line)
             await line.close()
             if let problem { throw problem }
@@ -291,7 +291,10 @@ package final class WebhookCourier: Service {
                     (next, underWay) = (next + 1, underWay + 1)
                     group.addTask {
                         let began = ContinuousClock.now
+                        let endpoint = lease.endpoint
+                        let ticket = self.clock.begin(endpoint, of: endpoint.organization, bytes: 0, at: began)
                         let answer = await self.send(delivery, lease, on: line)
+                        self.clock.end(ticket, took: .now - began)
                         return (delivery, answer, .now - began)
                     }
                     continue

@@ -1,3 +1,4 @@
+import Foundation
 package import Logging
 import ServiceLifecycle
 package import SyncModel
@@ -44,15 +45,60 @@ package final class ErasureService: Service {
         }
     }
 
-    /// Goes on with all that are due.
+    /// Requests to upstreams that are under way at the same time.
+    static let requests = 8
+
+    /// Continues all erasures that are due.
+    ///
+    /// What is erased in the database never waits for an upstream: requests to upstreams are sent beside it, one of each
+    /// organization at a time. An organization whose upstream fails is not asked again in this look.
     package func look() async {
         do {
-            while !Task.isCancelled, try await erasing.goOnWithAny() {}
+            try await withThrowingTaskGroup(of: Result?.self) { group in
+                var (asked, failed, isTicking): (Set<UUID>, Set<UUID>, Bool) = ([], [], false)
+                defer { group.cancelAll() }
+                while !Task.isCancelled {
+                    let unavailable = asked.union(failed)
+                    if let claimed = try await erasing.claim(asks: asked.count < Self.requests, besides: unavailable) {
+                        let erasure = try await erasing.eraseHere(claimed)
+                        let organization = erasure.organization
+                        // otherwise it is due again when the claim ends
+                        guard erasure.state == .telling, asked.count < Self.requests,
+                            !unavailable.contains(organization)
+                        else { continue }
+                        asked.insert(organization)
+                        group.addTask { [erasing] in
+                            Result(organization: organization, isTaken: try await erasing.askUpstream(erasure))
+                        }
+                        continue
+                    }
+                    if asked.isEmpty { break }
+                    // other erasures may be due before an upstream answers
+                    if !isTicking {
+                        isTicking = true
+                        group.addTask { [lookInterval] in
+                            try? await Task.sleep(for: .seconds(min(lookInterval, 5)))
+                            return nil
+                        }
+                    }
+                    if let result = try await group.next() ?? nil {
+                        asked.remove(result.organization)
+                        if !result.isTaken { failed.insert(result.organization) }
+                    } else {
+                        isTicking = false
+                    }
+                }
+            }
             let backlog = try await erasing.backlog()
             shared.withLock { $0 = State(count: backlog.count, since: backlog.since) }
         } catch {
             // the store has logged the cause; the next look tries again
             logger.debug("erasing was cut off", metadata: ["error": "\(error)"])
         }
+    }
+
+    private struct Result: Sendable {
+        let organization: UUID
+        let isTaken: Bool
     }
 }

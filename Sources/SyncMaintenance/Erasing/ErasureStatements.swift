@@ -315,12 +315,14 @@ enum ErasureStatements {
         """
     )
 
-    /// Erasures that nobody goes on with, of any organization, the first that is due first: a plain read.
+    /// Erasures that nobody goes on with, of any organization, the first that is due first: a plain read. Those that only
+    /// wait for the upstream's answer are left out for some organizations ($3), or for all where $4 is false.
     static let due = Statement(
         "erase_due",
         """
         SELECT x.organization_id, x.user_hash, x.due_at FROM user_erasures x
-        WHERE x.due_at <= $1 ORDER BY x.due_at LIMIT $2
+        WHERE x.due_at <= $1 AND (x.state <> 'telling' OR $4::bool AND x.organization_id <> ALL ($3::uuid[]))
+        ORDER BY x.due_at LIMIT $2
         """
     )
 

@@ -97,12 +97,24 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Goes on with an erasure that nobody goes on with; false where there is none.
+    /// Continues an erasure that nobody continues, up to and with its upstream's answer; false where there is none.
     package func goOnWithAny() async throws(Problem) -> Bool {
+        guard let erasure = try await claim(asks: true, besides: []) else { return false }
+        let remaining = try await eraseHere(erasure)
+        if remaining.state == .telling { _ = try await askUpstream(remaining) }
+        return true
+    }
+
+    /// Claims an erasure that nobody continues, the one that is due longest; nil where there is none.
+    ///
+    /// - Parameters:
+    ///   - asks: whether erasures count of which only the request to the upstream remains.
+    ///   - organizations: organizations of which these do not count.
+    func claim(asks: Bool, besides organizations: Set<UUID>) async throws(Problem) -> UserErasureRow? {
         do {
             let moment = now()
-            let look = Query(ErasureStatements.due, Parameters(moment, Self.candidates))
-            for var found in try await pool.run([look])[0] {
+            let parameters = Parameters(moment, Self.candidates, Array(organizations), asks)
+            for var found in try await pool.run([Query(ErasureStatements.due, parameters)])[0] {
                 let parameters = Parameters(
                     of: try found.uuid("organization_id"),
                     BytesParameter.bytea(try found.bytes("user_hash")),
@@ -110,13 +122,31 @@ package struct UserErasing: Sendable {
                     moment.adding(seconds: Self.claimSeconds)
                 )
                 let claimed = try await pool.run([Query(ErasureStatements.claim, parameters)])[0]
-                guard let erasure = try claimed.read(UserErasureRow.init).first else { continue }
-                _ = try await goOn(erasure)
-                return true
+                if let erasure = try claimed.read(UserErasureRow.init).first { return erasure }
             }
-            return false
+            return nil
+        } catch {
+            throw failure.problem(error, doing: "claim an erasure")
+        }
+    }
+
+    /// Continues a claimed erasure in the database; its upstream is not asked.
+    func eraseHere(_ erasure: UserErasureRow) async throws(Problem) -> UserErasureRow {
+        do {
+            return try await erase(erasure)
         } catch {
             throw failure.problem(error, doing: "go on with an erasure")
+        }
+    }
+
+    /// Sends a claimed erasure to the upstream.
+    ///
+    /// - Returns: whether the upstream has taken it.
+    func askUpstream(_ erasure: UserErasureRow) async throws(Problem) -> Bool {
+        do {
+            return try await tell(erasure).state == .done
+        } catch {
+            throw failure.problem(error, doing: "send an erasure to its upstream")
         }
     }
 
@@ -132,6 +162,11 @@ package struct UserErasing: Sendable {
     }
 
     private func goOn(_ erasure: UserErasureRow) async throws -> UserErasureRow {
+        let erasure = try await erase(erasure)
+        return erasure.state == .telling ? try await tell(erasure) : erasure
+    }
+
+    private func erase(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         var erasure = erasure
         if erasure.state == .closing {
             guard erasure.startedAt.adding(seconds: settling) <= now(),
@@ -140,7 +175,6 @@ package struct UserErasing: Sendable {
             erasure = next
         }
         if erasure.state == .entities { erasure = try await eraseEntities(erasure) }
-        if erasure.state == .telling { erasure = try await tell(erasure) }
         return erasure
     }
 

@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import JSONText
 import Logging
 import Metrics
@@ -51,9 +51,11 @@ package struct OperationRun: Sendable {
     }
 
     /// Claims the operation that is due longest; nil where none is.
-    package func claim() async throws(Problem) -> OperationRow? {
+    ///
+    /// - Parameter organizations: organizations whose operations are left out.
+    package func claim(excluding organizations: [UUID] = []) async throws(Problem) -> OperationRow? {
         let moment = now()
-        let look = Query(OperationStatements.due, Parameters(moment, Self.candidates))
+        let look = Query(OperationStatements.due, Parameters(moment, Self.candidates, organizations))
         return try await failure.reporting("claim an operation") {
             for var found in try await pool.run([look])[0] {
                 let parameters = Parameters(
@@ -74,6 +76,12 @@ package struct OperationRun: Sendable {
             }
             return nil
         }
+    }
+
+    /// Whether an operation is due, other than those of some organizations.
+    func isAnyDue(excluding organizations: [UUID]) async -> Bool {
+        let look = Query(OperationStatements.due, Parameters(now(), 1, organizations))
+        return (try? await pool.run([look])[0].count) ?? 0 > 0
     }
 
     /// Works on a claimed operation until it ends, another has it, or `shouldStop` says so; then another gateway may go

@@ -7,9 +7,18 @@ package import SyncStore
 import Synchronization
 
 /// Works on operators' operations, some at a time, until graceful shutdown; deletes those that ended long ago.
+///
+/// Organizations share the places: one organization has at most all but one of them, and while operations of others are
+/// due, an operation gives its place away after ``turn``.
 package final class OperationService: Service {
     /// Operations that one gateway works on at the same time.
     static let places = 4
+    /// Of these, for one organization.
+    static let placesOfOrganization = places - 1
+    /// How long an operation keeps its place while operations of other organizations are due.
+    static let turn: Duration = .seconds(15)
+    /// How often an operation looks whether others are due, once its turn is over.
+    private static let turnLook: Duration = .seconds(1)
     /// Seconds between two looks for operations that ended long ago.
     private static let pruneInterval: Double = 3_600
     /// Operations that one statement deletes.
@@ -18,21 +27,31 @@ package final class OperationService: Service {
     private let run: OperationRun
     private let retentionDays: Double
     private let lookInterval: Double
+    private let turn: Duration
     private let logger: Logger
-    private let working = Mutex(0)
+    /// The number of operations that this gateway works on, by organization.
+    private let working = Mutex([UUID: Int]())
 
     /// - Parameters:
     ///   - retentionDays: for how long an operation is kept that has ended.
     ///   - lookInterval: how often a gateway looks whether one is due, in seconds.
-    package init(store: Store, retentionDays: Double, lookInterval: Double = 1, logger: Logger) {
+    ///   - turn: ``turn``, unless a test needs another.
+    package init(
+        store: Store,
+        retentionDays: Double,
+        lookInterval: Double = 1,
+        turn: Duration = OperationService.turn,
+        logger: Logger
+    ) {
         run = store.operationRun(of: store.notifier.gatewayID)
         self.retentionDays = retentionDays
         self.lookInterval = lookInterval
+        self.turn = turn
         self.logger = logger
     }
 
     /// How many operations this gateway works on.
-    package var count: Int { working.withLock { $0 } }
+    package var count: Int { working.withLock { $0.values.reduce(0, +) } }
 
     package func run() async throws {
         // at shutdown steps under way are finished, and operations given back
@@ -62,22 +81,59 @@ package final class OperationService: Service {
         }
     }
 
-    /// Works on an operation that is due until it ends; false where none is.
+    /// Works on an operation that is due until it ends, or its turn does; false where none is.
     package func look() async -> Bool {
         do {
-            guard let operation = try await run.claim() else { return false }
-            working.withLock { $0 += 1 }
-            defer { working.withLock { $0 -= 1 } }
+            guard let operation = try await claim() else { return false }
+            let organization = operation.organization
+            working.withLock { $0[organization, default: 0] += 1 }
+            defer {
+                working.withLock { working in
+                    let remaining = (working[organization] ?? 1) - 1
+                    working[organization] = remaining > 0 ? remaining : nil
+                }
+            }
+            let turn = Turn(over: .now + turn)
             await run.work(on: operation) {
-                Self.isEnding
-            } rest: { seconds in
+                Self.isEnding || turn.yields
+            } rest: { [run] seconds in
                 await Self.doze(seconds)
+                if turn.mayLook(at: .now, every: Self.turnLook), await run.isAnyDue(excluding: [organization]) {
+                    turn.end()
+                }
             }
             return true
         } catch {
             // the store has logged the cause; the next look tries again
             logger.debug("no operation could be looked for", metadata: ["error": "\(error)"])
             return false
+        }
+    }
+
+    /// Claims an operation of an organization that has no place here, or else of one that has less than its share.
+    private func claim() async throws(Problem) -> OperationRow? {
+        let held = working.withLock(\.self)
+        if let operation = try await run.claim(excluding: Array(held.keys)) { return operation }
+        let full = held.filter { $0.value >= Self.placesOfOrganization }
+        return held.count == full.count ? nil : try await run.claim(excluding: Array(full.keys))
+    }
+
+    /// How long an operation keeps its place.
+    private final class Turn: Sendable {
+        private let state: Mutex<(nextLook: ContinuousClock.Instant, yields: Bool)>
+
+        init(over: ContinuousClock.Instant) { state = Mutex((over, false)) }
+
+        var yields: Bool { state.withLock { $0.yields } }
+
+        func end() { state.withLock { $0.yields = true } }
+
+        func mayLook(at now: ContinuousClock.Instant, every pause: Duration) -> Bool {
+            state.withLock { state in
+                guard now >= state.nextLook else { return false }
+                state.nextLook = now + pause
+                return true
+            }
         }
     }
 

@@ -69,12 +69,12 @@ enum OperationStatements {
         "o.created_at DESC, o.organization_id DESC, o.id DESC"
     )
 
-    /// Of any organization, the longest due first: a plain read.
+    /// Of any organization except some ($3), the longest due first: a plain read.
     static let due = Statement(
         "operations_due",
         """
         SELECT x.organization_id, x.id, x.due_at FROM operations x
-        WHERE x.due_at <= $1 ORDER BY x.due_at LIMIT $2
+        WHERE x.due_at <= $1 AND x.organization_id <> ALL ($3::uuid[]) ORDER BY x.due_at LIMIT $2
         """
     )
 

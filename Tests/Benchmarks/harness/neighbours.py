@@ -33,7 +33,19 @@ SCENARIOS = {
     "bodies": "pushes of 4 MB over seven connections",
     "ingest": "batches of 500 events over four connections",
     "unblock": "1,000 mutations that wait for 500 each, released at once",
+    "hanging-upstream": "1,000 users whose upstream answers nothing",
+    "outage": "66 organizations whose upstreams answer nothing",
+    "hanging-receivers": "20 webhooks whose receivers answer nothing",
+    "polls": "20 sources whose API answers nothing",
+    "previews": "previews of 500 updates of a document of 700 KB",
+    "replays": "pushes of 200 updates of such a document, repeated and not read",
+    "pulls": "device pulls over eight connections",
+    "exports": "exports of a user's data over four connections",
+    "operations": "20 operations that settle 1,000 mutations a second",
+    "listeners": "event streams of ten users, 100 each",
 }
+OTHERS = range(3, 69)
+"""More noisy organizations."""
 
 
 @dataclass
@@ -69,7 +81,7 @@ class Neighbours:
         self._port = free_ports(1)[0]
 
     def set_up(self) -> None:
-        self._gateway.create_organizations(QUIET)
+        self._gateway.create_organizations(OTHERS[-1])
         types = {"note": False, "visit": True}
         upstreams = {NOISY: f"http://127.0.0.1:{self._port}", QUIET: self._nginx.url}
         for number, url in upstreams.items():
@@ -94,7 +106,11 @@ class Neighbours:
         )
         noisy = children.start(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "SLUICE_NOISY_SERVICE_TOKEN": made["token"]},
+            env={
+                **os.environ, "SLUICE_NOISY_SERVICE_TOKEN": made["token"],
+                "SLUICE_NOISY_OPERATOR_TOKEN": self._gateway.environment["SLUICE_OPERATOR_TOKEN"],
+                "SLUICE_NOISY_OPERATIONS_PORT": str(self._gateway.operations_port),
+            },
         )
         try:
             if noisy.stdout.readline().strip() != "begun":

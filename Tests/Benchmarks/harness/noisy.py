@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from harness.names import user_of  # noqa: E402
+from harness.names import organization as organization_of, user_of  # noqa: E402
 from harness.tokens import token  # noqa: E402
 
 ANSWERS: collections.Counter = collections.Counter()
@@ -47,7 +47,7 @@ class Upstream(http.server.BaseHTTPRequestHandler):
         except OSError:
             pass
 
-    do_PATCH = do_PUT = do_DELETE = do_POST
+    do_GET = do_PATCH = do_PUT = do_DELETE = do_POST
 
     def log_message(self, *_) -> None:
         pass
@@ -56,14 +56,18 @@ class Upstream(http.server.BaseHTTPRequestHandler):
 class Tenant:
     """The organization's users, a device each."""
 
-    def __init__(self, port: int, secret: str, organization: str) -> None:
-        self.port, self._secret, self.organization = port, secret, organization
+    def __init__(self, port: int, secret: str, organization: str, number: int = 1) -> None:
+        self.port, self._secret, self.organization, self.number = port, secret, organization, number
         self._tokens: dict[int, str] = {}
         self._sequence = int(time.time() * 1_000_000)
         self._lock = threading.Lock()
 
     def device(self, user: int) -> str:
-        return user_of(1, user)
+        return user_of(self.number, user)
+
+    def other(self, number: int) -> "Tenant":
+        """Another noisy organization."""
+        return Tenant(self.port, self._secret, organization_of(number), number)
 
     def headers(self, user: int, **more: str) -> dict[str, str]:
         if user not in self._tokens:
@@ -240,6 +244,232 @@ def unblock(tenant: Tenant) -> None:
     RELEASED.set()
 
 
+def administer(method: str, path: str, body: dict | None = None) -> dict:
+    """Makes a call to `/admin`, and returns what it is answered."""
+    connection = http.client.HTTPConnection("127.0.0.1", int(os.environ["SLUICE_NOISY_OPERATIONS_PORT"]), timeout=60)
+    headers = {
+        "Authorization": f"Bearer {os.environ['SLUICE_NOISY_OPERATOR_TOKEN']}", "Content-Type": "application/json",
+    }
+    connection.request(method, f"/admin{path}", None if body is None else json.dumps(body), headers)
+    response = connection.getresponse()
+    text = response.read()
+    connection.close()
+    ANSWERS[f"admin {response.status}"] += 1
+    return json.loads(text) if 200 <= response.status < 300 and text else {}
+
+
+def large_document(tenant: Tenant, user: int = 0) -> dict:
+    """A note of 700 KB, by a create and two patches; the members that name it."""
+    text = "x" * 235_000
+    [create] = tenant.mutations(1, entity_type="note", payload={"a": text}, endpoint=None)
+    tenant.push(user, tenant.body(user, [create]))
+    names = {"entity_type": "note", "endpoint": None, "operation": "update", "local_id": create["local_id"]}
+    for member in "bc":
+        tenant.push(user, tenant.body(user, tenant.mutations(1, payload={member: text}, **names)))
+    return names
+
+
+def hanging_upstream(tenant: Tenant) -> None:
+    Upstream.answers = "late"
+    administer("PUT", f"/organizations/{tenant.organization}/upstream", {"max_concurrency": 1_000})
+
+    def push(number: int) -> None:
+        for user in range(number, 1_000, 8):
+            tenant.push(user, tenant.body(user, tenant.mutations(2)))
+
+    forever(8, push)
+    time.sleep(5)
+
+
+def outage(tenant: Tenant) -> None:
+    """Its upstream is that of 66 others as well, with 16 requests each."""
+    Upstream.answers = "late"
+    url = administer("GET", f"/organizations/{tenant.organization}/upstream")["base_url"]
+    others = [tenant.other(number) for number in range(3, 69)]
+    for other in others:
+        base = f"/organizations/{other.organization}"
+        administer("PUT", f"{base}/upstream", {"base_url": url, "timeout_seconds": 5})
+        administer("PUT", f"{base}/entity-types/visit", {"upstream": True})
+
+    def push(number: int) -> None:
+        for other in others[number::4]:
+            for user in range(20):
+                other.push(user, other.body(user, other.mutations(1)))
+
+    forever(4, push)
+    time.sleep(5)
+
+
+def hanging_receivers(tenant: Tenant) -> None:
+    """Failures, of which twenty webhooks are sent messages."""
+    url = administer("GET", f"/organizations/{tenant.organization}/upstream")["base_url"]
+    for number in range(20):
+        administer(
+            "POST", f"/organizations/{tenant.organization}/webhooks",
+            {"url": f"{url}/hooks/{number}", "events": ["mutation.failed"]},
+        )
+    Upstream.answers = "late"
+
+    def push(number: int) -> None:
+        update = {"operation": "update", "entity_type": "note", "endpoint": None, "server_id": str(uuid.uuid4())}
+        mutations = [{**one, **update} for one in tenant.mutations(20)]
+        for one in mutations:
+            del one["local_id"]
+        tenant.push(number, tenant.body(number, mutations))
+        time.sleep(0.05)
+
+    forever(4, push)
+    time.sleep(3)
+
+
+def polls(tenant: Tenant) -> None:
+    Upstream.answers = "late"
+    rule = {"entity_type": "note", "operation": "upsert", "id": "/id", "version": "/version", "document": ""}
+    for number in range(20):
+        administer(
+            "PUT", f"/organizations/{tenant.organization}/sources/poll{number}",
+            {"kind": "poller", "settings": {
+                "path": f"/changes/{number}", "interval_seconds": 5, "mapping": {"rules": [rule]}}},
+        )
+    time.sleep(3)
+
+
+def previews(tenant: Tenant) -> None:
+    names = large_document(tenant)
+
+    def preview(number: int) -> None:
+        updates = tenant.mutations(
+            500, payload={"title": "hello"}, base_version=1, conflict_resolution="server_wins", **names)
+        connection = tenant.connect()
+        try:
+            connection.request("POST", "/v1/mutations/preview", tenant.body(0, updates), tenant.headers(0))
+            response = connection.getresponse()
+            response.read()
+            ANSWERS[response.status] += 1
+        except OSError as error:
+            ANSWERS[type(error).__name__] += 1
+        connection.close()
+
+    forever(4, preview)
+    time.sleep(1)
+
+
+def replays(tenant: Tenant) -> None:
+    names = large_document(tenant)
+    updates = tenant.mutations(
+        200, payload={"title": "hello"}, base_version=1, conflict_resolution="server_wins", **names)
+    body = tenant.body(0, updates)
+    tenant.push(0, body)
+
+    def repeat(number: int) -> None:
+        head = "".join(f"{name}: {value}\r\n" for name, value in tenant.headers(0).items())
+        try:
+            with socket.socket() as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+                one.connect(("127.0.0.1", tenant.port))
+                one.sendall(
+                    f"POST /v1/mutations HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode()
+                    + body
+                )
+                time.sleep(3)
+                ANSWERS["unread"] += 1
+        except OSError:
+            ANSWERS["broken"] += 1
+            time.sleep(0.1)
+
+    forever(12, repeat)
+    time.sleep(1)
+
+
+def pulls(tenant: Tenant) -> None:
+    text = "x" * 2_000
+    for user in range(8):
+        notes = tenant.mutations(500, entity_type="note", payload={"title": text}, endpoint=None)
+        tenant.push(user, tenant.body(user, notes))
+
+    def pull(number: int) -> None:
+        connection = tenant.connect()
+        try:
+            path = f"/v1/devices/{tenant.device(number)}/pull"
+            connection.request("POST", path, json.dumps({"limit": 1_000}), tenant.headers(number))
+            response = connection.getresponse()
+            response.read()
+            ANSWERS[response.status] += 1
+        except OSError as error:
+            ANSWERS[type(error).__name__] += 1
+        connection.close()
+
+    forever(8, pull)
+    time.sleep(1)
+
+
+def exports(tenant: Tenant) -> None:
+    for _ in range(20):
+        notes = tenant.mutations(500, entity_type="note", payload={"title": "x" * 1_000}, endpoint=None)
+        tenant.push(0, tenant.body(0, notes))
+    path = f"/organizations/{tenant.organization}/users/{tenant.device(0)}/export"
+    port = int(os.environ["SLUICE_NOISY_OPERATIONS_PORT"])
+
+    def export(number: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        try:
+            connection.request("GET", f"/admin{path}", headers={
+                "Authorization": f"Bearer {os.environ['SLUICE_NOISY_OPERATOR_TOKEN']}"})
+            response = connection.getresponse()
+            response.read()
+            ANSWERS[response.status] += 1
+        except OSError as error:
+            ANSWERS[type(error).__name__] += 1
+        connection.close()
+
+    forever(4, export)
+    time.sleep(1)
+
+
+def operations(tenant: Tenant) -> None:
+    """Updates of what does not exist fail, are retried by operations, and fail again."""
+    for user in range(40):
+        updates = [
+            {name: value for name, value in one.items() if name != "local_id"}
+            | {"operation": "update", "entity_type": "note", "endpoint": None, "server_id": str(uuid.uuid4())}
+            for one in tenant.mutations(250)
+        ]
+        tenant.push(user, tenant.body(user, updates))
+
+    def operate(number: int) -> None:
+        administer(
+            "POST", f"/organizations/{tenant.organization}/operations",
+            {"kind": "retry", "filter": {"entity_type": "note"}, "per_second": 1_000, "reason": "noise"},
+        )
+        time.sleep(0.5)
+
+    forever(2, operate)
+    time.sleep(1)
+
+
+def listeners(tenant: Tenant) -> None:
+    def listen(number: int) -> None:
+        connection = tenant.connect()
+        try:
+            connection.request("GET", "/v1/events", headers=tenant.headers(number % 10))
+            response = connection.getresponse()
+            ANSWERS[response.status] += 1
+            while response.readline():
+                pass
+        except OSError as error:
+            ANSWERS[type(error).__name__] += 1
+        connection.close()
+        time.sleep(0.2)
+
+    def push(number: int) -> None:
+        tenant.push(number, tenant.body(number, tenant.mutations(5, entity_type="note", endpoint=None)))
+        time.sleep(0.02)
+
+    forever(1_000, listen)
+    forever(2, push)
+    time.sleep(3)
+
+
 def yield_the_cores() -> None:
     """Its clients and its upstream are elsewhere: what they work is to take no core from the gateway and the database.
 
@@ -258,7 +488,9 @@ def main(scenario: str, port: str, upstream: str, secret: str, organization: str
     threading.Thread(target=server.serve_forever, daemon=True).start()
     scenarios = {
         "refusals": refusals, "deep-lane": deep_lane, "waits": waits, "unread": unread, "bodies": bodies,
-        "ingest": ingest, "unblock": unblock,
+        "ingest": ingest, "unblock": unblock, "hanging-upstream": hanging_upstream, "outage": outage,
+        "hanging-receivers": hanging_receivers, "polls": polls, "previews": previews, "replays": replays,
+        "pulls": pulls, "exports": exports, "operations": operations, "listeners": listeners,
     }
 
     def end(*_) -> None:

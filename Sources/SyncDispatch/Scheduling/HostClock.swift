@@ -1,0 +1,132 @@
+import Foundation
+import SyncModel
+import Synchronization
+
+/// Measures how long organizations' hosts take to answer, and reports requests that go unanswered for a while.
+///
+/// An exponentially weighted moving average of the response times decides whether a host is fast. Requests to a host
+/// that is not known to be fast count as unanswered from the moment at which they are sent.
+final class HostClock<Holder: Hashable & Sendable>: Sendable {
+    /// A change for ``HostPlaces``. Events are reported in the order in which they happened.
+    enum Event: Sendable {
+        /// A request of a holder that had none goes unanswered.
+        case awaits(Holder, bytes: Int)
+        /// No request of the holder goes unanswered any more.
+        case answered(Holder)
+        case pace(UUID, HostPace)
+    }
+
+    /// Names a request that is under way.
+    typealias Ticket = Int
+
+    private struct Request {
+        let holder: Holder
+        let organization: UUID
+        let bytes: Int
+        let sentAt: ContinuousClock.Instant
+        var isReported = false
+    }
+
+    private struct State {
+        var requests: [Ticket: Request] = [:]
+        /// The number of unanswered requests that were reported, by holder.
+        var reported: [Holder: Int] = [:]
+        var lastTicket = 0
+        /// Moving averages of response times, in seconds.
+        var averages: [UUID: Double] = [:]
+    }
+
+    /// The weight of the last response time in the average.
+    private static var weight: Double { 0.25 }
+    /// A response time counts as this at most, in seconds, so that a host that recovered is soon measured as fast.
+    private static var longest: Double { 1 }
+    /// Averages that are kept.
+    private static var capacity: Int { 20_000 }
+
+    private let threshold: Duration
+    private let report: @Sendable (Event) -> Void
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - threshold: how long a request may go unanswered while its holder keeps its place, and below which average a
+    ///     host is fast.
+    ///   - report: called under a lock, so that events keep their order.
+    init(threshold: Duration = .milliseconds(250), report: @escaping @Sendable (Event) -> Void) {
+        self.threshold = threshold
+        self.report = report
+    }
+
+    /// Records that a request is about to be sent.
+    func begin(_ holder: Holder, of organization: UUID, bytes: Int, at now: ContinuousClock.Instant = .now) -> Ticket {
+        state.withLock { state in
+            state.lastTicket += 1
+            var request = Request(holder: holder, organization: organization, bytes: bytes, sentAt: now)
+            if pace(organization, state) != .fast {
+                request.isReported = true
+                reportUnanswered(request, &state)
+            }
+            state.requests[state.lastTicket] = request
+            return state.lastTicket
+        }
+    }
+
+    /// Records the end of a request, whatever came of it.
+    func end(_ ticket: Ticket, took elapsed: Duration) {
+        state.withLock { state in
+            guard let request = state.requests.removeValue(forKey: ticket) else { return }
+            let before = pace(request.organization, state)
+            if state.averages.count >= Self.capacity, state.averages[request.organization] == nil {
+                state.averages = [:]
+            }
+            let seconds = min(Self.longest, elapsed / .seconds(1))
+            let average = state.averages[request.organization]
+            state.averages[request.organization] = average.map { $0 + (seconds - $0) * Self.weight } ?? seconds
+            let after = pace(request.organization, state)
+            if after != before { report(.pace(request.organization, after)) }
+            guard request.isReported else { return }
+            let remaining = (state.reported[request.holder] ?? 1) - 1
+            state.reported[request.holder] = remaining > 0 ? remaining : nil
+            if remaining <= 0 { report(.answered(request.holder)) }
+        }
+    }
+
+    /// Records that an organization has no host to wait for.
+    func recordNoHost(of organization: UUID) {
+        state.withLock { state in
+            guard state.averages[organization] == nil else { return }
+            if state.averages.count >= Self.capacity { state.averages = [:] }
+            state.averages[organization] = 0
+            report(.pace(organization, .fast))
+        }
+    }
+
+    /// Reports the requests that have gone unanswered for longer than the threshold.
+    func look(at now: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            for (ticket, request) in state.requests where !request.isReported {
+                guard request.sentAt.duration(to: now) >= threshold else { continue }
+                state.requests[ticket]?.isReported = true
+                reportUnanswered(request, &state)
+            }
+        }
+    }
+
+    /// Reports unanswered requests until the task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: max(threshold / 2, .milliseconds(20)))
+            look()
+        }
+    }
+
+    private func reportUnanswered(_ request: Request, _ state: inout State) {
+        let count = state.reported[request.holder, default: 0] + 1
+        state.reported[request.holder] = count
+        if count == 1 { report(.awaits(request.holder, bytes: request.bytes)) }
+    }
+
+    private func pace(_ organization: UUID, _ state: State) -> HostPace {
+        guard let average = state.averages[organization] else { return .unmeasured }
+        return average < threshold / .seconds(1) ? .fast : .slow
+    }
+}

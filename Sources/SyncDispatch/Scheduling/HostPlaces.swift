@@ -1,0 +1,240 @@
+import Foundation
+
+/// The measured response time of an organization's host, as a class.
+enum HostPace: Sendable, Hashable {
+    case fast
+    /// No request was answered yet, or the measurement was evicted.
+    case unmeasured
+    case slow
+}
+
+/// Places for work that sends requests to organizations' hosts, shared so that slow hosts cannot take all of them.
+///
+/// A holder has a *place* while it works: it reads and writes the database, or its request was sent a moment ago. Once
+/// its request has gone unanswered for longer than that, it *awaits an answer*: it gives up its place, and counts only
+/// against the larger bound on requests. So the time that a place is taken does not depend on any host.
+///
+/// Four rules keep room for the other organizations (product rule 16):
+/// - An organization that holds something gets more only if it then holds at most as much as it leaves free.
+/// - Organizations with slow hosts hold at most three quarters of the requests. The first requests to unmeasured hosts
+///   may bring that to seven eighths. The rest is reserved for hosts that are fast.
+/// - Organizations with slow hosts take at most half of the places.
+/// - The bytes of requests that await an answer are bounded in the same way.
+///
+/// An organization that awaits an answer counts as slow, whatever was measured before. Pure: the caller measures.
+struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
+    struct Limits: Sendable {
+        /// Holders that work at the same time.
+        let places: Int
+        /// Holders in all: those that work, and those that await an answer.
+        let requests: Int
+        /// Bytes held by requests that await an answer.
+        let bytes: Int
+
+        init(places: Int, requests: Int? = nil, bytes: Int = 67_108_864) {
+            self.places = max(1, places)
+            self.requests = max(1, requests ?? Self.requests(places: places))
+            self.bytes = max(1, bytes)
+        }
+
+        /// The default bound on requests.
+        static func requests(places: Int) -> Int { max(4_096, 4 * places) }
+
+        var placesOfSlow: Int { max(1, places / 2) }
+        var requestsOfSlow: Int { max(1, requests / 4 * 3) }
+        var requestsOfSlowAndUnmeasured: Int { max(1, requests / 8 * 7) }
+        var bytesOfSlow: Int { max(1, bytes / 4 * 3) }
+    }
+
+    /// What the holders of one class hold together, or those of one organization.
+    private struct Usage {
+        var working = 0
+        var awaiting = 0
+        var bytes = 0
+
+        var held: Int { working + awaiting }
+    }
+
+    private struct Organization {
+        var usage = Usage()
+        var measured = HostPace.unmeasured
+
+        var pace: HostPace { usage.awaiting > 0 ? .slow : measured }
+    }
+
+    private struct Hold {
+        let organization: UUID
+        var isAwaiting = false
+        var bytes = 0
+    }
+
+    /// Organizations whose measurement is kept while they hold nothing.
+    private static var capacity: Int { 20_000 }
+
+    let limits: Limits
+    private var organizations: [UUID: Organization] = [:]
+    private var holds: [Holder: Hold] = [:]
+    private var fast = Usage()
+    private var unmeasured = Usage()
+    private var slow = Usage()
+
+    init(_ limits: Limits) {
+        self.limits = limits
+    }
+
+    // MARK: - Counts
+
+    /// All holders.
+    var count: Int { holds.count }
+    /// Holders that have a place.
+    var working: Int { fast.working + unmeasured.working + slow.working }
+    /// Holders that await an answer, and have no place.
+    var awaiting: Int { slow.awaiting }
+    /// The holders of all organizations whose hosts are slow.
+    var heldBySlow: Int { slow.held }
+
+    func holds(_ holder: Holder) -> Bool { holds[holder] != nil }
+
+    func held(by organization: UUID) -> Int { organizations[organization]?.usage.held ?? 0 }
+
+    func pace(of organization: UUID) -> HostPace { organizations[organization]?.pace ?? .unmeasured }
+
+    // MARK: - Decisions
+
+    /// Whether any organization of that class could get a place now.
+    func hasRoom(isSlow: Bool) -> Bool {
+        guard count < limits.requests else { return false }
+        if isSlow {
+            return slow.working < limits.placesOfSlow && working < limits.places && slow.held < limits.requestsOfSlow
+                && slow.bytes < limits.bytesOfSlow
+        }
+        // slow ones that came back with an answer work too, and must not keep the others from their half
+        return fast.working + unmeasured.working + min(slow.working, limits.placesOfSlow) < limits.places
+            || limits.places == 1 && working == 0
+    }
+
+    /// Whether an organization may get one more place.
+    func mayTake(_ id: UUID) -> Bool {
+        let organization = organizations[id] ?? Organization()
+        let pace = organization.pace
+        guard hasRoom(isSlow: pace == .slow) else { return false }
+        let own = organization.usage
+        if pace == .unmeasured {
+            // one that holds something already may turn out to be slow with all of it
+            let most = own.held > 0 ? limits.requestsOfSlow : limits.requestsOfSlowAndUnmeasured
+            guard slow.held + unmeasured.held < most, slow.bytes < limits.bytes else { return false }
+        }
+        guard own.held > 0 else { return true }
+        return own.held + 1 <= limits.requests - count - 1 && own.bytes <= limits.bytes - slow.bytes
+    }
+
+    // MARK: - Changes
+
+    /// Gives a holder a place, whether or not its organization may have one.
+    mutating func take(_ holder: Holder, of organization: UUID) {
+        guard holds[holder] == nil else { return }
+        holds[holder] = Hold(organization: organization)
+        change(organization) { $0.usage.working += 1 }
+    }
+
+    /// Takes the place of a holder whose request has gone unanswered for a while.
+    mutating func startAwaiting(_ holder: Holder, bytes: Int) {
+        guard var hold = holds[holder], !hold.isAwaiting else { return }
+        (hold.isAwaiting, hold.bytes) = (true, bytes)
+        holds[holder] = hold
+        change(hold.organization) { organization in
+            organization.usage.working -= 1
+            organization.usage.awaiting += 1
+            organization.usage.bytes += bytes
+        }
+    }
+
+    /// Gives a holder its place back, since its request was answered.
+    mutating func resume(_ holder: Holder) {
+        guard var hold = holds[holder], hold.isAwaiting else { return }
+        let bytes = hold.bytes
+        (hold.isAwaiting, hold.bytes) = (false, 0)
+        holds[holder] = hold
+        change(hold.organization) { organization in
+            organization.usage.working += 1
+            organization.usage.awaiting -= 1
+            organization.usage.bytes -= bytes
+        }
+    }
+
+    /// Ends what a holder holds.
+    mutating func release(_ holder: Holder) {
+        resume(holder)
+        guard let hold = holds.removeValue(forKey: holder) else { return }
+        change(hold.organization) { $0.usage.working -= 1 }
+    }
+
+    /// Records the measured pace of an organization's host.
+    mutating func setPace(_ id: UUID, _ pace: HostPace) {
+        if organizations.count >= Self.capacity, organizations[id] == nil {
+            organizations = organizations.filter { $0.value.usage.held > 0 }
+        }
+        change(id) { $0.measured = pace }
+    }
+
+    /// Applies what a clock has reported.
+    mutating func apply(_ event: HostClock<Holder>.Event) {
+        switch event {
+        case .awaits(let holder, let bytes): startAwaiting(holder, bytes: bytes)
+        case .answered(let holder): resume(holder)
+        case .pace(let organization, let pace): setPace(organization, pace)
+        }
+    }
+
+    /// Gives places to candidates, one of each organization in turn, in random order.
+    ///
+    /// - Parameters:
+    ///   - candidates: by organization; the last of each comes first.
+    ///   - share: what an organization may hold at most.
+    /// - Returns: the candidates that got places, and whether others lack one because too many are taken.
+    mutating func choose(
+        _ candidates: [UUID: [Holder]],
+        atMost share: Int
+    ) -> (chosen: [Holder], isCrowded: Bool) {
+        var (waiting, chosen, isCrowded) = (candidates, [Holder](), false)
+        while !waiting.isEmpty {
+            for organization in waiting.keys.shuffled() {
+                guard held(by: organization) < share, let holder = waiting[organization]?.last else {
+                    waiting[organization] = nil
+                    continue
+                }
+                guard mayTake(organization) else {
+                    waiting[organization] = nil
+                    isCrowded = true
+                    continue
+                }
+                waiting[organization]?.removeLast()
+                take(holder, of: organization)
+                chosen.append(holder)
+            }
+        }
+        return (chosen, isCrowded)
+    }
+
+    private mutating func change(_ id: UUID, _ change: (inout Organization) -> Void) {
+        var organization = organizations[id] ?? Organization()
+        account(organization, -1)
+        change(&organization)
+        account(organization, 1)
+        let isForgotten = organization.usage.held == 0 && organization.measured == .unmeasured
+        organizations[id] = isForgotten ? nil : organization
+    }
+
+    private mutating func account(_ organization: Organization, _ sign: Int) {
+        func add(_ usage: inout Usage) {
+            usage.working += sign * organization.usage.working
+            usage.awaiting += sign * organization.usage.awaiting
+            usage.bytes += sign * organization.usage.bytes
+        }
+        switch organization.pace {
+        case .fast: add(&fast)
+        case .unmeasured: add(&unmeasured)
+        case .slow: add(&slow)
+        }
+    }
+}

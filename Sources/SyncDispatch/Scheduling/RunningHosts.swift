@@ -1,0 +1,14 @@
+import Synchronization
+
+/// ``HostPlaces`` that several tasks share.
+final class RunningHosts<Holder: Hashable & Sendable>: Sendable {
+    private let places: Mutex<HostPlaces<Holder>>
+
+    init(places: Int, requests: Int) {
+        self.places = Mutex(HostPlaces(HostPlaces.Limits(places: places, requests: requests)))
+    }
+
+    func withLock<Result: Sendable>(_ body: (inout HostPlaces<Holder>) -> Result) -> Result {
+        places.withLock { body(&$0) }
+    }
+}

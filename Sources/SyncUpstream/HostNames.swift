@@ -1,0 +1,144 @@
+package import Foundation
+import NIOPosix
+package import SyncModel
+import Synchronization
+
+/// Looks host names up on threads of its own, so that names that take long delay no other name.
+///
+/// The system's resolver blocks a thread until it has an answer, which takes half a minute where a name server is
+/// silent, and it cannot be cancelled. A name that is being looked up takes one thread however many callers want it, and
+/// organizations share the threads (``FairShares``).
+package final class HostNames: Sendable {
+    package enum Answer: Sendable, Hashable {
+        /// Empty where the name has none.
+        case addresses([IPAddress])
+        /// The resolver has not answered in time.
+        case late
+        /// The organization's other names hold all threads that it may have.
+        case busy
+    }
+
+    fileprivate enum Entry {
+        case pending(since: ContinuousClock.Instant, [Int: CheckedContinuation<Answer, Never>])
+        case found([IPAddress], until: ContinuousClock.Instant)
+    }
+
+    fileprivate struct State {
+        var entries: [String: Entry] = [:]
+        var shares: FairShares
+        var lastTicket = 0
+    }
+
+    /// Names whose addresses are kept.
+    private static let capacity = 10_000
+
+    private let threads: NIOThreadPool
+    private let patience: Duration
+    private let lifetime: Duration
+    private let lookUp: @Sendable (String) -> [IPAddress]
+    private let state: Mutex<State>
+
+    /// - Parameters:
+    ///   - threads: names that are looked up at the same time.
+    ///   - patience: how long a caller waits for the resolver.
+    ///   - lifetime: how long an answer is used again.
+    ///   - lookUp: blocks until the resolver has answered.
+    package init(
+        threads: Int = 64,
+        patience: Duration = .seconds(5),
+        lifetime: Duration = .seconds(10),
+        lookUp: @escaping @Sendable (String) -> [IPAddress] = HostAddresses.lookUp
+    ) {
+        self.threads = NIOThreadPool(numberOfThreads: threads)
+        self.patience = patience
+        self.lifetime = lifetime
+        self.lookUp = lookUp
+        state = Mutex(State(shares: FairShares(whole: threads)))
+        self.threads.start()
+    }
+
+    deinit { threads.shutdownGracefully { _ in } }
+
+    /// The addresses of a name, or the one that the text is.
+    package func addresses(of host: String, for organization: UUID) async -> Answer {
+        if let address = IPAddress(host) { return .addresses([address]) }
+        return await withCheckedContinuation { continuation in
+            let (answer, ticket) = state.withLock {
+                $0.begin(host, organization, continuation, patience, Self.capacity)
+            }
+            switch (answer, ticket) {
+            case (let answer?, _): continuation.resume(returning: answer)
+            case (nil, let ticket?):
+                Task { [self] in
+                    try? await Task.sleep(for: patience)
+                    giveUp(ticket, on: host)
+                }
+                if ticket.isFirst { start(host, organization) }
+            case (nil, nil): break
+            }
+        }
+    }
+
+    private func start(_ host: String, _ organization: UUID) {
+        threads.submit { [self] state in
+            let found = state == .active ? lookUp(host) : []
+            let waiting = self.state.withLock { state in
+                let holder = LaneKey(organization: organization, user: organization)
+                state.shares.giveBack(1, of: holder)
+                let entry = state.entries[host]
+                state.entries[host] = .found(found, until: .now + lifetime)
+                if case .pending(_, let waiting)? = entry { return Array(waiting.values) }
+                return []
+            }
+            for continuation in waiting { continuation.resume(returning: .addresses(found)) }
+        }
+    }
+
+    private func giveUp(_ ticket: Ticket, on host: String) {
+        let continuation = state.withLock { state -> CheckedContinuation<Answer, Never>? in
+            guard case .pending(let since, var waiting)? = state.entries[host] else { return nil }
+            let continuation = waiting.removeValue(forKey: ticket.number)
+            state.entries[host] = .pending(since: since, waiting)
+            return continuation
+        }
+        continuation?.resume(returning: .late)
+    }
+
+    fileprivate struct Ticket {
+        let number: Int
+        /// Whether nobody looks the name up yet.
+        let isFirst: Bool
+    }
+}
+
+extension HostNames.State {
+    /// - Returns: an answer at once, or a ticket for the caller that waits.
+    fileprivate mutating func begin(
+        _ host: String,
+        _ organization: UUID,
+        _ continuation: CheckedContinuation<HostNames.Answer, Never>,
+        _ patience: Duration,
+        _ capacity: Int
+    ) -> (HostNames.Answer?, HostNames.Ticket?) {
+        let now = ContinuousClock.now
+        lastTicket += 1
+        switch entries[host] {
+        case .found(let addresses, let until)? where now < until: return (.addresses(addresses), nil)
+        case .pending(let since, var waiting)?:
+            // whoever comes later does not wait for what is late already
+            guard since.duration(to: now) < patience else { return (.late, nil) }
+            waiting[lastTicket] = continuation
+            entries[host] = .pending(since: since, waiting)
+            return (nil, HostNames.Ticket(number: lastTicket, isFirst: false))
+        case .found?, nil:
+            let holder = LaneKey(organization: organization, user: organization)
+            guard shares.mayTake(1, for: holder) else { return (.busy, nil) }
+            shares.take(1, for: holder)
+            if entries.count >= capacity {
+                entries = entries.filter { if case .pending = $0.value { true } else { false } }
+            }
+            entries[host] = .pending(since: now, [lastTicket: continuation])
+            return (nil, HostNames.Ticket(number: lastTicket, isFirst: true))
+        }
+    }
+}
