@@ -49,8 +49,10 @@ package final class Committer<Work: GroupWork>: Sendable {
 
     /// Runs until the queue is closed and empty.
     package func run() async {
-        while let group = await queue.next(at: desk) {
+        var took: Duration?
+        while let group = await queue.next(at: desk, took: took) {
             if group.isEmpty {
+                took = nil
                 await probeConnection()
                 continue
             }
@@ -60,11 +62,12 @@ package final class Committer<Work: GroupWork>: Sendable {
             if let routes { connection.turn(to: queue.shard(at: desk).flatMap(routes.server)) }
             await commit(group, share: 1)
             inHand.withLock { $0 = InHand() }
+            took = .now - start
             metrics.group(
                 jobs: group.count,
                 mutations: group.reduce(0) { $0 + $1.weight },
                 traffic: connection.traffic - before,
-                took: .now - start
+                took: took ?? .zero
             )
         }
         connection.close()

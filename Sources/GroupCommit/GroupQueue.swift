@@ -104,8 +104,10 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
 
     /// The next group for a desk, whose group before it counts as done. Waits for the first job; an empty group asks
     /// for a probe. Nil once closed and empty.
-    func next(at desk: Int) async -> [Job]? {
-        finish(at: desk)
+    ///
+    /// - Parameter took: the time of the group before; nil where it was not measured.
+    func next(at desk: Int, took: Duration? = nil) async -> [Job]? {
+        finish(at: desk, took)
         while true {
             let (group, isOver, isProbe) = state.withLock { state in
                 let items = state.line.take(at: desk)
@@ -137,9 +139,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     func shard(at desk: Int) -> Int? { state.withLock { $0.shards[desk] } }
 
     /// Ends the group of a desk: another desk may have work of its organizations.
-    private func finish(at desk: Int) {
+    private func finish(at desk: Int, _ took: Duration?) {
         let consumers = state.withLock { state in
-            let woken = state.line.finish(at: desk)
+            let woken = state.line.finish(at: desk, took: took.map { $0 / .microseconds(1) })
             state.deskCount.remove(state.weights.removeValue(forKey: desk) ?? 0)
             // at the end every consumer looks whether anything is left
             let desks = state.isClosed ? Set(state.consumers.keys) : woken

@@ -34,7 +34,7 @@ extension JSONValue {
 }
 
 /// The ranges of an object's members in its text, with the white space around them but without the commas.
-private struct MemberSpans: Sequence, IteratorProtocol {
+struct MemberSpans: Sequence, IteratorProtocol {
     struct Span {
         let name: Int
         /// From the brace or comma before to the value.
@@ -75,7 +75,7 @@ private struct MemberSpans: Sequence, IteratorProtocol {
 }
 
 /// Writes the result of a patch without a target: the patch, without the members of its objects that are null.
-private struct MergeCreation {
+struct MergeCreation {
     let patch: JSONSource
     var out: [UInt8] = []
 

@@ -115,15 +115,18 @@ package final class Store: Sendable {
         let routes = configuration.commitsDirectly ? cluster.servers.routes(logger) : nil
         clusterCensus = ClusterCensus(pooled, cluster: cluster, logger: logger)
         let parkedBell = ParkedBell()
+        let heavyLanes = HeavyLanes()
         let events = Committers(
             1,
             doing: IngestWork(
                 catalog: catalog,
                 notifier: notifier,
                 metrics: IngestMetrics(),
+                heavyLanes: heavyLanes,
                 now: now,
                 failure: failure
             ),
+            hasHeavyDesk: true,
             connection: hot,
             metrics: CommitMetrics(prefix: "sluice_ingest_group", jobs: "batches"),
             patience: configuration.patience.push,
@@ -188,6 +191,7 @@ package final class Store: Sendable {
             pool: pool,
             bell: parkedBell,
             pruning: IngestPruning(pool: pool, policy: configuration.retention, now: now, failure: failure),
+            heavyLanes: heavyLanes,
             now: now,
             failure: failure
         )

@@ -34,6 +34,26 @@ struct ConnectionStateTests {
     }
 
     @Test
+    func `a body that is cut off ends the connection, and only while it arrives`() {
+        var state = state()
+        let isCutBefore = state.cutBody()
+        #expect(!isCutBefore)
+        state.readHead(closes: false, at: start)
+        let isCut = state.cutBody()
+        #expect(isCut)
+        let isCutAgain = state.cutBody()
+        #expect(!isCutAgain)
+        let announces = state.writeHead()
+        #expect(announces)
+        #expect(state.writeEnd(at: start) == .closeAfterLingering)
+        var whole = self.state()
+        whole.readHead(closes: false, at: start)
+        whole.readEnd()
+        let isWholeCut = whole.cutBody()
+        #expect(!isWholeCut)
+    }
+
+    @Test
     func `An answer to a body that is still arriving ends the connection`() {
         var state = state()
         state.readHead(closes: false, at: start)

@@ -15,9 +15,9 @@ extension Setting {
         .meaning("Connections to the database, those of the committers not counted.")
     static let committers = Setting("committers", .number(1...32), "2")
         .meaning(
-            "Committers of pushes, and as many of lanes; these, one for heavy pushes and one for events have a connection each. "
-                + "More are of use where the database has more than two cores, and each beyond two lets 1 MiB more of bodies be "
-                + "decoded ahead; more than there are partitions are of none."
+            "Committers of pushes, and as many of lanes; these, one for heavy pushes, one for events and one for large "
+                + "batches of events have a connection each. More are of use where the database has more than two cores, "
+                + "and each beyond two lets 1 MiB more of bodies be decoded ahead; more than there are partitions are of none."
         )
     static let statementSeconds = Setting("statement_seconds", .decimal(0.5...60), "2.5")
         .meaning("How long a statement may take in the database; a push waits up to 1.8 times as long, hence 4.5 s.")

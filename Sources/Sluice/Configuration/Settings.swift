@@ -112,8 +112,8 @@ extension Settings {
     var directCommits: Bool { self[.directCommits] == "yes" }
     var databasePoolSize: Int { number(.databasePoolSize) }
     var committers: Int { number(.committers) }
-    /// Committers of pushes and as many of lanes, one of heavy pushes, one of events from elsewhere.
-    var committerConnections: Int { 2 * committers + 2 }
+    /// Committers of pushes and as many of lanes, one of heavy pushes, one of events and one of large batches of them.
+    var committerConnections: Int { 2 * committers + 3 }
     var databasePatience: DatabasePatience { DatabasePatience(statement: .seconds(decimal(.statementSeconds))) }
 
     var publicAddress: ListenAddress { address(.publicAddress) }

@@ -15,7 +15,7 @@ struct IngestEndpoint: Sendable {
         let limits = limits
         return try await bodies.withBody(of: exchange) { body in
             try await gate.admit(body.count, for: exchange.user) {
-                let request = try await OffEventLoop.read(body) { body throws(Problem) in
+                let request = try await OffEventLoop.readInBackground(body) { body throws(Problem) in
                     try IngestRequest(body: body, limits: limits)
                 }
                 return Answer(.ok, try await store.ingest.submit(request, from: bearer))

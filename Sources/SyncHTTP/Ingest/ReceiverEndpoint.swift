@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import JSONText
 import Logging
+import NIOCore
 import SyncModel
 import SyncStore
 import Telemetry
@@ -49,19 +50,42 @@ struct ReceiverEndpoint: Sendable {
         _ = try Query(of: exchange)
         guard let head = SourceVerifier.Head(exchange.headers, now: now()) else { throw refuse(exchange) }
         let receiver = try await receiver(exchange)
-        var exchange = exchange
-        // until it is known whose it is, a body takes nothing of an organization's share
-        if let receiver {
-            let stand = IngestSource.stand(in: receiver.key.organization, for: receiver.key.name)
-            exchange.user = LaneKey(organization: stand, user: stand)
-        }
-        return try await bodies.withBody(of: exchange) { [exchange] body in
-            let isGood = try await OffEventLoop.read(body) { [verifier, now] body throws(Problem) in
-                verifier.isGood(head, body, of: receiver, now: now())
-            }
+        let source = Self.stand(for: exchange.parameters)
+        return try await bodies.withUnverifiedBody(of: exchange, addressedTo: source) { body, arrival in
+            let isGood = try await isGood(head, body, of: receiver, addressedTo: source, exchange)
             guard isGood, let receiver else { throw refuse(exchange) }
+            // from here on it is the organization's
+            let user = LaneKey(organization: receiver.key.organization, user: receiver.stand)
+            try bodies.budget.take(body.count, for: user)
+            defer { bodies.budget.giveBack(body.count, of: user) }
+            arrival.end()
             return try await take(body, head.id, from: receiver, exchange)
         }
+    }
+
+    /// Verifies a message. Large ones take turns, those for one source and from one address as well.
+    private func isGood(
+        _ head: SourceVerifier.Head,
+        _ body: [UInt8],
+        of receiver: SourceReceivers.Receiver?,
+        addressedTo source: UUID,
+        _ exchange: Exchange
+    ) async throws -> Bool {
+        func verify() async throws -> Bool {
+            try await OffEventLoop.read(body) { [verifier, now] body throws(Problem) in
+                verifier.isGood(head, body, of: receiver, now: now())
+            }
+        }
+        guard body.count > OffEventLoop.quicklyRead else { return try await verify() }
+        let address = exchange.channel.remoteAddress?.ipAddress ?? ""
+        let user = LaneKey(organization: source, user: IngestSource.stand(in: source, for: address))
+        return try await exchange.budgets.verifying.admit(body.count, for: user) { try await verify() }
+    }
+
+    /// What stands for a message's source while it is not known whether there is such a source: the same for any text.
+    private static func stand(for parameters: [Substring]) -> UUID {
+        let organization = UUID(parsing: String(parameters[0])) ?? LaneKey.nobody.organization
+        return IngestSource.stand(in: organization, for: String(parameters[1].prefix(64)))
     }
 
     private func receiver(_ exchange: Exchange) async throws(Problem) -> SourceReceivers.Receiver? {
@@ -100,7 +124,7 @@ struct ReceiverEndpoint: Sendable {
     ) async throws -> Answer {
         do {
             let organization = try await authenticator.activeOrganization(receiver.key.organization)
-            let stand = IngestSource.stand(in: organization.id, for: receiver.key.name)
+            let stand = receiver.stand
             var exchange = exchange
             exchange.user = LaneKey(organization: organization.id, user: stand)
             try exchange.hold.belongs(to: exchange.user)
@@ -134,7 +158,8 @@ struct ReceiverEndpoint: Sendable {
                 throw error
             }
             let request = IngestRequest(entries: events.entries, bodyBytes: body.count)
-            return (events, try await store.ingest.submit(request, from: receiver.bearer))
+            // its sender cannot divide a message
+            return (events, try await store.ingest.submitHalving(request, from: receiver.bearer))
         }
         metrics.events(.webhook, answer.verdicts, ignored: events.ignored)
         if let problem = Self.problem(of: answer.verdicts, events) {
@@ -190,4 +215,9 @@ struct ReceiverEndpoint: Sendable {
         )
         await store.receivers.failed(receiver, problem.detail + place)
     }
+}
+
+extension SourceReceivers.Receiver {
+    /// What stands for the source where a user's id stands otherwise.
+    fileprivate var stand: UUID { IngestSource.stand(in: key.organization, for: key.name) }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import HTTPTypes
 import HummingbirdCore
 import NIOCore
@@ -25,9 +26,33 @@ struct BodyReader: Sendable {
         if exchange.headers[.expect]?.lowercased() == "100-continue" { try await invite(exchange.channel) }
         var held = 0
         defer { budget.giveBack(held, of: exchange.user) }
-        let body = try await collect(exchange.request.body, of: exchange.user, announced: announced, held: &held)
+        let body = try await collect(exchange.request.body, announced: announced) { part throws(Problem) in
+            try budget.take(part, for: exchange.user, besides: held)
+            held += part
+        }
         exchange.act?.note(membersOf: body)
         return try await use(body)
+    }
+
+    /// Passes the body of a request whose sender is not authenticated yet to `use`, with the room that it takes. It takes
+    /// nothing of ``budget``.
+    func withUnverifiedBody<Result>(
+        of exchange: Exchange,
+        addressedTo source: UUID,
+        _ use: ([UInt8], UnverifiedBodies.Arrival) async throws -> Result
+    ) async throws -> Result {
+        try MediaType.requireJSON(exchange.headers)
+        let announced = try announcedLength(exchange.headers)
+        if exchange.headers[.expect]?.lowercased() == "100-continue" { try await invite(exchange.channel) }
+        let address = exchange.channel.remoteAddress?.ipAddress ?? ""
+        let origin = UnverifiedRoom.Origin(source: source, address: address)
+        let arrival = exchange.budgets.unverified.begin(origin, on: exchange.channel)
+        defer { arrival.end() }
+        let body = try await collect(exchange.request.body, announced: announced) { part throws(Problem) in
+            try arrival.take(part)
+        }
+        arrival.complete()
+        return try await use(body, arrival)
     }
 
     private func hasNone(_ headers: HTTPFields) -> Bool {
@@ -43,18 +68,17 @@ struct BodyReader: Sendable {
         return length
     }
 
+    /// - Parameter take: takes room for bytes that have arrived.
     private func collect(
         _ body: RequestBody,
-        of user: LaneKey,
         announced: Int?,
-        held: inout Int
+        _ take: (Int) throws(Problem) -> Void
     ) async throws -> [UInt8] {
         var bytes: [UInt8] = []
         do {
             for try await part in body {
                 guard bytes.count + part.readableBytes <= limit else { throw tooLarge }
-                try budget.take(part.readableBytes, for: user, besides: held)
-                held += part.readableBytes
+                try take(part.readableBytes)
                 if bytes.isEmpty { bytes.reserveCapacity(firstCapacity(part.readableBytes, announced)) }
                 bytes.append(contentsOf: part.readableBytesView)
             }

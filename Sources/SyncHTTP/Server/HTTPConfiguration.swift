@@ -24,6 +24,8 @@ package struct HTTPConfiguration: Sendable {
     /// answered 503 `overloaded`. A body counts from its first byte until its request is done, a push's until it is
     /// committed. `SLUICE_MAX_BODY_BYTES_IN_FLIGHT`.
     package var heldBodyBytes = 67_108_864
+    /// Bounds on bodies whose senders are not authenticated yet: messages for sources, and sign-ins of operators.
+    package var unverifiedBodies = UnverifiedBodyLimits()
     /// Bytes of bodies that are being decoded, or wait decoded for their commit: a hundred pushes of fifty, or thousands
     /// of small ones. A request waits for room, and is answered 503 `overloaded` where none comes.
     package var decodedBodyBytes = 2_097_152

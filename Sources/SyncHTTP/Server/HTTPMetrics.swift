@@ -15,6 +15,7 @@ package enum HTTPMetrics {
     static let eventStreamEnds = "sluice_event_streams_ended_total"
     static let heldEventBytes = "sluice_event_stream_held_bytes"
     static let heldBodyBytes = "sluice_http_held_body_bytes"
+    static let heldUnverifiedBytes = "sluice_http_unverified_body_bytes"
     static let heldAnswerBytes = "sluice_http_held_answer_bytes"
     static let waits = "sluice_http_waits"
     static let overloads = "sluice_http_overloads_total"
@@ -38,7 +39,7 @@ package enum HTTPMetrics {
         (
             overloads,
             "Requests answered 503 as their organization held its part of a budget: bodies, decoding, answers, waits"
-                + " or listeners."
+                + " or listeners; or before it was known whose they were: unverified, verifying."
         ),
         (cutOff, "Connections ended as the client was too slow: it did not take an answer, or send a body."),
     ]
@@ -50,6 +51,7 @@ package enum HTTPMetrics {
         (heldEventBytes, "Bytes of events that wait for slow listeners now."),
         (ready, "1 if this replica can serve requests, as /readyz says; else 0."),
         (heldBodyBytes, "Bytes of request bodies that are held now."),
+        (heldUnverifiedBytes, "Bytes of request bodies that are held now and whose senders are not authenticated yet."),
         (heldAnswerBytes, "Bytes of answers that are being made, or that clients have not taken yet."),
         (waits, "Requests that are held until something happens."),
     ]

@@ -235,7 +235,7 @@ package struct EntityImport {
                 source: options.source,
                 isUseNews: false
             )
-            return try await ingest.submit(request, from: bearer).verdicts
+            return try await ingest.submitHalving(request, from: bearer).verdicts
         }
     }
 

@@ -13,6 +13,10 @@ public struct GroupLimits: Sendable {
     public var lightWeight = 200
     /// A job that has more bytes is heavy.
     public var lightBytes = 131_072
+    /// Microseconds that a group may take, where an organization takes much of the time and others take little.
+    public var cost = 10_000.0
+    /// Microseconds from which on a job of such an organization is heavy.
+    public var lightCost = 2_500.0
 
     public init() {}
 
@@ -34,6 +38,10 @@ public struct GroupLimits: Sendable {
 ///
 /// Each organization has its desk. Heavy jobs go to a desk of their own, the last one: a group takes as long as its
 /// heaviest member, and no user should wait for megabytes that another one sends.
+///
+/// Turns are by cost, as committers measure it (``CostLedger``, ``CostTurns``): an organization whose jobs take ten times
+/// as long has a tenth of the turns while others wait. Where one takes much of the time and another one takes little, a
+/// group is as long as ``GroupLimits/cost`` at most, and what takes long is heavy.
 public struct GroupLine: Sendable {
     public struct Item: Sendable {
         public let ticket: Int
@@ -42,6 +50,9 @@ public struct GroupLine: Sendable {
         public let bytes: Int
         /// A group holds jobs of one shard; nil where there are no shards.
         public let shard: Int?
+
+        /// The work that it is by what is known before it is done.
+        var units: Double { Double(weight) + Double(bytes) / 4_096 }
 
         public init(ticket: Int, lane: LaneKey, weight: Int, bytes: Int, shard: Int? = nil) {
             self.ticket = ticket
@@ -74,6 +85,10 @@ public struct GroupLine: Sendable {
     private var shares: FairShares
     /// Organizations with jobs in a desk's group, by desk.
     private var atWork: [Int: [UUID]] = [:]
+    /// The jobs of a desk's group, by desk.
+    private var inHand: [Int: [Item]] = [:]
+    private var ledger = CostLedger()
+    private var turns: [CostTurns]
     /// The number of waiting jobs.
     public private(set) var count = 0
 
@@ -84,6 +99,7 @@ public struct GroupLine: Sendable {
         self.limits = limits
         self.hasHeavyDesk = hasHeavyDesk
         self.desks = Array(repeating: Line(), count: desks + (hasHeavyDesk ? 1 : 0))
+        turns = Array(repeating: CostTurns(), count: self.desks.count)
         shares = FairShares(whole: capacity)
     }
 
@@ -96,6 +112,7 @@ public struct GroupLine: Sendable {
         shares.take(1, for: item.lane)
         count += 1
         let id = item.lane.organization
+        ledger.arrived(id)
         let wasIdle = organizations[id] == nil
         organizations[id, default: Organization(desk: desk, standsAt: desk)].line.append(item, of: item.lane.user)
         organizations[id]?.shard = item.shard
@@ -119,19 +136,23 @@ public struct GroupLine: Sendable {
         return true
     }
 
-    /// The next group for a desk; empty when no job waits there. Its organizations are at work until ``finish(at:)``.
+    /// The next group for a desk; empty when no job waits there. Its organizations are at work until
+    /// ``finish(at:took:)``.
     public mutating func take(at desk: Int) -> [Item] {
-        var group = Group(limits: limits, takesHeavy: isHeavy(desk))
+        let cost = ledger.isCrowded ? limits.cost - ledger.fixed : .infinity
+        var group = Group(limits: limits, takesHeavy: isHeavy(desk), cost: max(cost, limits.cost / 4))
         var taken: [UUID] = []
         // in the order in which they stand
         var passed: [UUID] = []
         // those of other shards, which this group is not for
         var strangers = 0
+        // those that had more than their turn
+        var owing: [UUID] = []
         // every organization once, in turn
         while !group.isFull, passed.count < Self.looks, let id = desks[desk].popFirst() {
-            if let item = next(of: id, &group) {
-                group.add(item)
-                organizations[id]?.workedAt = desk
+            if !turns[desk].isDue(id) {
+                owing.append(id)
+            } else if add(of: id, to: &group, at: desk) {
                 taken.append(id)
             } else {
                 if isStranger(id, in: group) { strangers += 1 }
@@ -141,21 +162,60 @@ public struct GroupLine: Sendable {
         let isEverybodyOffered = desks[desk].isEmpty
         desks[desk].prepend(passed)
         // then again, as long as there is room
-        var again = Line<UUID>()
-        if isEverybodyOffered, passed.count == strangers { for id in taken { again.append(id) } }
-        while !group.isFull, let id = again.popFirst() {
-            guard let item = next(of: id, &group) else { continue }
-            group.add(item)
-            again.append(id)
+        if isEverybodyOffered && passed.count == strangers || group.items.isEmpty {
+            takeAgain(at: desk, &group, &taken, &owing)
         }
+        for id in owing { desks[desk].append(id) }
         atWork[desk] = taken
+        inHand[desk] = group.items
         return group.items
+    }
+
+    /// Takes further jobs of organizations, round by round.
+    ///
+    /// - Parameter owing: those that are not due yet; the ones that had a job taken are moved to `taken`.
+    private mutating func takeAgain(at desk: Int, _ group: inout Group, _ taken: inout [UUID], _ owing: inout [UUID]) {
+        var again = taken + owing
+        var isNew = Set(owing)
+        while !group.isFull, !again.isEmpty {
+            turns[desk].advance(for: again)
+            var left: [UUID] = []
+            for id in again {
+                guard !group.isFull, turns[desk].isDue(id) else {
+                    left.append(id)
+                    continue
+                }
+                guard add(of: id, to: &group, at: desk) else { continue }
+                if isNew.remove(id) != nil {
+                    taken.append(id)
+                    owing.removeAll { $0 == id }
+                }
+                left.append(id)
+            }
+            again = left
+        }
+    }
+
+    private mutating func add(of id: UUID, to group: inout Group, at desk: Int) -> Bool {
+        guard let item = next(of: id, &group) else { return false }
+        let cost = ledger.cost(of: item)
+        group.add(item, cost: cost)
+        turns[desk].charge(id, cost)
+        organizations[id]?.workedAt = desk
+        return true
     }
 
     /// Ends the work on a desk's group.
     ///
+    /// - Parameter took: the microseconds that it took; nil where it was not measured.
     /// - Returns: the desks that have something to do.
-    public mutating func finish(at desk: Int) -> Set<Int> {
+    public mutating func finish(at desk: Int, took: Double? = nil) -> Set<Int> {
+        let items = inHand.removeValue(forKey: desk) ?? []
+        if let took, !items.isEmpty {
+            for (organization, cost) in ledger.measured(took, of: items) {
+                turns[desk].correct(organization, by: cost.actual - cost.expected)
+            }
+        }
         var woken: Set<Int> = []
         for id in atWork.removeValue(forKey: desk) ?? [] {
             organizations[id]?.workedAt = nil
@@ -199,10 +259,16 @@ public struct GroupLine: Sendable {
             organizations[id] = nil
             return nil
         }
-        let place = hasHeavyDesk && limits.isHeavy(next) ? desks.count - 1 : own
+        let place = hasHeavyDesk && (limits.isHeavy(next) || isCostly(next)) ? desks.count - 1 : own
         organizations[id]?.standsAt = place
         desks[place].append(id)
         return place
+    }
+
+    /// Whether a job takes so long that those who take little should not wait for it.
+    private func isCostly(_ item: Item) -> Bool {
+        let organization = item.lane.organization
+        return ledger.isCrowded && ledger.isBusy(organization) && ledger.cost(of: item) > limits.lightCost
     }
 
     /// Whether an organization's next job belongs to another shard than a group's.
@@ -219,6 +285,8 @@ public struct GroupLine: Sendable {
             guard let item = organization.line.next else { return nil }
             // a heavy job has its turn at the heavy desk
             if !group.takesHeavy, hasHeavyDesk, limits.isHeavy(item) { return nil }
+            // the first one stands here, whatever it takes
+            if !group.takesHeavy, hasHeavyDesk, organization.workedAt != nil, isCostly(item) { return nil }
             if group.fits(item) {
                 _ = organization.line.popNext()
                 count -= 1
@@ -252,13 +320,19 @@ private struct Group {
     private var lanes: Set<LaneKey> = []
     private var weight = 0
     private var bytes = 0
+    /// Microseconds that it is expected to take, and may.
+    private var cost = 0.0
+    private let maximumCost: Double
 
-    init(limits: GroupLimits, takesHeavy: Bool) {
+    init(limits: GroupLimits, takesHeavy: Bool, cost: Double) {
         self.limits = limits
         self.takesHeavy = takesHeavy
+        maximumCost = cost
     }
 
-    var isFull: Bool { items.count >= limits.jobs || weight >= limits.weight || bytes >= limits.bytes }
+    var isFull: Bool {
+        items.count >= limits.jobs || weight >= limits.weight || bytes >= limits.bytes || cost >= maximumCost
+    }
 
     func has(_ lane: LaneKey) -> Bool { lanes.contains(lane) }
 
@@ -270,11 +344,12 @@ private struct Group {
         return items.isEmpty || weight + item.weight <= limits.weight && bytes + item.bytes <= limits.bytes
     }
 
-    mutating func add(_ item: GroupLine.Item) {
+    mutating func add(_ item: GroupLine.Item, cost: Double) {
         items.append(item)
         lanes.insert(item.lane)
         weight += item.weight
         bytes += item.bytes
+        self.cost += cost
     }
 }
 

@@ -52,7 +52,7 @@ struct IngestJudgement {
         isBehind: Bool,
         _ state: inout IngestState
     ) throws(Problem) -> IngestVerdict {
-        let stored = state.entities[key]
+        var stored = state.entities[key]
         let cause = event.causingKey.flatMap { state.requests[$0] }.flatMap { $0.mayBeAbout(key) ? $0 : nil }
         let mayWait = receivedAt.adding(seconds: IngestPlanner.patienceSeconds) > context.now
         let hasToQueue = isBehind && !isKnown(stored, state)
@@ -72,12 +72,21 @@ struct IngestJudgement {
             return echo(of: sent, stored, &state)
         }
         if isKnown(stored, state) { return answer(.stale, stored) }
+        let isCompared = told.contains { $0.content != nil }
+        if !isCompared, let stored, let folded = try fold(over: stored, &state) { return folded }
+        state.settle(key)
+        if let origin = event.originKey { state.settle(origin) }
+        stored = state.entities[key]
         let next = try self.next(after: stored, state)
-        if let content = ContentHash(of: next), let sent = told.first(where: { $0.content == content }) {
-            state.use(sent)
-            if !mayAdd { return echo(of: sent, stored, &state) }
+        var content: ContentHash?
+        if isCompared {
+            content = ContentHash(of: next)
+            if let content, let sent = told.first(where: { $0.content == content }) {
+                state.use(sent)
+                if !mayAdd { return echo(of: sent, stored, &state) }
+            }
         }
-        return apply(next, over: stored, &state)
+        return apply(next, content, over: stored, &state)
     }
 
     // MARK: - Versions
@@ -134,6 +143,34 @@ struct IngestJudgement {
 
     // MARK: - Applying
 
+    /// Applies a patch in memory where the entity was patched before in this transaction, and is large.
+    ///
+    /// - Returns: nil where that is not possible.
+    private func fold(over stored: EntityState, _ state: inout IngestState) throws(Problem) -> IngestVerdict? {
+        guard event.operation == .patch, !stored.isDeleted, !stored.isUnreadable, let document = stored.document,
+            document.count >= IngestBounds.folded, state.patches(key), let patch = event.document,
+            let tree = try? JSONTree(parsing: patch, limits: .widest)
+        else { return nil }
+        try checkOwner(stored)
+        switch state.fold(key, document, tree.root, isShallow: event.isShallow) {
+        case .unsupported: return nil
+        case .tooLong: throw tooLong
+        case .unchanged:
+            mark(over: stored, &state)
+            return answer(.applied, stored)
+        case .changed:
+            mark(over: stored, &state)
+            let next = written(document, over: stored)
+            state.write(key, next, nil)
+            return answer(.applied, next)
+        }
+    }
+
+    private var tooLong: Problem {
+        let detail = "the document would grow past \(BuiltInStore.maximumDocumentBytes) bytes"
+        return refused("/document", Rule.payload, detail)
+    }
+
     /// The entity as the event leaves it.
     private func next(after stored: EntityState?, _ state: IngestState) throws(Problem) -> EntityState {
         try checkOwner(stored)
@@ -157,10 +194,7 @@ struct IngestJudgement {
                 throw refused("/operation", Rule.entityReference, detail)
             }
             let merge = event.isShallow ? BuiltInStore.overlay : BuiltInStore.merge
-            guard let patch = event.document, let merged = merge(patch, base.document) else {
-                let detail = "the document would grow past \(BuiltInStore.maximumDocumentBytes) bytes"
-                throw refused("/document", Rule.payload, detail)
-            }
+            guard let patch = event.document, let merged = merge(patch, base.document) else { throw tooLong }
             return written(merged, over: stored)
         }
     }
@@ -217,14 +251,21 @@ struct IngestJudgement {
     }
 
     /// Writes the next state, unless it says what is there: then nobody has to meet it as a conflict.
-    private func apply(_ next: EntityState, over stored: EntityState?, _ state: inout IngestState) -> IngestVerdict {
+    ///
+    /// - Parameter content: the next state's, where it is known.
+    private func apply(
+        _ next: EntityState,
+        _ content: ContentHash?,
+        over stored: EntityState?,
+        _ state: inout IngestState
+    ) -> IngestVerdict {
         mark(over: stored, &state)
-        if let stored, stored.isDeleted == next.isDeleted, let content = ContentHash(of: stored),
-            content == ContentHash(of: next)
-        {
-            return answer(.applied, stored)
+        var content = content
+        if let stored, stored.isDeleted == next.isDeleted {
+            content = content ?? ContentHash(of: next)
+            if let content, content == state.content(of: key) { return answer(.applied, stored) }
         }
-        state.entities.write(key, next)
+        state.write(key, next, content)
         return answer(.applied, next)
     }
 

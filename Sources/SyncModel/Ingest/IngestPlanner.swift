@@ -59,15 +59,22 @@ public struct IngestPlanner: Sendable {
     ///
     /// - Parameters:
     ///   - seen: what became of events of this source that were taken before, by their ids.
+    ///   - budget: the work after which it ends (``IngestBounds``). The first event is judged in any case, unless its
+    ///     document was not read.
     ///   - state: of the organization; the batch changes it.
+    /// - Returns: a plan with a verdict for each of the batch's first events.
     public func plan(
         _ request: IngestRequest,
         seen: [ExactText: IngestResult],
+        budget: Int = .max,
         _ state: inout IngestState
     ) -> IngestPlan {
         var plan = IngestPlan()
         var seen = seen
-        for (index, entry) in request.entries.enumerated() {
+        let start = state.work
+        defer { state.settle() }
+        for (offset, entry) in request.entries.enumerated() {
+            let index = request.firstIndex + offset
             switch entry.event {
             case .failure(let problem):
                 plan.verdicts.append(IngestVerdict(eventID: entry.eventID, .refused, problem: problem))
@@ -76,6 +83,7 @@ public struct IngestPlanner: Sendable {
                     plan.verdicts.append(IngestVerdict(eventID: event.id, .duplicate, original: original))
                     continue
                 }
+                guard reserve(event, isFirst: plan.verdicts.isEmpty, budget, since: start, &state) else { return plan }
                 var received = ReceivedEvent(event, at: context.now)
                 let isBehind = state.lastPlaces[event.key] != nil
                 let verdict = judge(received, isBehind: isBehind, pointer: "/events/\(index)", &state, &plan)
@@ -89,11 +97,20 @@ public struct IngestPlanner: Sendable {
 
     /// Judges events that have waited, in the order in which they came. Behind one that goes on waiting, those about the
     /// same entity do so, too; they are not remembered anew.
-    public func plan(released events: [ReceivedEvent], _ state: inout IngestState) -> IngestPlan {
+    public func plan(
+        released events: [ReceivedEvent],
+        budget: Int = .max,
+        _ state: inout IngestState
+    ) -> IngestPlan {
         var plan = IngestPlan()
         var waiting: Set<EntityKey> = []
+        let start = state.work
+        defer { state.settle() }
         for received in events {
             let key = received.event.key
+            guard reserve(received.event, isFirst: plan.verdicts.isEmpty, budget, since: start, &state) else {
+                return plan
+            }
             let verdict =
                 waiting.contains(key)
                 ? IngestVerdict(eventID: received.event.id, .parked)
@@ -102,6 +119,20 @@ public struct IngestPlanner: Sendable {
             note(received, verdict, &plan)
         }
         return plan
+    }
+
+    /// Counts an event's work; false where the budget has no room for it.
+    private func reserve(
+        _ event: IngestEvent,
+        isFirst: Bool,
+        _ budget: Int,
+        since start: Int,
+        _ state: inout IngestState
+    ) -> Bool {
+        guard let work = state.estimate(event) else { return false }
+        guard isFirst || state.work - start + work <= budget else { return false }
+        state.count(work, for: event)
+        return true
     }
 
     private func note(_ received: ReceivedEvent, _ verdict: IngestVerdict, _ plan: inout IngestPlan) {

@@ -18,10 +18,23 @@ public struct IngestRequest: Sendable {
     public let entries: [Entry]
     /// Size of the body in bytes: the batch's weight while it waits.
     public let bodyBytes: Int
+    /// The first entry's place in the batch that its sender made.
+    public let firstIndex: Int
 
-    public init(entries: [Entry], bodyBytes: Int) {
+    public init(entries: [Entry], bodyBytes: Int, firstIndex: Int = 0) {
         self.entries = entries
         self.bodyBytes = bodyBytes
+        self.firstIndex = firstIndex
+    }
+
+    /// A part of the batch; its problems point to the places of the whole.
+    public func part(_ range: Range<Int>) -> IngestRequest {
+        let bytes = entries.isEmpty ? 0 : bodyBytes * range.count / entries.count
+        return IngestRequest(
+            entries: Array(entries[range]),
+            bodyBytes: bytes,
+            firstIndex: firstIndex + range.lowerBound
+        )
     }
 
     /// - Parameter limits: those of a push: as many events as mutations, documents as large as payloads.
@@ -44,6 +57,7 @@ public struct IngestRequest: Sendable {
             IngestDecoder.decode(value, index: index, limits: limits, hasDefects: hasDefects)
         }
         bodyBytes = body.count
+        firstIndex = 0
     }
 
     /// The same with a deletion in the place of each patch, which needs no entity to be valid.
@@ -63,7 +77,7 @@ public struct IngestRequest: Sendable {
             )
             return Entry(eventID: entry.eventID, event: .success(deletion))
         }
-        return IngestRequest(entries: entries, bodyBytes: bodyBytes)
+        return IngestRequest(entries: entries, bodyBytes: bodyBytes, firstIndex: firstIndex)
     }
 
     private static func events(in root: JSONValue) throws(Problem) -> [JSONValue] {

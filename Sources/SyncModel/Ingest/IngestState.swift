@@ -1,4 +1,5 @@
 public import Foundation
+import JSONText
 
 /// What is known of one organization when events from elsewhere are judged, read under the locks of the entities that
 /// they name. Each event sees what those before it did.
@@ -19,6 +20,19 @@ public struct IngestState: Sendable {
     public var parkedCount = 0
     /// The entities that events wait about, with the place of the last of them.
     public var lastPlaces: [EntityKey: Int64] = [:]
+    /// Sizes in bytes of stored documents, whether or not they were read.
+    public var sizes: [EntityKey: Int] = [:]
+    /// Entities whose documents were not read, since too much was to be read at once.
+    public var unread: Set<EntityKey> = []
+    /// Work done so far, in bytes (``IngestBounds``).
+    public private(set) var work = 0
+    /// Entities whose documents were read for an event.
+    private var touched: Set<EntityKey> = []
+    /// Documents that several patches change. The table has an earlier text of them until ``settle()``.
+    private var folds: [EntityKey: JSONFold] = [:]
+    /// Hashes of the entities' present contents.
+    private var hashes: [EntityKey: ContentHash] = [:]
+    private var patched: Set<EntityKey> = []
 
     public init() {}
 
@@ -38,6 +52,93 @@ public struct IngestState: Sendable {
         lastPlaces[key] = place
         parkedCount += 1
         return place
+    }
+
+    // MARK: - Work
+
+    /// The work of judging an event; nil where a document that it needs was not read.
+    func estimate(_ event: IngestEvent) -> Int? {
+        var work = event.document?.count ?? 0
+        if unread.contains(event.key) { return nil }
+        if !touched.contains(event.key) || comparesContents(event.key) { work += size(of: event.key) }
+        // a new entity takes the document of the one that it was
+        if let origin = event.originKey, entities[event.key].map(\.isDeleted) ?? true {
+            if unread.contains(origin) { return nil }
+            work += size(of: origin)
+        }
+        return work
+    }
+
+    mutating func count(_ estimate: Int, for event: IngestEvent) {
+        work += estimate
+        touched.insert(event.key)
+    }
+
+    private func size(of key: EntityKey) -> Int { folds[key]?.count ?? entities[key]?.document?.count ?? 0 }
+
+    /// Whether events about an entity are compared with what requests left behind: then each is hashed as a whole.
+    private func comparesContents(_ key: EntityKey) -> Bool {
+        requestsByEntity[key]?.contains { requests[$0]?.content != nil && requests[$0]?.isUsed == false } ?? false
+    }
+
+    // MARK: - Documents in memory
+
+    /// Notes a patch of an entity.
+    ///
+    /// - Returns: whether the entity was patched before, so that a further patch had better be made in memory.
+    mutating func patches(_ key: EntityKey) -> Bool { !patched.insert(key).inserted }
+
+    /// Changes an entity's document in memory.
+    mutating func fold(
+        _ key: EntityKey,
+        _ document: [UInt8],
+        _ patch: JSONValue,
+        isShallow: Bool
+    ) -> JSONFold.Effect {
+        // taken out, so that it is changed in place
+        guard var fold = folds.removeValue(forKey: key) ?? JSONFold(document) else { return .unsupported }
+        defer { folds[key] = fold }
+        let effect = fold.merge(
+            patch,
+            isShallow: isShallow,
+            maximumBytes: BuiltInStore.maximumDocumentBytes
+        ) { old, new in
+            if old == new { return true }
+            guard let content = ContentHash(of: old) else { return false }
+            return content == ContentHash(of: new)
+        }
+        if effect == .changed { hashes[key] = nil }
+        return effect
+    }
+
+    /// Writes documents that were changed in memory as text.
+    ///
+    /// - Parameter key: of one entity; nil for all.
+    mutating func settle(_ key: EntityKey? = nil) {
+        if let key {
+            guard let fold = folds.removeValue(forKey: key) else { return }
+            entities.setDocument(fold.text, of: key)
+        } else {
+            for (key, fold) in folds { entities.setDocument(fold.text, of: key) }
+            folds = [:]
+        }
+    }
+
+    /// Writes an entity's next state.
+    ///
+    /// - Parameter content: its hash, where it is known.
+    mutating func write(_ key: EntityKey, _ next: EntityState, _ content: ContentHash?) {
+        entities.write(key, next)
+        hashes[key] = content
+    }
+
+    /// The hash of an entity's present content; nil where its document cannot be opened.
+    mutating func content(of key: EntityKey) -> ContentHash? {
+        settle(key)
+        if let known = hashes[key] { return known }
+        let content = entities[key].flatMap { ContentHash(of: $0) }
+        hashes[key] = content
+        return content
     }
 
     /// Notes that an event was taken for a request's echo.

@@ -37,6 +37,12 @@ public struct EntityTable: Sendable {
         set(key, state, lastWrite: writeCount)
     }
 
+    /// Replaces the text of an entity's document. That is no write by itself.
+    mutating func setDocument(_ document: [UInt8], of key: EntityKey) {
+        guard let place = places[key] else { return }
+        slots[place].state.document = document
+    }
+
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {
         let slot = Slot(key: key, state: state, lastWrite: lastWrite)
         // one look-up for a new entity, as most are

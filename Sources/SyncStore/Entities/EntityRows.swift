@@ -137,8 +137,30 @@ package enum EntityRows {
         let known = rows.filter(\.state.isStored)
         let new = known.isEmpty ? rows : rows.filter { !$0.state.isStored }
         var queries: [Query] = []
-        if !new.isEmpty { queries.append(EntityRow.columns.query(EntityStatements.makeEntities, new, at: now)) }
-        if !known.isEmpty { queries.append(EntityRow.columns.query(EntityStatements.changeEntities, known, at: now)) }
+        for rows in chunks(new) {
+            queries.append(EntityRow.columns.query(EntityStatements.makeEntities, rows, at: now))
+        }
+        for rows in chunks(known) {
+            queries.append(EntityRow.columns.query(EntityStatements.changeEntities, rows, at: now))
+        }
         return queries
+    }
+
+    /// Bytes of documents that one statement writes, beside which the last one may be as large as it is.
+    private static let statementBytes = 8_388_608
+
+    /// Rows as a statement each takes them.
+    private static func chunks(_ rows: [EntityRow]) -> [[EntityRow]] {
+        var chunks: [[EntityRow]] = []
+        var (start, bytes) = (0, 0)
+        for (index, row) in rows.enumerated() {
+            bytes += row.state.document?.count ?? 0
+            guard bytes >= statementBytes else { continue }
+            chunks.append(Array(rows[start...index]))
+            (start, bytes) = (index + 1, 0)
+        }
+        if start == 0, !rows.isEmpty { return [rows] }
+        if start < rows.count { chunks.append(Array(rows[start...])) }
+        return chunks
     }
 }

@@ -20,6 +20,7 @@ package final class IngestCommit: Service {
     private let pool: Pool
     private let bell: ParkedBell
     private let pruning: IngestPruning
+    private let heavyLanes: HeavyLanes
     private let now: TimeSource
     private let failure: StoreFailure
 
@@ -32,6 +33,7 @@ package final class IngestCommit: Service {
         pool: Pool,
         bell: ParkedBell,
         pruning: IngestPruning,
+        heavyLanes: HeavyLanes,
         now: @escaping TimeSource,
         failure: StoreFailure
     ) {
@@ -40,21 +42,70 @@ package final class IngestCommit: Service {
         self.pool = pool
         self.bell = bell
         self.pruning = pruning
+        self.heavyLanes = heavyLanes
         self.now = now
         self.failure = failure
     }
 
-    /// Takes a batch, together with others. The answer comes once the commit is durable.
+    /// Takes a batch, together with others. The answer comes once all of it is durable.
     ///
-    /// - Throws: the problem that refuses the whole batch; `overloaded` and `store_unavailable` with `retryAfter`.
+    /// A batch with much work (``IngestBounds``) is taken in several transactions, in its order; others have their turns
+    /// between them. Where a later one fails, the events of the earlier ones are taken, and are duplicates when the batch
+    /// comes again.
+    ///
+    /// - Throws: the problem that refuses the whole batch; `overloaded` and `store_unavailable` with `retryAfter`;
+    ///   `payload_too_large` where the batch is too much by itself. A part of it may not be (``submitHalving(_:from:)``).
     package func submit(_ request: IngestRequest, from bearer: ServiceTokens.Bearer) async throws(Problem)
+        -> IngestAnswer
+    {
+        var answer = try await take(request, from: bearer)
+        var idleTurns = 0
+        while answer.verdicts.count < request.entries.count {
+            let next = answer.verdicts.count
+            let end = min(request.entries.count, next + IngestBounds.partEvents)
+            let part = try await take(request.part(next..<end), from: bearer)
+            answer.verdicts += part.verdicts
+            answer.feed = part.feed
+            // another batch may have used up what a transaction reads
+            idleTurns = part.verdicts.isEmpty ? idleTurns + 1 : 0
+            guard idleTurns < Self.maximumIdleTurns else { throw .overloaded("too much is waiting to be written") }
+        }
+        return answer
+    }
+
+    /// Takes a batch as ``submit(_:from:)`` does, and the halves of one that is too much by itself.
+    ///
+    /// - Throws: as ``submit(_:from:)``; `payload_too_large` where a single event is too much.
+    package func submitHalving(_ request: IngestRequest, from bearer: ServiceTokens.Bearer) async throws(Problem)
+        -> IngestAnswer
+    {
+        do throws(Problem) {
+            return try await submit(request, from: bearer)
+        } catch {
+            let count = request.entries.count
+            guard error.code == .payloadTooLarge, count > 1 else { throw error }
+            var answer = try await submitHalving(request.part(0..<(count / 2)), from: bearer)
+            let rest = try await submitHalving(request.part((count / 2)..<count), from: bearer)
+            answer.verdicts += rest.verdicts
+            answer.feed = rest.feed
+            return answer
+        }
+    }
+
+    /// Takes the first events of a batch, as many as a transaction may.
+    private func take(_ request: IngestRequest, from bearer: ServiceTokens.Bearer) async throws(Problem)
         -> IngestAnswer
     {
         let place = try await catalog.entry(bearer.organization).place
         return try await committers.submit(at: place) { reply in
-            IngestJob(organization: bearer.organization, task: .take(request, bearer), reply: reply)
+            var job = IngestJob(organization: bearer.organization, task: .take(request, bearer), reply: reply)
+            job.isHeavy = heavyLanes.contains(job.lane)
+            return job
         }
     }
+
+    /// Turns in a row in which nothing of a batch is taken.
+    private static let maximumIdleTurns = 32
 
     /// What became of events of a source that were taken before, by their ids; others are not among them.
     package func known(

@@ -9,6 +9,8 @@ struct IngestGroup {
     private let entries: [UUID: Catalog.Entry]
     private let seals: SealTable
     private let now: Timestamp
+    /// Whether the jobs may do as much as a transaction may (``IngestBounds/part``), and leave the rest.
+    private let takesHeavy: Bool
     private let organizations: [UUID]
     /// What is done with the results, in the order of the queries behind BEGIN.
     private var readers: [(inout IngestGroup, Rows) throws -> Void] = []
@@ -27,6 +29,12 @@ struct IngestGroup {
 
     /// By place in the group; nil of organizations that take no events.
     private(set) var plans: [IngestPlan?] = []
+    /// Of jobs that are refused.
+    private(set) var problems: [Int: Problem] = [:]
+    /// Jobs with more work than may be done beside others.
+    private(set) var heavy: Set<LaneKey> = []
+    /// Jobs of the heavy worker with so little work that they might have been done beside others.
+    private(set) var light: Set<LaneKey> = []
     private var writer: IngestGroupWriter
 
     struct Origin: Hashable {
@@ -34,8 +42,20 @@ struct IngestGroup {
         @Exact private(set) var source: String
     }
 
-    init(_ group: [IngestJob], entries: [UUID: Catalog.Entry], seals: SealTable, now: Timestamp) {
+    /// Bytes of documents that a group reads, beside which the last one read may be as large as it is.
+    static let readBytes = 4_194_304
+    /// Bytes of documents, as they are stored, whose actual size is looked at, without and with room for much work.
+    private static let (measuredBytes, mostMeasuredBytes) = (IngestBounds.light, IngestBounds.most)
+
+    init(
+        _ group: [IngestJob],
+        entries: [UUID: Catalog.Entry],
+        seals: SealTable,
+        now: Timestamp,
+        takesHeavy: Bool
+    ) {
         self.group = group
+        self.takesHeavy = takesHeavy
         self.entries = entries
         self.seals = seals
         self.now = now
@@ -98,12 +118,11 @@ struct IngestGroup {
         guard !entities.isEmpty else { return }
         parkedLimit = limit
         let sorted = Self.keys(entities)
-        func query(_ statement: Statement) -> Query {
-            var parameters = EntityRows.keys.parameters(sorted)
-            parameters.add(Int64(limit))
-            return Query(statement, parameters)
-        }
-        add(query(IngestStatements.parked)) { group, rows in
+        var parameters = EntityRows.keys.parameters(sorted)
+        parameters.add(Int64(limit))
+        let causes = Query(IngestStatements.parkedCauses, parameters)
+        parameters.add(Int64(Self.readBytes))
+        add(Query(IngestStatements.parked, parameters)) { group, rows in
             var lacking = LackingKeys()
             for var row in rows {
                 let found = try lacking.collect { try ParkedEventRow.read(&row, group.seals) }
@@ -117,7 +136,7 @@ struct IngestGroup {
             let first = try Set(rows.read(EventName.init))
             group.parked = group.parked.filter { $0.value.first.map { first.contains($0.name) } ?? false }
         }
-        add(query(IngestStatements.parkedCauses)) { group, rows in
+        add(causes) { group, rows in
             for var row in rows { try group.note(&row) }
         }
     }
@@ -160,7 +179,7 @@ struct IngestGroup {
                 group.states[organization, default: IngestState()].lastPlaces[key] = try row.int64("place")
             }
         }
-        add(EntityRows.keys.query(IngestStatements.lockEntities, sorted)) { group, rows in
+        add(lockQuery(sorted)) { group, rows in
             var lacking = LackingKeys()
             for var row in rows { _ = try lacking.collect { try group.load(&row) } }
             try lacking.check()
@@ -184,6 +203,25 @@ struct IngestGroup {
         }
     }
 
+    /// Locks entities in the order of their keys; documents are needed in the order of events.
+    private func lockQuery(_ entities: [EntityRows.Key]) -> Query {
+        var places: [EntityOfOrganization: Int64] = [:]
+        for job in group {
+            for key in job.entities {
+                let entity = EntityOfOrganization(organization: job.organization, key: key)
+                if places[entity] == nil { places[entity] = Int64(places.count) }
+            }
+        }
+        let rows = entities.map { entity in
+            let name = EntityOfOrganization(organization: entity.organization, key: entity.key)
+            return EntityPlaceRow(entity: entity, place: places[name] ?? 0)
+        }
+        var parameters = EntityPlaceRow.columns.parameters(rows)
+        parameters.add(Int64(Self.readBytes))
+        parameters.add(Int64(takesHeavy ? Self.mostMeasuredBytes : Self.measuredBytes))
+        return Query(IngestStatements.lockEntities, parameters)
+    }
+
     private mutating func load(_ row: inout RowReader) throws {
         let (of, entity) = try EntityRows.read(&row, seals)
         let mark = SourceMark(
@@ -192,6 +230,8 @@ struct IngestGroup {
             fraction: try row.optionalInt64("source_at_fraction") ?? 0
         )
         states[of.organization, default: IngestState()].entities.load(of.key, entity)
+        states[of.organization]?.sizes[of.key] = Int(try row.int64("bytes"))
+        if try row.bool("is_left_out"), !entity.isDeleted { states[of.organization]?.unread.insert(of.key) }
         if mark != SourceMark() { states[of.organization, default: IngestState()].marks[of.key] = mark }
     }
 
@@ -217,18 +257,40 @@ struct IngestGroup {
     // MARK: - 2: decide
 
     mutating func decide() {
-        for job in group {
+        for (index, job) in group.enumerated() {
             guard held.contains(job.organization), let entry = entries[job.organization],
                 let organization = entry.organization
             else {
                 plans.append(nil)
                 continue
             }
-            plans.append(plan(job, IngestPlanner(entry.context(of: organization, at: now, erased: erased))))
+            let size = size(of: job)
+            guard size <= IngestBounds.most || job.source == nil else {
+                problems[index] = IngestBounds.tooLarge(size)
+                plans.append(nil)
+                continue
+            }
+            let before = states[job.organization]?.work ?? 0
+            let (plan, isWhole) = plan(job, IngestPlanner(entry.context(of: organization, at: now, erased: erased)))
+            plans.append(plan)
+            let work = (states[job.organization]?.work ?? 0) - before
+            if !takesHeavy, !isWhole || work > IngestBounds.light { heavy.insert(job.lane) }
+            if isWhole, takesHeavy, work <= IngestBounds.light { light.insert(job.lane) }
         }
     }
 
-    private mutating func plan(_ job: IngestJob, _ planner: IngestPlanner) -> IngestPlan {
+    private var budget: Int { takesHeavy ? IngestBounds.part : IngestBounds.light }
+
+    /// Bytes of the stored documents that a batch's events are about, but for those that were taken before.
+    private func size(of job: IngestJob) -> Int {
+        guard case .take(_, let bearer) = job.task, let state = states[job.organization] else { return 0 }
+        let known = seen[Origin(organization: job.organization, source: bearer.source)] ?? [:]
+        let keys = Set(job.events.filter { known[$0.id] == nil }.map(\.key))
+        return keys.reduce(0) { $0 + (state.sizes[$1] ?? 0) }
+    }
+
+    /// - Returns: the plan, and whether it is for all of the job.
+    private mutating func plan(_ job: IngestJob, _ planner: IngestPlanner) -> (IngestPlan, isWhole: Bool) {
         let organization = job.organization
         switch job.task {
         case .take(let request, let bearer):
@@ -236,22 +298,32 @@ struct IngestGroup {
             let plan = planner.plan(
                 request,
                 seen: seen[origin] ?? [:],
+                budget: budget,
                 &states[organization, default: IngestState()]
             )
             for (event, result) in plan.remembered { seen[origin, default: [:]][event.event.id] = result }
             writer.take(plan, of: origin)
             if bearer.isUseNews { writer.use(bearer) }
-            return plan
+            return (plan, plan.verdicts.count == request.entries.count)
         case .release(let keys, _):
             var plan = IngestPlan()
+            let start = states[organization]?.work ?? 0
+            var isWhole = true
             for key in keys {
+                let left = budget - (states[organization]?.work ?? 0) + start
+                guard left > 0 else {
+                    isWhole = false
+                    break
+                }
                 let entity = EntityOfOrganization(organization: organization, key: key)
                 // none, where two jobs name the same entity
                 guard let queue = parked.removeValue(forKey: entity) else { continue }
-                plan.append(release(queue, of: entity, planner))
+                let (part, isAll) = release(queue, of: entity, planner, budget: left)
+                plan.append(part)
+                if !isAll { isWhole = false }
             }
             writer.register(plan.typesToRegister, in: organization)
-            return plan
+            return (plan, isWhole)
         }
     }
 
@@ -259,8 +331,12 @@ struct IngestGroup {
     private mutating func release(
         _ queue: [ParkedEvent],
         of entity: EntityOfOrganization,
-        _ planner: IngestPlanner
-    ) -> IngestPlan {
+        _ planner: IngestPlanner,
+        budget: Int
+    ) -> (IngestPlan, isAll: Bool) {
+        let all = queue
+        // what was not read, and all behind it, is left to a later look
+        let queue = all.firstIndex(where: \.isLeftOut).map { Array(all[..<$0]) } ?? all
         // what cannot be opened waits for who can: others wait behind it, but not for ever
         let isPatient = { [now] (parked: ParkedEvent) in
             parked.event.receivedAt.adding(seconds: IngestPlanner.patienceSeconds) > now
@@ -272,7 +348,7 @@ struct IngestGroup {
         // what was taken is not refused for want of room
         let count = state.parkedCount
         state.parkedCount = 0
-        let plan = planner.plan(released: open.map(\.event), &state)
+        let plan = planner.plan(released: open.map(\.event), budget: budget, &state)
         state.parkedCount = count
         let waiter = plan.verdicts.firstIndex { $0.result == .parked }
         for (parked, verdict) in zip(open, plan.verdicts).prefix(waiter ?? open.count) {
@@ -282,14 +358,16 @@ struct IngestGroup {
             writer.deferFollowers(of: stopped)
             if stopped.isReadable { writer.postpone(stopped.name, seconds: IngestGroupWriter.lookSeconds) }
         } else {
-            let isAll = queue.count < parkedLimit && queue.allSatisfy(\.isReadable)
-            if isAll, let last = queue.last?.event.place, state.lastPlaces[entity.key].map({ $0 <= last }) ?? true {
+            let isAll = all.count < parkedLimit && queue.count == all.count && queue.allSatisfy(\.isReadable)
+            if isAll, plan.verdicts.count == open.count, let last = queue.last?.event.place,
+                state.lastPlaces[entity.key].map({ $0 <= last }) ?? true
+            {
                 state.lastPlaces[entity.key] = nil
             }
             writer.wakeNext(organization: entity.organization, entity.key)
         }
         states[entity.organization] = state
-        return plan
+        return (plan, queue.count == all.count && plan.verdicts.count == open.count)
     }
 
     // MARK: - 3: write

@@ -13,6 +13,8 @@ struct IngestJob: GroupJob {
 
     let organization: UUID
     let task: Task
+    /// Whether it is known that its work is more than ``IngestBounds/light``.
+    var isHeavy = false
     let enqueuedAt = ContinuousClock.now
     let reply: OnceReply<IngestAnswer>
 
@@ -33,7 +35,9 @@ struct IngestJob: GroupJob {
     }
 
     var bytes: Int {
-        switch task {
+        // fills a group by itself
+        if isHeavy { return IngestBounds.light }
+        return switch task {
         case .take(let request, _): request.bodyBytes
         case .release(let entities, let limit): entities.count * limit * 1_000
         }
@@ -53,10 +57,10 @@ struct IngestJob: GroupJob {
         return request.entries.compactMap { try? $0.event.get() }
     }
 
-    /// The entities that it names.
+    /// The entities that it names, in the order of its events.
     var entities: [EntityKey] {
         switch task {
-        case .take: events.map(\.key) + events.compactMap(\.originKey)
+        case .take: events.flatMap { event in event.originKey.map { [event.key, $0] } ?? [event.key] }
         case .release(let entities, _): entities
         }
     }

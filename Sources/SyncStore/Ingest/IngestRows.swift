@@ -85,7 +85,7 @@ struct ParkedEventRow {
         .moment("look_at") { $0.lookAt }
     )
 
-    /// Reads the columns of ``columns`` but the last.
+    /// Reads the columns of ``columns``, and whether the document was left out.
     static func read(_ row: inout RowReader, _ seals: SealTable) throws -> ParkedEvent {
         let name = EventName(
             organization: try row.uuid("organization_id"),
@@ -121,7 +121,13 @@ struct ParkedEventRow {
         event.lineage = unwrapped?.lineage ?? .continues
         let receivedAt = try row.moment("received_at")
         let received = ReceivedEvent(event, at: receivedAt, place: try row.int64("place"))
-        return ParkedEvent(name: name, event: received, isReadable: unreadable.isEmpty)
+        row.skip("look_at")
+        return ParkedEvent(
+            name: name,
+            event: received,
+            isReadable: unreadable.isEmpty,
+            isLeftOut: try row.bool("is_left_out")
+        )
     }
 
     /// A document with more to remember of its event is kept in an array, which no other document is: `[…]` for a
@@ -155,6 +161,22 @@ struct ParkedEvent {
     let event: ReceivedEvent
     /// Whether its document can be opened.
     let isReadable: Bool
+    /// Whether its document was not read, since too much was to be read at once.
+    let isLeftOut: Bool
+}
+
+/// An entity to be locked and read.
+struct EntityPlaceRow {
+    let entity: EntityRows.Key
+    /// The order in which documents are needed; entities are locked in the order of their keys.
+    let place: Int64
+
+    static let columns = Columns<EntityPlaceRow>(
+        .uuid("organization_id") { $0.entity.organization },
+        .text("entity_type") { $0.entity.key.type },
+        .text("id") { $0.entity.key.id },
+        .int8("place", \.place)
+    )
 }
 
 /// A place among the events about an entity that wait.

@@ -4,6 +4,7 @@ import SyncModel
 /// The statements of a group of events.
 enum IngestStatements {
     private static let (keys, names) = (EntityRows.keys, EventName.columns)
+    private static let places = EntityPlaceRow.columns
 
     // MARK: - Reading
 
@@ -43,19 +44,35 @@ enum IngestStatements {
     )
 
     /// Locks the first events about entities that wait; those that somebody else judges at the moment are left to them.
+    /// Documents behind so many bytes are left out.
     static let parked = Statement(
         "ingest_parked",
         """
-        SELECT p.*
-        FROM \(keys.unnested(as: "k"))
-        CROSS JOIN LATERAL (
-            SELECT \(ParkedEventRow.columns.names(of: "x")) FROM parked_events x
-            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
-            ORDER BY \(queue)
-            LIMIT \(keys.parameter(1))
-            FOR UPDATE SKIP LOCKED
+        SELECT \(parkedColumns), p.bytes_before >= \(keys.parameter(2)) AS is_left_out
+        FROM (
+            SELECT w.*, coalesce(sum(octet_length(w.document::text)) OVER (
+                ORDER BY w.organization_id, w.entity_type, w.id, w.place, w.received_at, w.source, w.event_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ), 0) AS bytes_before
+            FROM (
+                SELECT l.*
+                FROM \(keys.unnested(as: "k"))
+                CROSS JOIN LATERAL (
+                    SELECT \(ParkedEventRow.columns.names(of: "x")) FROM parked_events x
+                    WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+                    ORDER BY \(queue)
+                    LIMIT \(keys.parameter(1))
+                    FOR UPDATE SKIP LOCKED
+                ) l
+            ) w
         ) p
+        ORDER BY p.organization_id, p.entity_type, p.id, p.place, p.received_at, p.source, p.event_id
         """
+    )
+
+    private static let parkedColumns = ParkedEventRow.columns.names(of: "p").replacing(
+        "p.document",
+        with: "CASE WHEN p.bytes_before < \(keys.parameter(2)) THEN p.document END AS document"
     )
 
     /// The order in which an entity's events came.
@@ -93,17 +110,43 @@ enum IngestStatements {
         """
     )
 
-    /// Locks entities, with how new their states are.
+    /// Locks entities, with how new their states are, and with the sizes of their documents. A document is left out
+    /// where those before it have so many bytes together, in the order in which they are needed.
+    ///
+    /// The size of a compressed document is known once it was decompressed. So no more are than have a given size as
+    /// they are stored; of the others that size is taken.
     static let lockEntities = Statement(
         "ingest_lock_entities",
         """
-        SELECT e.*
-        FROM \(keys.unnested(as: "k"))
-        CROSS JOIN LATERAL (
-            SELECT \(EntityRows.list(of: "x")), x.source_version, x.source_at, x.source_at_fraction
-            FROM entities x
-            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
-            FOR UPDATE
+        SELECT \(lockedColumns), e.source_version, e.source_at, e.source_at_fraction, e.bytes,
+            e.bytes_before >= \(places.parameter(1)) AS is_left_out
+        FROM (
+            SELECT s.*, coalesce(
+                sum(s.bytes) OVER (ORDER BY s.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
+            )::bigint AS bytes_before
+            FROM (
+                SELECT t.*, CASE
+                    WHEN t.stored_before < \(places.parameter(2)) THEN coalesce(octet_length(t.document::text), 0)
+                    ELSE t.stored_bytes
+                END::bigint AS bytes
+                FROM (
+                    SELECT l.*, coalesce(
+                        sum(l.stored_bytes) OVER (ORDER BY l.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
+                    )::bigint AS stored_before
+                    FROM (
+                        SELECT e.*, k.place, coalesce(pg_column_size(e.document), 0) AS stored_bytes
+                        FROM \(places.unnested(as: "k"))
+                        CROSS JOIN LATERAL (
+                            SELECT \(EntityRows.list(of: "x")), x.source_version, x.source_at,
+                                 x.source_at_fraction
+                            FROM entities x
+                            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type
+                                AND x.id = k.id
+                            FOR UPDATE
+                        ) e
+                    ) l
+                ) t
+            ) s
         ) e
         """
     )
@@ -122,6 +165,11 @@ enum IngestStatements {
             OFFSET 0
         ) e
         """
+    )
+
+    private static let lockedColumns = EntityRows.list(
+        of: "e",
+        document: "CASE WHEN e.bytes_before < \(places.parameter(1)) THEN e.document END"
     )
 
     private static let request = """

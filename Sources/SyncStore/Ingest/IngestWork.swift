@@ -11,6 +11,8 @@ struct IngestWork: GroupWork {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let metrics: IngestMetrics
+    /// The sources whose batches were heavy lately.
+    let heavyLanes: HeavyLanes
     let now: TimeSource
     let failure: StoreFailure
 
@@ -25,9 +27,20 @@ struct IngestWork: GroupWork {
         }
         // those that are missing are made for what is written, and for nobody whom a refused event names
         try await catalog.userKeys.fetch(owners(group, entries)) { seals[$0] }
-        var steps = IngestGroup(group, entries: entries, seals: SealTable(seals), now: moment)
+        var steps = IngestGroup(
+            group,
+            entries: entries,
+            seals: SealTable(seals),
+            now: moment,
+            takesHeavy: certainty.takesHeavy
+        )
         try steps.read(await connection.run(steps.readQueries))
         steps.decide()
+        if !steps.heavy.isEmpty {
+            heavyLanes.insert(steps.heavy)
+            throw Setback.heavy(steps.heavy)
+        }
+        heavyLanes.remove(steps.light)
         let writes = try steps.writeQueries
         let feeds = try steps.feeds(await connection.run(writes))
         finish(group, steps, feeds)
@@ -57,7 +70,11 @@ struct IngestWork: GroupWork {
     }
 
     private func finish(_ group: [IngestJob], _ steps: IngestGroup, _ feeds: [UUID: FeedCursor]) {
-        for (job, plan) in zip(group, steps.plans) {
+        for (index, (job, plan)) in zip(group, steps.plans).enumerated() {
+            if let problem = steps.problems[index] {
+                job.refuse(problem)
+                continue
+            }
             guard let plan else {
                 catalog.invalidate(job.organization)
                 job.refuse(Problem(.organizationUnknown, "the organization takes no events"))

@@ -69,6 +69,20 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
+    /// Ends the wait for a body that is still arriving, as its time limit does: the request is answered 408, and the
+    /// connection ends. Does nothing where the body has arrived.
+    static func cutBody(on channel: any Channel) {
+        channel.eventLoop.execute {
+            let operations = channel.pipeline.syncOperations
+            guard let connection = try? operations.handler(type: ConnectionGuard.self),
+                let context = try? operations.context(handlerType: ConnectionGuard.self)
+            else { return }
+            guard connection.state.cutBody() else { return }
+            connection.cutOffs.lateBody.increment()
+            context.fireErrorCaught(BodyTimedOut())
+        }
+    }
+
     // MARK: - Life
 
     func handlerAdded(context: ChannelHandlerContext) {

@@ -121,6 +121,16 @@ struct ConnectionState {
         if writeDeadline == nil { becameWritable(false, unsent: unsent, at: now) }
     }
 
+    /// Ends the time of a body that is being read.
+    ///
+    /// - Returns: false where none is; with requests sent ahead it is not known whose it is.
+    mutating func cutBody() -> Bool {
+        guard runningBodyDeadline != nil else { return false }
+        bodyDeadline = nil
+        isRefused = true
+        return true
+    }
+
     /// Shortens the running deadlines.
     mutating func shutDown(at now: NIODeadline) {
         isShuttingDown = true

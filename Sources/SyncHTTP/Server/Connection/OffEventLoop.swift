@@ -4,7 +4,7 @@ import SyncModel
 /// Runs work elsewhere that would keep the other connections of an event loop waiting.
 enum OffEventLoop {
     /// A body up to this size, in bytes, is read within a millisecond or so.
-    private static let quicklyRead = 65_536
+    static let quicklyRead = 65_536
 
     /// A body from this size on, in bytes, takes so long that even other threads should not wait for it.
     private static let slowlyRead = 131_072
@@ -34,4 +34,19 @@ enum OffEventLoop {
         }
         return try result.get()
     }
+
+    /// Reads a body of a program that is not waited for as a phone is, where others need no core for it.
+    static func readInBackground<Value: Sendable>(
+        _ body: [UInt8],
+        _ reader: @Sendable ([UInt8]) throws(Problem) -> Value
+    ) async throws(Problem) -> Value {
+        guard body.count > backgroundRead else { return try reader(body) }
+        let result = await withTaskExecutorPreference(HeavyWork.executor) {
+            Result { () throws(Problem) in try reader(body) }
+        }
+        return try result.get()
+    }
+
+    /// A body from this size on, in bytes, is read in the background where its sender has time.
+    private static let backgroundRead = 16_384
 }

@@ -7,9 +7,15 @@ final class Budgets: Sendable {
     private static let patience: Duration = .seconds(5)
     /// How often waiting requests are looked at.
     private static let interval: Duration = .milliseconds(250)
+    /// As much as is verified within a few dozen milliseconds.
+    private static let verifyingBytes = 4_194_304
 
     /// Bytes of bodies, from the first byte until their requests are done.
     let bodies: FairBudget
+    /// Bytes of bodies whose senders are not known yet.
+    let unverified: UnverifiedBodies
+    /// Bytes of bodies whose signatures are being verified.
+    let verifying: FairGate
     /// Bytes of bodies that are being decoded, or wait decoded for their commit.
     let decoding: FairGate
     /// Bytes of answers, from before they are made until the client has taken them.
@@ -22,6 +28,8 @@ final class Budgets: Sendable {
 
     init(_ configuration: HTTPConfiguration) {
         bodies = FairBudget(.bodies, limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
+        unverified = UnverifiedBodies(configuration.unverifiedBodies)
+        verifying = FairGate(.verifying, limit: Self.verifyingBytes, patience: Self.patience)
         decoding = FairGate(.decoding, limit: configuration.decodedBodyBytes, patience: Self.patience)
         answers = FairGate(
             .answers,
@@ -38,9 +46,11 @@ final class Budgets: Sendable {
     func turningAway(while operation: @escaping @Sendable () async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await operation() }
-            group.addTask { [decoding, answers, pages] in
+            group.addTask { [unverified, verifying, decoding, answers, pages] in
                 while !Task.isCancelled {
                     try? await Task.sleep(for: Self.interval)
+                    unverified.expire()
+                    verifying.expire()
                     decoding.expire()
                     answers.expire()
                     pages.expire()

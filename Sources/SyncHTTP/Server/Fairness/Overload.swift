@@ -5,7 +5,7 @@ import SyncModel
 struct Overload: Sendable {
     /// Its name in metrics.
     enum Kind: String {
-        case bodies, decoding, answers, pages, waits, listeners
+        case bodies, unverified, verifying, decoding, answers, pages, waits, listeners
     }
 
     private let kind: Kind
@@ -27,6 +27,7 @@ struct Overload: Sendable {
     private var explanation: String {
         switch kind {
         case .bodies: "Too much is being received at once."
+        case .unverified, .verifying: "Too many messages are being received at once."
         case .decoding: "Too many pushes are waiting."
         case .answers: "Too many answers are not read yet."
         case .pages: "Too many pages are being read at once."

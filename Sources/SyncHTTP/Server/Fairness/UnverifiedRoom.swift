@@ -1,0 +1,160 @@
+import Foundation
+import SyncModel
+
+/// Bounds on bodies that arrive before their senders are authenticated.
+package struct UnverifiedBodyLimits: Sendable {
+    /// Bytes of all bodies.
+    package var bytes = 16_777_216
+    /// Bytes of each body that are not counted: a connection holds more by itself.
+    package var free = 8_192
+    /// How long a body may take to arrive.
+    package var patience: Duration = .seconds(15)
+    /// How long a body may arrive as slowly as it likes.
+    package var grace: Duration = .seconds(3)
+    /// Bytes a second that a body must have had in the mean, once the grace is over.
+    package var rate = 16_384
+
+    /// For a source, and for an address.
+    var partBytes: Int { bytes / 2 }
+    /// For an address at one source.
+    var pairBytes: Int { bytes / 4 }
+
+    package init() {}
+}
+
+/// Room for bodies whose senders are not known yet. This type only decides; ``UnverifiedBodies`` acts.
+///
+/// A body takes room as its bytes arrive. A source, an address, and an address at one source may each hold a part of the
+/// room. Where a part is used up, the body that has been arriving for longest is cut off, or else the largest one: a
+/// message of a genuine sender arrives within moments, and a body that trickles in does not.
+struct UnverifiedRoom: Sendable {
+    /// Names a body.
+    typealias Ticket = Int
+
+    /// Where a body is addressed to, and where it comes from.
+    struct Origin: Sendable, Hashable {
+        let source: UUID
+        let address: String
+    }
+
+    enum Decision: Sendable, Equatable {
+        /// The bytes are counted; these other bodies have lost their room.
+        case taken(evicted: [Ticket])
+        /// There is no room, and the body has lost what it had; so have these.
+        case refused(evicted: [Ticket])
+    }
+
+    /// A body younger than this is not cut off before larger ones are.
+    private static let youth: Duration = .seconds(1)
+
+    private struct Body {
+        let origin: Origin
+        let since: ContinuousClock.Instant
+        var bytes = 0
+        var counted = 0
+        /// Whether all of it has arrived.
+        var isWhole = false
+    }
+
+    private let limits: UnverifiedBodyLimits
+    private var bodies: [Ticket: Body] = [:]
+    private var lastTicket = 0
+    /// Counted bytes.
+    private(set) var held = 0
+    private var sources: [UUID: Int] = [:]
+    private var addresses: [String: Int] = [:]
+    private var pairs: [Origin: Int] = [:]
+
+    init(_ limits: UnverifiedBodyLimits = UnverifiedBodyLimits()) { self.limits = limits }
+
+    mutating func begin(_ origin: Origin, now: ContinuousClock.Instant) -> Ticket {
+        lastTicket += 1
+        bodies[lastTicket] = Body(origin: origin, since: now)
+        return lastTicket
+    }
+
+    /// Takes room for bytes that have arrived.
+    mutating func take(_ amount: Int, for ticket: Ticket, now: ContinuousClock.Instant) -> Decision {
+        guard var body = bodies[ticket] else { return .refused(evicted: []) }
+        body.bytes += amount
+        let more = max(0, body.bytes - limits.free) - body.counted
+        var evicted: [Ticket] = []
+        while let isInScope = scope(of: body.origin, lacking: more) {
+            guard let victim = victim(in: isInScope, beside: ticket, body, now: now), victim != ticket else {
+                end(ticket)
+                return .refused(evicted: evicted)
+            }
+            end(victim)
+            evicted.append(victim)
+        }
+        body.counted += more
+        bodies[ticket] = body
+        count(more, body.origin)
+        return .taken(evicted: evicted)
+    }
+
+    /// Notes that a body has arrived as a whole: from then on it is not cut off.
+    mutating func complete(_ ticket: Ticket) { bodies[ticket]?.isWhole = true }
+
+    /// Gives back a body's room; does nothing where it was lost.
+    mutating func end(_ ticket: Ticket) {
+        guard let body = bodies.removeValue(forKey: ticket) else { return }
+        count(-body.counted, body.origin)
+    }
+
+    /// Removes the bodies that arrive too slowly.
+    mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
+        let late = bodies.filter { _, body in
+            let age = now - body.since
+            guard !body.isWhole, age > limits.grace else { return false }
+            return age > limits.patience || Double(body.bytes) < age / .seconds(1) * Double(limits.rate)
+        }
+        for ticket in late.keys { end(ticket) }
+        return Array(late.keys)
+    }
+
+    // MARK: - Steps
+
+    /// The bodies among which one has to give way so that another may take more; nil where there is room.
+    private func scope(of origin: Origin, lacking more: Int) -> ((Origin) -> Bool)? {
+        guard more > 0 else { return nil }
+        if pairs[origin, default: 0] + more > limits.pairBytes { return { $0 == origin } }
+        if sources[origin.source, default: 0] + more > limits.partBytes { return { $0.source == origin.source } }
+        if addresses[origin.address, default: 0] + more > limits.partBytes { return { $0.address == origin.address } }
+        guard held + more > limits.bytes else { return nil }
+        let heaviest = sources.max { $0.value < $1.value }?.key ?? origin.source
+        let isOwn = sources[origin.source, default: 0] + more >= sources[heaviest, default: 0]
+        return isOwn ? { $0.source == origin.source } : { $0.source == heaviest }
+    }
+
+    private func victim(
+        in isInScope: (Origin) -> Bool,
+        beside ticket: Ticket,
+        _ own: Body,
+        now: ContinuousClock.Instant
+    ) -> Ticket? {
+        var found: (ticket: Ticket, age: Duration, bytes: Int)?
+        for (other, body) in bodies where !body.isWhole && isInScope(body.origin) {
+            guard body.counted > 0 || other == ticket else { continue }
+            let bytes = other == ticket ? own.bytes : body.bytes
+            let age = now - body.since >= Self.youth ? now - body.since : .zero
+            if let found, (found.age, found.bytes) >= (age, bytes) { continue }
+            found = (other, age, bytes)
+        }
+        return found?.ticket
+    }
+
+    private mutating func count(_ amount: Int, _ origin: Origin) {
+        guard amount != 0 else { return }
+        held += amount
+        Self.change(&sources[origin.source], by: amount)
+        Self.change(&addresses[origin.address], by: amount)
+        Self.change(&pairs[origin], by: amount)
+    }
+
+    /// A holder of nothing is not remembered.
+    private static func change(_ held: inout Int?, by amount: Int) {
+        let next = (held ?? 0) + amount
+        held = next > 0 ? next : nil
+    }
+}

@@ -1,0 +1,146 @@
+import Foundation
+
+/// The measured cost of organizations' jobs, in microseconds of committers' time.
+///
+/// It predicts what a job will take, from what earlier jobs of its organization took, and knows whether an organization
+/// takes much while others take little (``isCrowded``). Only then are groups kept short: where all take alike, large
+/// groups serve all of them best. Time is the work itself, so this type needs no clock.
+struct CostLedger: Sendable {
+    /// The share of recent work from which an organization is a busy one.
+    static let busyShare = 0.125
+    /// Work without which nobody is called busy: after a pause the first job has all of it.
+    static let leastUse = 50_000.0
+    /// How much work is remembered.
+    static let memory = 1_000_000.0
+    /// The work after which an organization that takes little is no longer taken to be there.
+    static let presence = 2_000_000.0
+    /// Organizations that are remembered; beyond it those are forgotten that took least.
+    static let capacity = 8_192
+    /// The weight of a new measurement.
+    private static let learning = 0.25
+    /// Microseconds that a unit of work takes until it was measured.
+    private static let firstRate = 50.0
+
+    private struct Account {
+        /// Microseconds that a unit takes.
+        var rate: Double
+        /// Recent work, as of ``at``.
+        var use = 0.0
+        var at: Double
+    }
+
+    private var accounts: [UUID: Account] = [:]
+    /// All work so far.
+    private var clock = 0.0
+    /// All recent work.
+    private var use = 0.0
+    /// Microseconds that a unit takes, over all organizations.
+    private var rate = firstRate
+    /// Organizations with a large share of recent work: eight at most.
+    private var busy: Set<UUID> = []
+    /// When an organization that takes little was last there.
+    private var quietAt = -Double.infinity
+    /// What a group takes whatever is in it: a little above the least that was measured.
+    private(set) var fixed = 1_000.0
+
+    /// Whether an organization takes a large part of the work while another one, which takes little, is there.
+    var isCrowded: Bool { !busy.isEmpty && clock - quietAt < Self.presence }
+
+    func isBusy(_ organization: UUID) -> Bool { busy.contains(organization) }
+
+    /// What a job is expected to take beside the fixed part of its group.
+    func cost(of item: GroupLine.Item) -> Double {
+        (accounts[item.lane.organization]?.rate ?? rate) * item.units
+    }
+
+    /// Notes that an organization has a job waiting.
+    mutating func arrived(_ organization: UUID) {
+        if !busy.isEmpty, !busy.contains(organization) { quietAt = clock }
+    }
+
+    /// Notes what a group took.
+    ///
+    /// - Returns: what each organization's jobs took, of the measured time, next to what was expected.
+    mutating func measured(_ took: Double, of items: [GroupLine.Item]) -> [UUID: (expected: Double, actual: Double)] {
+        fixed = took < fixed ? took : fixed + (took - fixed) * 0.001
+        var costs: [UUID: (expected: Double, actual: Double)] = [:]
+        var expected = 0.0
+        for item in items {
+            let cost = cost(of: item)
+            costs[item.lane.organization, default: (0, 0)].expected += cost
+            expected += cost
+        }
+        guard expected > 0 else { return [:] }
+        let actual = max(took - fixed, expected / 64, 1)
+        let factor = min(max(actual / expected, 0.125), 8)
+        clock += actual
+        use = use * exp(-actual / Self.memory) + actual
+        rate += (rate * factor - rate) * Self.learning * 0.25
+        for (organization, cost) in costs {
+            let share = cost.expected / expected
+            costs[organization]?.actual = actual * share
+            var account = accounts[organization] ?? Account(rate: rate, at: clock)
+            account.rate += account.rate * (factor - 1) * Self.learning * share
+            account.use = account.use * exp((account.at - clock) / Self.memory) + actual * share
+            account.at = clock
+            accounts[organization] = account
+        }
+        for organization in busy.union(costs.keys) { judge(organization) }
+        if !busy.isEmpty, !busy.isSuperset(of: costs.keys) { quietAt = clock }
+        forget()
+        return costs
+    }
+
+    private mutating func judge(_ organization: UUID) {
+        guard let account = accounts[organization] else {
+            busy.remove(organization)
+            return
+        }
+        let recent = account.use * exp((account.at - clock) / Self.memory)
+        if use >= Self.leastUse, recent >= use * Self.busyShare {
+            busy.insert(organization)
+        } else {
+            busy.remove(organization)
+        }
+    }
+
+    private mutating func forget() {
+        guard accounts.count > Self.capacity else { return }
+        let uses = accounts.mapValues { $0.use * exp(($0.at - clock) / Self.memory) }
+        let middle = uses.values.sorted()[accounts.count / 2]
+        accounts = accounts.filter { busy.contains($0.key) || uses[$0.key, default: 0] > middle }
+    }
+}
+
+/// Turns by cost: an organization that took much waits until the others could have taken as much.
+///
+/// Each organization has a moment, in microseconds of work, from which on it is due. A job moves the moment by what the
+/// job takes; the present moves on by one portion a round, in which all that are due may take a job.
+struct CostTurns: Sendable {
+    /// The work that a round gives each organization.
+    static let portion = 2_000.0
+    /// Organizations that are remembered.
+    private static let capacity = 8_192
+
+    private var present = 0.0
+    private var due: [UUID: Double] = [:]
+
+    func isDue(_ organization: UUID) -> Bool { due[organization].map { $0 <= present } ?? true }
+
+    mutating func charge(_ organization: UUID, _ cost: Double) {
+        due[organization] = max(due[organization] ?? present, present) + cost
+        if due.count > Self.capacity { due = due.filter { $0.value > present } }
+    }
+
+    /// Replaces an expected cost by the actual one.
+    mutating func correct(_ organization: UUID, by difference: Double) {
+        guard let moment = due[organization] else { return }
+        due[organization] = max(present - Self.portion, moment + difference)
+    }
+
+    /// Begins the next round, or the first one in which one of these is due.
+    mutating func advance(for waiting: some Sequence<UUID>) {
+        let next = waiting.map { due[$0] ?? present }.min() ?? present
+        present = max(present + Self.portion, next)
+    }
+}

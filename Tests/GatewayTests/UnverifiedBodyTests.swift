@@ -1,0 +1,102 @@
+import Foundation
+import GatewaySupport
+import NIOHTTP1
+import StandardWebhooks
+import SyncHTTP
+import SyncModel
+import TestSupport
+import Testing
+
+/// Bodies that arrive before it is known who sends them take nothing of what others need.
+@Suite struct UnverifiedBodyTests {
+    private static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    private static let settings = """
+        {"kind": "webhook", "secret": "\(secret)", "settings": {"mapping": {"rules": [
+            {"operation": "upsert", "entity_type": "contact", "id": "/id", "version": "/version", "document": ""}]}}}
+        """
+
+    private func path(_ scene: Scene) -> String { "/v1/sources/\(scene.ada.organization.lowercased)/crm" }
+
+    private func send(_ scene: Scene, _ body: String, id: String) async throws -> Reply {
+        let signer = WebhookSigner(secrets: [WebhookSecret(Self.secret)].compactMap(\.self), key: nil)
+        let headers = try signer.headers(id: id, timestamp: scene.gateway.clock.now.seconds, body: Array(body.utf8))
+        return try await GatewayTests.send(
+            .POST,
+            scene.gateway.address + path(scene),
+            headers: headers.map { ($0.name, $0.value) },
+            body: Array(body.utf8)
+        )
+    }
+
+    /// Connections that have sent a part of a body each, which they announce as 1 MiB.
+    private func trickle(_ count: Int, _ scene: Scene, to path: String) async throws -> [RawConnection] {
+        let head = """
+            POST \(path) HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\
+            webhook-id: msg_x\r\nwebhook-timestamp: \(scene.gateway.clock.now.seconds)\r\nwebhook-signature: v1,AAAA\r\n\r\n
+            """
+        var connections: [RawConnection] = []
+        for _ in 0..<count {
+            let connection = try RawConnection(port: scene.gateway.port)
+            await connection.send(head + String(repeating: " ", count: 60_000))
+            connections.append(connection)
+        }
+        return connections
+    }
+
+    @Test func `messages of a source pass beside 200 bodies without a secret that trickle in`() async throws {
+        let scene = try await Scene {
+            $0.heldBodyBytes = 4_194_304
+            $0.unverifiedBodies.bytes = 4_194_304
+            $0.unverifiedBodies.grace = .seconds(600)
+            $0.unverifiedBodies.patience = .seconds(600)
+            $0.bodyTimeout = .seconds(600)
+        }
+        #expect(try await scene.operate(.PUT, "\(scene.admin)/sources/crm", Self.settings).status == 201)
+        let connections = try await trickle(200, scene, to: path(scene))
+        let text = String(repeating: "x", count: 300_000)
+        for number in 0..<16 {
+            let large = number % 2 == 0 ? text : ""
+            let reply = try await send(
+                scene,
+                #"{"id":\#(number),"version":1,"text":"\#(large)"}"#,
+                id: "msg_\(number)"
+            )
+            #expect(reply.status == 200, "\(reply.text)")
+        }
+        // phones and programs of the organization have all of their room
+        let padded = scene.ada.envelope([scene.ada.create("task")]) + String(repeating: " ", count: 1_000_000)
+        #expect(try await scene.ada.post("/v1/mutations", padded).status == 200)
+        try await scene.reaches("sluice_http_held_body_bytes 0")
+        for connection in connections { connection.reset() }
+        try await scene.reaches("sluice_http_unverified_body_bytes 0")
+    }
+
+    @Test func `a body that arrives too slowly is answered 408 before it is verified`() async throws {
+        let scene = try await Scene {
+            $0.unverifiedBodies.grace = .zero
+            $0.unverifiedBodies.rate = 1_000_000_000
+        }
+        for path in [path(scene), "/v1/sources/nobody/none"] {
+            let connection = try #require(try await trickle(1, scene, to: path).first)
+            let reply = try await connection.reply()
+            #expect(reply.status == 408, "\(reply.text)")
+            #expect(await connection.ends())
+        }
+        try await scene.reaches(#"sluice_http_clients_cut_off_total{reason="late_body"} 2"#)
+        try await scene.reaches("sluice_http_unverified_body_bytes 0")
+    }
+
+    @Test func `a sign-in that arrives too slowly ends, and health checks are answered meanwhile`() async throws {
+        let scene = try await Scene {
+            $0.unverifiedBodies.grace = .zero
+            $0.unverifiedBodies.rate = 1_000_000_000
+        }
+        let port = try #require(scene.gateway.operations.split(separator: ":").last.flatMap { Int($0) })
+        let connection = try RawConnection(port: port)
+        await connection.send(
+            "POST /console/session HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n{"
+        )
+        #expect(try await GatewayTests.send(.GET, scene.gateway.operations + "/livez").status == 200)
+        #expect(try await connection.reply().status == 408)
+    }
+}

@@ -1,0 +1,140 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import SyncModel
+
+@Suite struct CostTests {
+    /// Jobs of organizations, each of which takes a time of its own for a unit of work.
+    private struct Bench {
+        var line = GroupLine(desks: 1, hasHeavyDesk: true, capacity: 4_096)
+        var rates: [UUID: Double] = [:]
+        var lastTicket = 0
+        /// Work of both desks.
+        var clock = 0.0
+        var served: [UUID: Double] = [:]
+        var began: [Int: Double] = [:]
+        var waits: [UUID: [Double]] = [:]
+        static let fixed = 1_000.0
+
+        mutating func add(_ organization: UUID, weight: Int = 1, user: UUID = UUID()) {
+            lastTicket += 1
+            let lane = LaneKey(organization: organization, user: user)
+            began[lastTicket] = clock
+            _ = line.add(GroupLine.Item(ticket: lastTicket, lane: lane, weight: weight, bytes: 400), desk: 0)
+        }
+
+        /// Commits a desk's next group.
+        mutating func commit(at desk: Int) -> [GroupLine.Item] {
+            let group = line.take(at: desk)
+            var took = Self.fixed
+            for item in group {
+                let cost = Double(item.weight) * (rates[item.lane.organization] ?? 50)
+                served[item.lane.organization, default: 0] += cost
+                took += cost
+            }
+            if !group.isEmpty { clock += took }
+            for item in group {
+                waits[item.lane.organization, default: []].append(clock - (began.removeValue(forKey: item.ticket) ?? 0))
+            }
+            _ = line.finish(at: desk, took: group.isEmpty ? nil : took)
+            return group
+        }
+    }
+
+    @Test func `groups of one organization grow as large as ever`() {
+        var bench = Bench()
+        let organization = UUID()
+        for _ in 0..<200 {
+            for _ in 0..<20 { bench.add(organization, weight: 50) }
+            #expect(bench.commit(at: 0).count == 20)
+        }
+    }
+
+    @Test func `groups of many organizations that take alike grow as large as ever`() {
+        var bench = Bench()
+        let organizations = (0..<200).map { _ in UUID() }
+        var random = SeededRandom(7)
+        for _ in 0..<300 {
+            for _ in 0..<20 { bench.add(organizations.randomElement(using: &random)!, weight: 50) }
+            #expect(bench.commit(at: 0).count == 20)
+        }
+    }
+
+    @Test func `jobs of a busy organization that take long go to the heavy desk beside a quiet one`() {
+        var bench = Bench()
+        let (busy, quiet) = (UUID(), UUID())
+        bench.rates[busy] = 300
+        for _ in 0..<40 {
+            bench.add(busy, weight: 50)
+            bench.add(quiet)
+            while !bench.commit(at: 0).isEmpty || !bench.commit(at: 1).isEmpty {}
+        }
+        bench.add(busy, weight: 50)
+        bench.add(quiet)
+        #expect(bench.commit(at: 0).map(\.lane.organization) == [quiet])
+        #expect(bench.commit(at: 1).map(\.lane.organization) == [busy])
+        // alone it has its own desk again, once the quiet one has been away for long enough
+        for _ in 0..<400 {
+            bench.add(busy, weight: 50)
+            while !bench.commit(at: 0).isEmpty || !bench.commit(at: 1).isEmpty {}
+        }
+        for _ in 0..<20 { bench.add(busy, weight: 50) }
+        #expect(bench.commit(at: 0).count == 20)
+    }
+
+    @Test func `organizations whose jobs wait have turns by cost and not by count`() {
+        var bench = Bench()
+        let (slow, quick, little) = (UUID(), UUID(), UUID())
+        (bench.rates[slow], bench.rates[quick], bench.rates[little]) = (2_000, 200, 20)
+        for _ in 0..<3_000 {
+            for _ in 0..<4 {
+                bench.add(slow)
+                bench.add(quick)
+            }
+            bench.add(little)
+            _ = bench.commit(at: 0)
+            if bench.clock > 2_000_000 { break }
+        }
+        let (one, other) = (bench.served[slow] ?? 0, bench.served[quick] ?? 0)
+        #expect(one < other * 1.5 && other < one * 1.5, "\(one) and \(other)")
+    }
+
+    /// However busy others are, and however many of them: a job waits for the group in hand, and for its own.
+    @Test(arguments: 0..<20)
+    func `a quiet organization waits for two groups of bounded cost at most`(_ number: UInt64) {
+        var random = SeededRandom(number)
+        var bench = Bench()
+        let busy = (0..<Int.random(in: 1...6, using: &random)).map { _ in UUID() }
+        let quiet = UUID()
+        for organization in busy { bench.rates[organization] = .random(in: 10...2_400, using: &random) }
+        for round in 0..<1_500 {
+            for organization in busy {
+                for _ in 0..<Int.random(in: 0...3, using: &random) { bench.add(organization) }
+            }
+            if round % 3 == 0, bench.waits[quiet, default: []].count * 3 >= round - 3 { bench.add(quiet) }
+            _ = bench.commit(at: 0)
+            _ = bench.commit(at: 1)
+        }
+        let limits = GroupLimits()
+        // each of two rounds has a group of either desk; a group may pass its bound by one job, and by what was mispredicted
+        let bound = 4 * (limits.cost + Bench.fixed + 2 * 2_400)
+        let settled = bench.waits[quiet, default: []].dropFirst(50)
+        #expect(settled.count > 100 && settled.allSatisfy { $0 <= bound }, "seed \(number): \(settled.max() ?? 0)")
+    }
+
+    @Test func `an organization's cost follows what its jobs take`() {
+        var ledger = CostLedger()
+        let organization = UUID()
+        let item = GroupLine.Item(
+            ticket: 1,
+            lane: LaneKey(organization: organization, user: UUID()),
+            weight: 10,
+            bytes: 0
+        )
+        #expect(ledger.cost(of: item) == 500)
+        for _ in 0..<100 { _ = ledger.measured(21_000, of: [item]) }
+        #expect(abs(ledger.cost(of: item) - 20_000) < 2_000, "\(ledger.cost(of: item))")
+        #expect(!ledger.isCrowded, "it is alone")
+    }
+}
