@@ -29,6 +29,8 @@ struct RequestHeaders {
         for (name, value) in request.carriedHeaders { addUnlessPresent(name, value) }
         if request.body != nil { addUnlessPresent("Content-Type", "application/json") }
         addUnlessPresent("Accept", "application/json")
+        // without it a server may compress, which the gateway does not undo (RFC 9110, 12.5.3)
+        fields.add(name: "Accept-Encoding", value: "identity")
         addUnlessPresent("User-Agent", userAgent)
     }
 
@@ -50,6 +52,8 @@ struct RequestHeaders {
             for (name, value) in headers where UpstreamFetch.carries(name, value) { addUnlessPresent(name, value) }
         }
         addUnlessPresent("Accept", "application/json")
+        // without it a server may compress, which the gateway does not undo (RFC 9110, 12.5.3)
+        fields.add(name: "Accept-Encoding", value: "identity")
         addUnlessPresent("User-Agent", userAgent)
     }
 

@@ -62,6 +62,10 @@ package enum Schema {
             name: "0028_halted_lanes_in_order",
             sql: String(decoding: PackageResources._028_halted_lanes_in_order_sql, as: UTF8.self)
         ),
+        Migration(
+            name: "0037_weak_etags_and_totals",
+            sql: String(decoding: PackageResources._037_weak_etags_and_totals_sql, as: UTF8.self)
+        ),
     ]
 
     /// The name of the newest migration.
