@@ -35,6 +35,7 @@ extension JSONWriter {
         case .uuid(let uuid): self.uuid(uuid)
         case .string(let text): string(text)
         case .integer(let number): int(number)
+        case .digits(let text): raw(text.utf8)
         }
     }
 }

@@ -87,6 +87,12 @@ public struct JSONValue: Sendable {
         guard node.isInteger else { return kind == .number ? Int64(decimal: raw) : nil }
         return storage.bytes.withUnsafeBufferPointer { Int64(digits: node.text(in: $0)) }
     }
+
+    /// The text of a number that is written as an integer, without fraction and exponent, whatever its size; otherwise
+    /// nil.
+    public var integerText: String? {
+        node.isInteger ? String(decoding: raw, as: UTF8.self) : nil
+    }
 }
 
 extension csj_node {

@@ -78,10 +78,10 @@ package final class HTTPUpstream: Upstream {
             } onCancel: {
                 task.cancel()
             }
-            return .response(UpstreamResponse(response, now: now()))
+            return .response(UpstreamResponse(response, now: now(), maximumBytes: configuration.maximumBodyBytes))
         } catch {
             if let response = collector.cutResponse ?? collector.brokenSuccess {
-                return .response(UpstreamResponse(response, now: now()))
+                return .response(UpstreamResponse(response, now: now(), maximumBytes: configuration.maximumBodyBytes))
             }
             return failure(error, of: request, isSent: collector.isSent, isTLS: prepared.scheme == "https")
         }

@@ -31,6 +31,8 @@ struct RequestHeaders {
         for (name, value) in request.carriedHeaders { addUnlessPresent(name.string, value) }
         if request.body != nil { addUnlessPresent("Content-Type", "application/json") }
         addUnlessPresent("Accept", "application/json")
+        // without it a server may compress, which the gateway does not undo (RFC 9110, 12.5.3)
+        fields.add(name: "Accept-Encoding", value: "identity")
         addUnlessPresent("User-Agent", userAgent)
     }
 
@@ -54,6 +56,8 @@ struct RequestHeaders {
             }
         }
         addUnlessPresent("Accept", "application/json")
+        // without it a server may compress, which the gateway does not undo (RFC 9110, 12.5.3)
+        fields.add(name: "Accept-Encoding", value: "identity")
         addUnlessPresent("User-Agent", userAgent)
     }
 

@@ -8,16 +8,18 @@ extension UpstreamResponse {
     private static let maximumLocationBytes = 8_192
 
     /// The parts of an answer that the gateway uses.
-    init(_ collected: CollectedResponse, now: Timestamp) {
+    ///
+    /// - Parameter maximumBytes: the longest body that is read.
+    init(_ collected: CollectedResponse, now: Timestamp, maximumBytes: Int = 1 << 20) {
         let headers = collected.head.headers
-        let body = collected.body.flatMap(Self.json).flatMap {
-            // a part of an object is not JSON, but a part of a number may be
-            collected.isCutOff && $0.bytes.first != UInt8(ascii: "{") ? nil : $0
-        }
+        let status = Int(collected.head.status.code)
+        let body = Body(collected, maximumBytes: maximumBytes)
+        let isSuccess = (200...299).contains(status)
+        let location = headers.first(name: "Location") ?? (isSuccess ? headers.first(name: "Content-Location") : nil)
         self.init(
-            status: Int(collected.head.status.code),
+            status: status,
             retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },
-            location: headers.first(name: "Location").flatMap { Self.atMost(Self.maximumLocationBytes, $0) },
+            location: location.flatMap { Self.atMost(Self.maximumLocationBytes, $0) },
             // a tag that could not be sent back in If-Match as it came is dropped: bytes beyond ASCII (RFC 9110, obs-text)
             // need not be UTF-8
             etag: headers.first(name: "ETag").flatMap { Self.atMost(Self.maximumETagBytes, $0) }.flatMap {
@@ -27,10 +29,47 @@ extension UpstreamResponse {
                 name: collected.head.status == .unauthorized ? "WWW-Authenticate" : "Proxy-Authenticate"
             )
             .flatMap(Self.scheme(of:)),
-            json: body.flatMap { $0.canBeKept ? $0.bytes : nil },
-            unkeptJSON: body.flatMap { $0.canBeKept ? nil : $0.bytes },
+            json: body.json,
+            unkeptJSON: body.unkeptJSON,
+            unusableBody: body.problem,
             isCutOff: collected.isCutOff
         )
+    }
+
+    /// A body, as far as it is JSON.
+    private struct Body {
+        var json: [UInt8]?
+        var unkeptJSON: [UInt8]?
+        var problem: UnusableBody?
+
+        init(_ collected: CollectedResponse, maximumBytes: Int) {
+            guard let buffer = collected.body else {
+                problem = .tooLong(limit: maximumBytes)
+                return
+            }
+            let bytes = Self.trimmed(Array(buffer.readableBytesView).withoutByteOrderMark)
+            guard !bytes.isEmpty else { return }
+            do throws(JSONParseError) {
+                let tree = try JSONTree(parsing: bytes)
+                // a part of an object is not JSON, but a part of a number may be
+                if collected.isCutOff, bytes.first != UInt8(ascii: "{") { return }
+                if tree.root.hasDefects { unkeptJSON = bytes } else { json = bytes }
+            } catch {
+                let headers = collected.head.headers
+                problem = UnusableBody(bytes, encoding: headers.first(name: "Content-Encoding"), error: error)
+            }
+        }
+
+        private static func trimmed(_ bytes: [UInt8]) -> [UInt8] {
+            guard let first = bytes.firstIndex(where: { !isSpace($0) }),
+                let last = bytes.lastIndex(where: { !isSpace($0) })
+            else { return [] }
+            return first == 0 && last == bytes.count - 1 ? bytes : Array(bytes[first...last])
+        }
+
+        private static func isSpace(_ byte: UInt8) -> Bool {
+            byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09
+        }
     }
 
     private static func atMost(_ bytes: Int, _ text: String) -> String? {
@@ -41,19 +80,5 @@ extension UpstreamResponse {
     private static func scheme(of challenge: String) -> String? {
         let name = String(challenge.before(" ", "\t", ","))
         return UpstreamResponse.isScheme(name) ? name : nil
-    }
-
-    /// The body, when it is JSON, and whether it can be stored and read back.
-    private static func json(_ body: ByteBuffer) -> (bytes: [UInt8], canBeKept: Bool)? {
-        let view = body.readableBytesView
-        guard let first = view.firstIndex(where: { !isSpace($0) }), let last = view.lastIndex(where: { !isSpace($0) })
-        else { return nil }
-        let bytes = Array(view[first...last])
-        guard let tree = try? JSONTree(parsing: bytes) else { return nil }
-        return (bytes, !tree.root.hasDefects)
-    }
-
-    private static func isSpace(_ byte: UInt8) -> Bool {
-        byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09
     }
 }

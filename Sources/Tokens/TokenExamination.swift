@@ -45,6 +45,11 @@ package struct TokenExamination: Sendable {
     /// Ids of the keys that the issuer has at hand, those without one left out.
     package var knownKeys: [String] { findings.entry?.keys.keys.compactMap(\.id?.string) ?? [] }
 
+    /// The algorithms of the keys that the issuer has at hand, each once.
+    package var knownAlgorithms: [String] {
+        Set(findings.entry?.keys.keys.map(\.algorithm.rawValue) ?? []).sorted()
+    }
+
     /// The key that signed it; nil: none that may.
     package var key: Key? {
         guard let key = findings.key, let entry = findings.entry else { return nil }

@@ -21,7 +21,8 @@ import Testing
         let now = scene.gateway.clock.now.rfc3339
         let defaults =
             #"{"base_url":"https://api.example.com/v1","credential":null,"timeout_seconds":30,"max_concurrency":16,"#
-            + #""id_pointer":"/id","headers":{},"allowed_headers":[],"erase_endpoint":null,"updated_at":"\#(now)"}"#
+            + #""id_pointer":"/id","headers":{},"allowed_headers":[],"erase_endpoint":null,"#
+            + #""send_weak_etags":false,"updated_at":"\#(now)"}"#
         #expect(made.text == defaults)
         #expect(try await scene.operate(.GET, path).text == defaults)
 
@@ -29,7 +30,7 @@ import Testing
         let body = #"""
             {"base_url":"http://[::1]:9000","credential":{"bearer":"t0ken"},"timeout_seconds":90,
              "max_concurrency":1000,"id_pointer":"/data/a~1b/0","headers":{"X-Tenant":"acme","accept-language":"nb"},
-             "allowed_headers":["X-App-Version","x-app"]}
+             "allowed_headers":["X-App-Version","x-app"],"send_weak_etags":true}
             """#
         let changed = try await scene.operate(.PUT, path, body)
         #expect(changed.status == 200)
@@ -38,7 +39,8 @@ import Testing
             #"{"base_url":"http://[::1]:9000","credential":{"bearer":true},"timeout_seconds":90,"#
             + #""max_concurrency":1000,"id_pointer":"/data/a~1b/0","#
             + #""headers":{"accept-language":"nb","x-tenant":"acme"},"#
-            + #""allowed_headers":["x-app","x-app-version"],"erase_endpoint":null,"updated_at":"\#(then)"}"#
+            + #""allowed_headers":["x-app","x-app-version"],"erase_endpoint":null,"#
+            + #""send_weak_etags":true,"updated_at":"\#(then)"}"#
         #expect(changed.text == expected)
         #expect(try await scene.operate(.PUT, path, "{}").text == expected, "what is absent keeps its value")
         let headers = try await scene.operate(.PUT, path, #"{"headers":{"a":"b"}}"#)
@@ -47,10 +49,13 @@ import Testing
             .PUT,
             path,
             #"{"credential":null,"timeout_seconds":null,"max_concurrency":null,"id_pointer":null,"headers":null,"#
-                + #""allowed_headers":null}"#
+                + #""allowed_headers":null,"send_weak_etags":null}"#
         )
         #expect(reset.text.hasPrefix(#"{"base_url":"http://[::1]:9000","credential":null,"timeout_seconds":30,"#))
         #expect(reset.text.contains(#""max_concurrency":16,"id_pointer":"/id","headers":{},"allowed_headers":[],"#))
+        #expect(reset.json?["send_weak_etags"]?.bool == false)
+        let wrong = try await scene.operate(.PUT, path, #"{"send_weak_etags":"yes"}"#)
+        expectProblem(wrong, .validationFailed, errors: ["/send_weak_etags member_type"])
 
         let gone = try await scene.operate(.DELETE, path)
         #expect(gone.status == 204)

@@ -38,6 +38,7 @@ import Testing
             return now?["state"]?.string == "done"
         }
         let done = try await trouble.look(path)
+        #expect(done.json?["total"]?.text == #"{"count":2,"is_more":false}"#, "\(done.text)")
         #expect(done.json?["matched"]?.int64 == 2 && done.json?["done"]?.int64 == 2, "\(done.text)")
         #expect(done.json?["reason"]?.string == "They are of last year." && done.json?["ended_at"]?.isNull == false)
         #expect(try await scene.ada.get("/v1/mutations/\(trouble.failed.id)").json?["status"]?.string == "discarded")

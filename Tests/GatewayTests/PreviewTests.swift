@@ -259,7 +259,10 @@ import Testing
             )
             let shown = request["headers"]?.members.map(Array.init) ?? []
             for (name, value) in shown { #expect(sent[name.string] == value.string, "\(name.string)") }
-            let defaults = ["host", "content-length", "content-type", "accept", "user-agent", "traceparent", "x-app"]
+            let defaults = [
+                "host", "content-length", "content-type", "accept", "accept-encoding", "user-agent", "traceparent",
+                "x-app",
+            ]
             #expect(Set(sent.keys).subtracting(shown.map(\.name.string)).isSubset(of: defaults + ["connection"]))
             #expect(request["headers"]?["if-match"]?.string == [nil, #""e1""#, "stale", "stale"][place])
         }

@@ -151,6 +151,14 @@ import Testing
         expectPlaces(try await send(scene, #"{"data": 7}"#), ["/data/changes"])
     }
 
+    @Test func `a byte order mark before a message is ignored, and signed with it`() async throws {
+        let scene = try await Scene()
+        #expect(try await put(scene).status == 201)
+        let reply = try await send(scene, "\u{feff}" + message(1))
+        #expect(reply.status == 200, "\(reply.text)")
+        expectProblem(try await send(scene, "\u{feff}\u{feff}" + message(2), id: "msg_2"), .invalidJSON)
+    }
+
     // MARK: - Whose it is
 
     @Test func `who does not sign as the source does learns nothing of which sources there are`() async throws {

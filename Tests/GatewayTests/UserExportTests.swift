@@ -97,6 +97,53 @@ import Testing
         #expect(messages.allSatisfy { $0.value(at: "/data/user_id")?.string == ada.user.lowercased })
     }
 
+    /// Ids came as text and times as PostgreSQL writes them.
+    @Test func `ids and times have the forms of the API`() async throws {
+        let scene = try await Scene()
+        let pushed = try await scene.ada.push([scene.ada.create(), scene.ada.create("note")])
+        #expect(pushed.status == 200)
+        let (user, organization) = (scene.ada.user, scene.ada.organization)
+        _ = try await scene.lines(
+            """
+            WITH m AS (
+                UPDATE mutations SET server_id = '18446744073709551616', server_id_is_integer = true, local_number = 7
+                WHERE user_id = '\(user)' AND entity_type = 'task' RETURNING 1),
+            i AS (
+                UPDATE id_mappings SET server_id = '4711', server_id_is_integer = true
+                WHERE user_id = '\(user)' AND entity_type = 'task' RETURNING 1),
+            e AS (
+                UPDATE entities SET id = '4711', id_is_integer = true, created_at = '2026-11-20 07:00:00.272784+00'
+                WHERE owner_id = '\(user)' AND entity_type = 'task' RETURNING 1),
+            l AS (
+                INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id,
+                    server_id_is_integer)
+                VALUES ('\(organization)', '\(user)', '\(scene.ada.device)', 'folder', 1, '42', true),
+                    ('\(organization)', '\(user)', '\(scene.ada.device)', 'folder', 2, '43', false) RETURNING 1)
+            SELECT 1::text FROM m, i, e, l
+            """
+        )
+        let found = try lines(try await export(scene, scene.ada))
+        func line(_ kind: String, _ type: String) -> JSONValue? {
+            found.first { $0["kind"]?.string == kind && $0["entity_type"]?.string == type }
+        }
+        let mutation = try #require(line("mutation", "task"))
+        #expect(mutation["server_id"]?.text == "18446744073709551616" && mutation["local_id"]?.text == "7")
+        #expect(line("mutation", "note")?["server_id"]?.kind == .string)
+        #expect(line("mutation", "note")?["local_id"]?.kind == .string)
+        #expect(line("id_mapping", "task")?["server_id"]?.text == "4711")
+        #expect(line("entity", "task")?["id"]?.text == "4711")
+        #expect(line("entity", "task")?["created_at"]?.string == "2026-11-20T07:00:00.272Z")
+        let numbers = found.filter { $0["kind"]?.string == "local_id" }.compactMap { $0["server_id"]?.text }
+        #expect(numbers == ["42", #""43""#])
+        let accepted = try await scene.ada.get("/v1/mutations/\(mutation["id"]?.string ?? "-")")
+        for member in ["created_at", "accepted_at", "synced_at"] {
+            #expect(mutation[member]?.text == accepted.json?[member]?.text, "\(member)")
+        }
+        // no other form of a time is anywhere in it
+        let text = found.map(\.text).joined()
+        #expect(!text.contains("+00:00") && text.firstMatch(of: /[0-9]{2}:[0-9]{2}\.[0-9]{4,}/) == nil, "\(text)")
+    }
+
     @Test func `pages follow each other without a gap`() async throws {
         let scene = try await Scene()
         var keys: Set<String> = []

@@ -82,6 +82,7 @@ extension Model {
             case .uuid(let new): .string(new.lowercased)
             case .string(let new): .string(new)
             case .integer(let new): .number("\(new)")
+            case .digits(let new): .number(new)
             case nil: .string(uuid.lowercased)
             }
         }

@@ -114,7 +114,7 @@ import Testing
         let create = stage.create()
         try await stage.phone.push([create])
         let failed = try await stage.mutation(create.id, is: .failed)
-        #expect(failed.code == "upstream_rejected" && failed["response"]?["status"]?.int64 == 201)
+        #expect(failed.code == "upstream_answer_unusable" && failed["response"]?["status"]?.int64 == 201)
         let settling = stage.gateway.store.settling
         let edited = try RetryRequest(body: Array(#"{"payload":{}}"#.utf8), limits: IntakeLimits())
         await #expect(throws: Problem.self) {

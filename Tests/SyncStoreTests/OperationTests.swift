@@ -268,6 +268,22 @@ import Testing
         #expect(try await one.statuses(failed) == ["failed"])
     }
 
+    @Test func `an operation has the number of mutations that matched when it was made`() async throws {
+        let one = try await Phone.forwarding()
+        try await one.pushStuck(3)
+        let gateway = one.gateway
+        let made = try await gateway.operation(#""kind":"retry","filter":{}"#, in: one.organization.id)
+        #expect(made.total == BoundedCount(found: 3) && made.matched == 0)
+        try await one.pushStuck(1)
+        let ended = try #require(try await Self.work(gateway))
+        #expect(ended.total == BoundedCount(found: 3) && ended.matched == 3, "\(ended.summary)")
+        let none = try await gateway.operation(
+            #""kind":"retry","filter":{"entity_type":"nothing"}"#,
+            in: one.organization.id
+        )
+        #expect(none.total == BoundedCount(found: 0))
+    }
+
     // MARK: - What it is about
 
     @Test func `a preview says how many and shows the first`() async throws {

@@ -94,12 +94,43 @@ import Testing
     @Test(arguments: [
         (" \r\n\t{\"a\": 1 }\n", #"{"a": 1 }"#), ("1", "1"), ("null", "null"), (#""x""#, #""x""#), ("[]", "[]"),
         ("{\"a\":1e400000}", nil), ("{\"a\":1,\"a\":2}", nil), (#"{"a":"\u0000"}"#, nil), (#"{"a":"\ud800"}"#, nil),
-        ("<html>", nil), ("{\"a\":1", nil), ("{\"a\":1}{}", nil), ("{'a':1}", nil), ("\u{feff}{}", nil),
+        ("<html>", nil), ("{\"a\":1", nil), ("{\"a\":1}{}", nil), ("{'a':1}", nil), ("\u{feff}{}", "{}"),
     ])
     func `only JSON that can be stored counts`(_ body: String, _ json: String?) async throws {
         let response = try await answer(body: body)
         #expect(response.status == 200)
         #expect(response.text == json)
+    }
+
+    @Test(arguments: [
+        ("<html>Log in</html>", "", "is HTML", "<html>Log in</html>"), ("{\"a\":1", "", "is not JSON", "{\"a\":1"),
+        ("x", "Content-Encoding: gzip\r\n", "is compressed (gzip)", ""),
+        ("x", "Content-Encoding: identity\r\n", "is not JSON", "x"), ("\u{feff}\u{feff}{}", "", "is not JSON", "·{}"),
+    ])
+    func `a body that is not JSON is kept as its cause and its first bytes`(
+        _ body: String,
+        _ headers: String,
+        _ cause: String,
+        _ excerpt: String
+    ) async throws {
+        let problem = try #require(try await answer(body: body, headers: headers).unusableBody)
+        #expect(problem.reason.contains(cause), "\(problem.reason)")
+        #expect(problem.excerpt == excerpt)
+    }
+
+    @Test func `what is JSON in spite of its headers is used`() async throws {
+        for headers in ["Content-Encoding: gzip\r\n", "Content-Type: application/json; charset=utf-16\r\n"] {
+            let response = try await answer(body: #"{"id":1}"#, headers: headers)
+            #expect(response.text == #"{"id":1}"# && response.unusableBody == nil)
+        }
+    }
+
+    @Test func `Content-Location stands in for a Location that is not there`() async throws {
+        let both = "Location: /c/1\r\nContent-Location: /c/2\r\n"
+        #expect(try await answer(body: "", headers: both).location == "/c/1")
+        #expect(try await answer(body: "", headers: "Content-Location: /c/2\r\n").location == "/c/2")
+        let refused = try await answer("HTTP/1.1 404 Not Found\r\nContent-Location: /c/2\r\nContent-Length: 0\r\n\r\n")
+        #expect(refused.location == nil)
     }
 
     @Test func `deep JSON does not count`() async throws {
@@ -114,6 +145,7 @@ import Testing
         #expect(longer.status == 200)
         #expect(longer.etag == "\"1\"")
         #expect(longer.json == nil)
+        #expect(longer.unusableBody?.reason == "is longer than 1048576 bytes")
     }
 
     @Test func `reading ends where a body gets too long`() async throws {

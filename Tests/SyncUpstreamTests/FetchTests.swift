@@ -57,7 +57,7 @@ import Testing
         #expect(received.header("if-none-match") == [#"W/"7""#])
         #expect(received.header("if-modified-since") == ["Fri, 20 Nov 2026 07:00:00 GMT"])
         #expect(received.header("x-app") == ["source"] && received.header("x-other") == ["1"])
-        #expect(received.header("accept") == ["text/json"] && received.header("accept-encoding") == [])
+        #expect(received.header("accept") == ["text/json"] && received.header("accept-encoding") == ["identity"])
         #expect(received.header("x-sluice-organization") == [organization.uuidString.lowercased()])
         #expect(received.header("x-sluice-user") == [] && received.header("idempotency-key") == [])
     }

@@ -85,6 +85,17 @@ struct FetchedKeysTests {
     }
 
     @Test
+    func `A byte order mark before a key set is ignored`() async throws {
+        let document = Array(try json(["keys": [Keys.jwk(first.publicKey, id: "1")]]))
+        provider.answer(.document([0xef, 0xbb, 0xbf] + document, etag: nil, cacheControl: nil))
+        let verifier = try await verifier()
+        #expect(await fetch(verifier, at: 0) == .changed)
+        #expect(verifier.refusal(try token(first, "1")) == nil)
+        provider.answer(.document(document, etag: nil, cacheControl: nil))
+        #expect(await fetch(verifier, at: 1_000) == .unchanged, "it is the same document")
+    }
+
+    @Test
     func `A key that is no longer published is refused, remembered or not; a new one is accepted`() async throws {
         try provider.publish(Keys.jwk(first.publicKey, id: "1"))
         let verifier = try await verifier()

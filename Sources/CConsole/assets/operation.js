@@ -19,13 +19,13 @@ export async function operation(view) {
 	await again()
 
 	function page() {
-		const isRunning = it.state === 'running', left = it.matched - it.done - it.skipped - it.failed
+		const isRunning = it.state === 'running', left = (it.total?.count ?? 0) - it.done - it.skipped - it.failed
 		return [
 			h('p.crumbs', link('/console/operations', 'Operations'), ' › ', idLine(it.id)),
 			progress(it),
 			h('p.verdict', h('span.strong', isRunning ? 'It runs. ' : it.state === 'done' ? 'It is done. ' : it.state === 'cancelled' ? 'It was cancelled. ' : 'It failed. '),
 				`${number(it.done)} done, ${number(it.skipped)} skipped, ${number(it.failed)} failed.`,
-				isRunning && left > 0 && ` About ${span(left / it.per_second)} to go at ${number(it.per_second)} a second.`,
+				isRunning && left > 0 && ` ${it.total?.is_more ? 'At least' : 'About'} ${span(left / it.per_second)} to go at ${number(it.per_second)} a second.`,
 				it.error && [' ', said(it.error, 300)]),
 			isRunning && may('settle') && h('div.actions', button('Cancel…', cancel, 'danger')),
 			section('What and why', facts([

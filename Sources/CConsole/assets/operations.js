@@ -5,8 +5,8 @@ import * as live from './live.js'
 
 // How far an operation is, as a bar and in words.
 export const progress = it => {
-	const over = it.done + it.skipped + it.failed
-	return h('div.progress', h('progress', { max: Math.max(it.matched, over, 1), value: over, 'aria-label': 'Progress' }), h('span', `${number(over)} of ${number(Math.max(it.matched, over))}`))
+	const over = it.done + it.skipped + it.failed, all = Math.max(it.total?.count ?? 0, over), isMore = it.total?.is_more && it.state === 'running'
+	return h('div.progress', h('progress', { max: Math.max(all, 1), value: over, 'aria-label': 'Progress' }), h('span', `${number(over)} of ${isMore ? 'more than ' : ''}${number(all)}`))
 }
 
 export async function operations(view) {

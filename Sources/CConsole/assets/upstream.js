@@ -6,6 +6,7 @@ const PLAIN = { asWritten: new Set() }
 const MEMBERS = [
 	['timeout_seconds', 'Time limit, seconds', 'whole', 'Empty: the default.'], ['max_concurrency', 'Requests at a time', 'whole'],
 	['id_pointer', 'Where answers have the id', 'text', 'A JSON Pointer, /id unless set.'], ['erase_endpoint', 'Told of erased users at', 'text', 'A path; empty: it is not told.'],
+	['send_weak_etags', 'Sends weak ETags in If-Match', 'flag', 'Only where it accepts them: RFC 9110 has servers refuse them.'],
 	['headers', 'Headers of every request', 'pairs', 'One a line: name, a space, value.'], ['allowed_headers', 'Headers that phones may set', 'lines', 'One name a line.'],
 ]
 

@@ -117,15 +117,15 @@ struct TokenExplanation {
 
     private func badKey(_ error: TokenError) -> Diagnosis {
         guard let settings else { return .failed("key", error.explanation, "Ask the issuer.") }
-        let known = examination.knownKeys.prefix(10).map { ShownText.of($0) }.joined(separator: ", ")
-        let keys = known.isEmpty ? "the keys at hand have no ids" : "the keys at hand are \(known)"
+        if error != .badSignature, let unsupported = unsupportedAlgorithm(settings) { return unsupported }
         let id = examination.keyID.map { ShownText.of($0) } ?? "-"
+        let name = examination.keyID == nil ? "no key for a token without a key id" : "no key \(id)"
         switch error {
         case .keysUnavailable:
             let keySet = settings.issuer.jwksURL.map { KeySetURL.shown($0) } ?? "-"
             let reason = examination.fetchProblem.map { ": \($0)" } ?? ""
             return .failed("key", "the keys of \(keySet) cannot be fetched\(reason)", "See to \(settings.jwksURL).")
-        case .unknownKey: return .failed("key", "no key \(id); \(keys)", advice(forUnknownKey: id, settings))
+        case .unknownKey: return .failed("key", "\(name); \(keys)", advice(forUnknownKey: id, settings))
         case .algorithmNotAllowed:
             let algorithm = examination.algorithm ?? "-"
             let finding = "\(ShownText.of(algorithm)) is not the algorithm of a key of the issuer; \(keys)"
@@ -135,6 +135,34 @@ struct TokenExplanation {
             let isSecrets = settings.issuer.secret != nil && examination.algorithm == "HS256"
             let advice = isSecrets ? "Is \(settings.secret) the secret that signs? \(other)" : other
             return .failed("key", "the signature is not that of key \(id)", advice)
+        }
+    }
+
+    /// The keys at hand, for a finding.
+    private var keys: String {
+        let known = examination.knownKeys.prefix(10).map { ShownText.of($0) }.joined(separator: ", ")
+        if !known.isEmpty { return "the keys at hand are \(known)" }
+        let algorithms = examination.knownAlgorithms
+        if algorithms.isEmpty { return "there is no key at hand" }
+        return "the keys at hand have no ids, and are for \(algorithms.joined(separator: ", "))"
+    }
+
+    /// What is wrong with a token whose algorithm no key that the issuer's settings can bring verifies, whatever its
+    /// key id; nil for other tokens.
+    private func unsupportedAlgorithm(_ settings: IssuerSettings) -> Diagnosis? {
+        let (algorithm, issuer) = (examination.algorithm ?? "-", settings.issuer)
+        let advice = advice(forAlgorithm: algorithm, settings)
+        switch algorithm {
+        case "HS256":
+            guard issuer.secret == nil else { return nil }
+            return .failed("key", "HS256 is verified by a shared secret, and the issuer's settings have none", advice)
+        case "RS256", "ES256", "EdDSA":
+            guard issuer.jwksURL == nil else { return nil }
+            if examination.knownAlgorithms.contains(algorithm) { return nil }
+            let finding =
+                "\(algorithm) is verified by a public key, and the issuer's settings have none for it; \(keys)"
+            return .failed("key", finding, advice)
+        default: return .failed("key", "\(ShownText.of(algorithm)) is not an algorithm that is accepted", advice)
         }
     }
 

@@ -218,14 +218,22 @@ package final class WebhookCourier: Service {
         }
     }
 
+    /// The results of a step's attempts.
+    private struct Results {
+        var outcomes: [WebhookOutcome] = []
+        var answers: [WebhookAnswer] = []
+        /// Indices of answers to attempts that began before the last failure was noted.
+        var sameRound: Set<Int> = []
+    }
+
     /// Sends what is due, step by step.
     private func deliver(_ lease: WebhookStore.Lease, on line: Post.Line) async -> Problem? {
-        var (outcomes, answers): ([WebhookOutcome], [WebhookAnswer]) = ([], [])
+        var results = Results()
         for count in 0... {
             let releases = count >= configuration.turn || ends
             let step: WebhookStore.Step?
             do throws(Problem) {
-                step = try await write(lease, outcomes, answers, releases: releases)
+                step = try await write(lease, results, releases: releases)
             } catch {
                 return error
             }
@@ -235,7 +243,7 @@ package final class WebhookCourier: Service {
                 return nil
             }
             if step.deliveries.isEmpty { return nil }
-            (outcomes, answers) = await send(step, lease, on: line)
+            results = await send(step, lease, on: line)
         }
         return nil
     }
@@ -243,14 +251,19 @@ package final class WebhookCourier: Service {
     /// Writes a step, with patience while the database is away: otherwise what was delivered is sent once more.
     private func write(
         _ lease: WebhookStore.Lease,
-        _ outcomes: [WebhookOutcome],
-        _ answers: [WebhookAnswer],
+        _ results: Results,
         releases: Bool
     ) async throws(Problem) -> WebhookStore.Step? {
         var attempt = 1
         while true {
             do throws(Problem) {
-                return try await store.step(lease, outcomes, answers: answers, releases: releases)
+                return try await store.step(
+                    lease,
+                    results.outcomes,
+                    answers: results.answers,
+                    sameRound: results.sameRound,
+                    releases: releases
+                )
             } catch {
                 if attempt >= 20 || ends && attempt >= 5 { throw error }
                 attempt += 1
@@ -264,13 +277,15 @@ package final class WebhookCourier: Service {
         _ step: WebhookStore.Step,
         _ lease: WebhookStore.Lease,
         on line: Post.Line
-    ) async -> (outcomes: [WebhookOutcome], answers: [WebhookAnswer]) {
+    ) async -> Results {
         let isProbe = step.health.isOpen
         var health = step.health
-        var (outcomes, answers): ([WebhookOutcome], [WebhookAnswer]) = ([], [])
+        var results = Results()
+        // failures that were counted: what began before the last of them is of its round, and counts with it
+        var round = 0
         var deliveries = step.deliveries
         var lookedAt = ContinuousClock.now
-        await withTaskGroup(of: (WebhookDelivery, WebhookAnswer, Duration).self) { group in
+        await withTaskGroup(of: (WebhookDelivery, WebhookAnswer, Duration, Int).self) { group in
             var next = 0
             var underWay = 0
             while true {
@@ -289,22 +304,24 @@ package final class WebhookCourier: Service {
                     }
                     let delivery = deliveries[next]
                     (next, underWay) = (next + 1, underWay + 1)
-                    group.addTask {
+                    group.addTask { [round] in
                         let began = ContinuousClock.now
                         let endpoint = lease.endpoint
                         let ticket = self.clock.begin(endpoint, of: endpoint.organization, bytes: 0, at: began)
                         let answer = await self.send(delivery, lease, on: line)
                         self.clock.end(ticket, took: .now - began)
-                        return (delivery, answer, .now - began)
+                        return (delivery, answer, .now - began, round)
                     }
                     continue
                 }
-                guard let (delivery, answer, elapsed) = await group.next() else { break }
+                guard let (delivery, answer, elapsed, begunIn) = await group.next() else { break }
                 underWay -= 1
                 // given up at the end of this process, which says nothing about the endpoint
                 if case .none = answer, ends { continue }
                 let now = configuration.now()
-                health.note(answer, now: now, jitter: 0)
+                let isSameRound = begunIn < round
+                health.note(answer, now: now, jitter: 0, isSameRound: isSameRound)
+                if answer.error != nil, !isSameRound { round += 1 }
                 let outcome = WebhookSchedule.outcome(
                     of: delivery,
                     answer,
@@ -312,8 +329,9 @@ package final class WebhookCourier: Service {
                     jitter: .random(in: 0...1)
                 )
                 note(delivery, outcome, elapsed, lease.endpoint)
-                outcomes.append(outcome)
-                answers.append(answer)
+                results.outcomes.append(outcome)
+                if isSameRound { results.sameRound.insert(results.answers.count) }
+                results.answers.append(answer)
             }
             // what has waited for three days for an endpoint that does not answer is given up
             if health.isOpen {
@@ -321,11 +339,11 @@ package final class WebhookCourier: Service {
                 for delivery in deliveries[next...] {
                     guard let outcome = WebhookSchedule.outcome(ofUnsent: delivery, now: moment) else { continue }
                     note(delivery, outcome, nil, lease.endpoint)
-                    outcomes.append(outcome)
+                    results.outcomes.append(outcome)
                 }
             }
         }
-        return (outcomes, answers)
+        return results
     }
 
     /// Those that still are to be sent; none where that cannot be found out.

@@ -33,6 +33,12 @@ extension RequestReport {
         return keep("/id_pointer", Rule.range, detail + " at most")
     }
 
+    mutating func flag(_ value: JSONValue, _ name: String) -> Change<Bool> {
+        if value.isNull { return .reset }
+        if let flag = value.bool { return .set(flag) }
+        return keep("/" + name, Rule.memberType, "\(name) must be true or false")
+    }
+
     mutating func eraseEndpoint(_ value: JSONValue) -> Change<String?> {
         if value.isNull { return .reset }
         guard let text = value.string else {

@@ -20,6 +20,7 @@ extension UpstreamRow: AnswerBody {
         writer.member("headers", raw: settings.storedHeaders)
         writer.member("allowed_headers", settings.allowedHeaders)
         writer.member("erase_endpoint", settings.eraseEndpoint)
+        writer.member("send_weak_etags", settings.sendsWeakETags)
         writer.member("updated_at", updatedAt.rfc3339)
     }
 }

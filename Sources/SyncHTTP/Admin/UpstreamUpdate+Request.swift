@@ -3,7 +3,8 @@ package import SyncModel
 
 extension UpstreamUpdate {
     private static let what =
-        "an upstream: base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint"
+        "an upstream: base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, "
+        + "erase_endpoint, send_weak_etags"
 
     /// Reads the body of `PUT /admin/organizations/{id}/upstream`. No detail of a problem repeats a credential.
     ///
@@ -20,6 +21,7 @@ extension UpstreamUpdate {
             case "headers": update.headers = report.headers(value)
             case "allowed_headers": update.allowedHeaders = report.allowedHeaders(value)
             case "erase_endpoint": update.eraseEndpoint = report.eraseEndpoint(value)
+            case "send_weak_etags": update.sendsWeakETags = report.flag(value, member)
             default: return false
             }
             return true

@@ -182,7 +182,7 @@ struct ReceiverEndpoint: Sendable {
     ) throws(Problem) -> MappedEvents {
         let tree: JSONTree
         do throws(JSONParseError) {
-            tree = try JSONTree(parsing: body, limits: JSONLimits(maximumBytes: limits.bodyBytes))
+            tree = try JSONTree(parsing: body.withoutByteOrderMark, limits: JSONLimits(maximumBytes: limits.bodyBytes))
         } catch {
             throw Problem(jsonError: error, limit: limits.bodyBytes)
         }

@@ -19,6 +19,7 @@ extension OperationRow: AnswerBody {
         writer.member("per_second", Int64(perSecond))
         writer.member("state", state.rawValue)
         writer.member("matched", matched)
+        if let total { writer.member("total", total) } else { writer.member(null: "total") }
         writer.member("done", tally.done)
         writer.member("skipped", tally.skipped)
         writer.member("failed", tally.failed)

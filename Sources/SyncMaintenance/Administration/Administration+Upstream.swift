@@ -71,6 +71,7 @@ extension Administration {
             BytesParameter.json(try seal.seal(json: settings.storedHeaders, as: .upstream(.headers))),
             settings.allowedHeaders,
             settings.eraseEndpoint,
+            settings.sendsWeakETags,
             moment
         )
         return parameters
@@ -96,14 +97,14 @@ extension Administration {
         """
         INSERT INTO upstreams AS u (
             organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers,
-            allowed_headers, erase_endpoint, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+            allowed_headers, erase_endpoint, send_weak_etags, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
         ON CONFLICT (organization_id) DO UPDATE
         SET base_url = excluded.base_url, credential = excluded.credential,
             timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency,
             id_pointer = excluded.id_pointer, headers = excluded.headers,
             allowed_headers = excluded.allowed_headers, erase_endpoint = excluded.erase_endpoint,
-            updated_at = excluded.updated_at
+            send_weak_etags = excluded.send_weak_etags, updated_at = excluded.updated_at
         """
     )
 

@@ -13,6 +13,7 @@ package struct UpstreamUpdate: Sendable {
     package var headers: Change<[ExactText: String]> = .keep
     package var allowedHeaders: Change<[String]> = .keep
     package var eraseEndpoint: Change<String?> = .keep
+    package var sendsWeakETags: Change<Bool> = .keep
 
     package init(baseURL: String? = nil) {
         self.baseURL = baseURL
@@ -33,6 +34,7 @@ package struct UpstreamUpdate: Sendable {
         idPointer.apply(to: &settings.idPointer, default: initial.idPointer)
         headers.apply(to: &settings.headers, default: initial.headers)
         eraseEndpoint.apply(to: &settings.eraseEndpoint, default: initial.eraseEndpoint)
+        sendsWeakETags.apply(to: &settings.sendsWeakETags, default: initial.sendsWeakETags)
         allowedHeaders.apply(to: &settings.allowedHeaders, default: initial.allowedHeaders)
         if case .header(let name, _) = settings.credential { try Self.checkUnique(name, in: settings) }
         return settings

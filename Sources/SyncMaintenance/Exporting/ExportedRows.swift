@@ -112,8 +112,9 @@ struct ExportedRows: Sendable {
         FROM unnest($2::text[], $3::text[]) AS k (entity_type, id)
         CROSS JOIN LATERAL (
             SELECT x.entity_type, x.id, x.document, (SELECT to_json(r) FROM (
-                SELECT x.entity_type, x.id, x.version, x.is_deleted, x.owner_id, x.client_id, x.updated_by, x.updated_on,
-                    x.created_at, x.updated_at, x.etag) r) AS row
+                SELECT x.entity_type, \(id("x.id", "x.id_is_integer")) AS id, x.version, x.is_deleted, x.owner_id,
+                    x.client_id, x.updated_by, x.updated_on, \(time("x.created_at")) AS created_at,
+                    \(time("x.updated_at")) AS updated_at, x.etag) r) AS row
             FROM entities x
             WHERE x.organization_id = $1 AND x.entity_type = k.entity_type AND x.id = k.id
                 AND (x.owner_id = $4 OR x.updated_by = $4)
@@ -127,7 +128,8 @@ struct ExportedRows: Sendable {
         "export_webhook_deliveries",
         """
         SELECT (SELECT to_json(r) FROM (
-            SELECT x.endpoint_id, x.id, x.event, x.data, x.occurred_at, x.status, x.attempt_count, x.settled_at
+            SELECT x.endpoint_id, x.id, x.event, x.data, \(time("x.occurred_at")) AS occurred_at, x.status,
+                x.attempt_count, \(time("x.settled_at")) AS settled_at
             ) r) AS row
         FROM unnest($2::text[]::uuid[], $3::text[]::uuid[]) AS k (endpoint_id, id)
         CROSS JOIN LATERAL (
@@ -176,7 +178,7 @@ struct ExportedRows: Sendable {
         keyTypes = key.map(\.type)
         let keys = key.map { "x.\($0.name)" }.joined(separator: ", ")
         let texts = key.enumerated().map { "x.\($1.name)::text AS key_\($0 + 1)" }.joined(separator: ", ")
-        let members = plain.map { "x.\($0)" }.joined(separator: ", ")
+        let members = plain.map { "\(Self.form(of: $0, in: table)) AS \($0)" }.joined(separator: ", ")
         let values = sealed.map { ", x.\($0.name)" }.joined()
         let identity = id.map { ", x.\($0) AS id" } ?? ""
         func statement(_ suffix: String, _ condition: String, limit: Int) -> Statement {
@@ -194,6 +196,34 @@ struct ExportedRows: Sendable {
         first = statement("first", "", limit: 3)
         let last = key.enumerated().map { "$\($0 + 3)::text::\($1.type)" }.joined(separator: ", ")
         next = statement("next", " AND (\(keys)) > (\(last))", limit: key.count + 3)
+    }
+
+    // MARK: - Forms of the API
+
+    /// A column as the API writes it: times in UTC with milliseconds, and ids in the JSON kind that the server gave
+    /// them.
+    private static func form(of column: String, in table: String) -> String {
+        let value = "x.\(column)"
+        switch (table, column) {
+        case ("mutations", "local_id"):
+            return "CASE WHEN x.local_number IS NULL THEN to_json(x.local_id) ELSE to_json(x.local_number) END"
+        case ("local_id_pages", "server_ids"):
+            return """
+                (SELECT coalesce(json_agg(\(id("p.id", "p.is_integer")) ORDER BY p.place), '[]')
+                    FROM unnest(x.server_ids, x.are_integers) WITH ORDINALITY AS p (id, is_integer, place))
+                """
+        case (_, "server_id"), ("local_ids", "same_as"): return id(value, "x.server_id_is_integer")
+        case (_, "as_of"): return time(value)
+        default: return column.hasSuffix("_at") ? time(value) : value
+        }
+    }
+
+    private static func time(_ value: String) -> String {
+        "to_char(\(value) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+    }
+
+    private static func id(_ value: String, _ isInteger: String) -> String {
+        "CASE WHEN \(isInteger) THEN to_json((\(value))::numeric) ELSE to_json(\(value)) END"
     }
 
     private static func mutation(

@@ -20,6 +20,8 @@ package struct OperationRow: Sendable {
     package let state: OperationState
     /// Mutations that were looked at: those of `tally`, together.
     package let matched: Int64
+    /// Mutations that matched when the operation was made; nil for operations that an earlier version made.
+    package let total: BoundedCount?
     package let tally: (done: Int64, skipped: Int64, failed: Int64)
     /// Why mutations were skipped or failed at, by the problem's code.
     package let reasons: [ExactText: Int64]
@@ -40,7 +42,7 @@ package struct OperationRow: Sendable {
         o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
             o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
             o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
-            o.started_at, o.changed_at, o.ended_at
+            o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more
         """
 
     init(_ row: inout RowReader) throws {
@@ -75,6 +77,8 @@ package struct OperationRow: Sendable {
         startedAt = try row.optionalMoment("started_at")
         changedAt = try row.moment("changed_at")
         endedAt = try row.optionalMoment("ended_at")
+        let (total, isMore) = (try row.optionalInt64("total"), try row.bool("total_is_more"))
+        self.total = total.map { BoundedCount(found: isMore ? $0 + 1 : $0, limit: $0) }
     }
 
     /// The lease under which its progress is written.

@@ -10,8 +10,9 @@ enum OperationStatements {
         """
         INSERT INTO operations AS o (
             organization_id, id, kind, statuses, entity_type, error_code, error_status, user_id, ids, dependents, strategy,
-            reason, actor, per_second, state, due_at, created_at, changed_at)
-        SELECT g.id, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $16::bool THEN $9::uuid[] END, $10, $11, $12, $13, $14, 'running', $15, $15, $15
+            reason, actor, per_second, state, due_at, created_at, changed_at, total, total_is_more)
+        SELECT g.id, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $16::bool THEN $9::uuid[] END, $10, $11, $12, $13, $14,
+            'running', $15, $15, $15, $17, $18
         FROM organizations g WHERE g.id = $1 AND g.status <> 'purging'
         RETURNING \(OperationRow.list)
         """

@@ -45,9 +45,12 @@ package struct OperationStore: Sendable {
         let places: [OperationCandidates.Place]
         do {
             let moment = now()
-            let looks = [
-                OperationCandidates.count(draft.filter, ids: draft.ids, organization: organization, until: moment)
-            ]
+            let matches = OperationCandidates.count(
+                draft.filter,
+                ids: draft.ids,
+                organization: organization,
+                until: moment
+            )
             let look = OperationCandidates.look(
                 draft.filter,
                 ids: draft.ids,
@@ -57,13 +60,12 @@ package struct OperationStore: Sendable {
                 limit: Self.sample
             )
             let results = try await pool.run(
-                [.beginReading, Query(SettleStatements.planShape)] + looks + [look[0], .rollback]
+                [.beginReading, Query(SettleStatements.planShape), matches, look[0], .rollback]
             )
             guard var row = results[2].first else { throw PostgresError(.decoding, "a count without a row") }
-            let found = try row.int64("count")
             let owners = try row.int64("users")
-            let isCut = try row.bool("is_cut")
-            count = BoundedCount(found: isCut ? found + 1 : found, limit: isCut ? found : BoundedCount.limit)
+            let isCut: Bool
+            (count, isCut) = try Self.count(&row)
             let isMany = isCut && draft.filter.user == nil
             users = BoundedCount(found: isMany ? owners + 1 : owners, limit: isMany ? owners : BoundedCount.limit)
             places = try results[3].read(OperationCandidates.Place.init)
@@ -72,6 +74,22 @@ package struct OperationStore: Sendable {
         }
         let sample = try await stuckList.mutations(at: places, in: organization)
         return Preview(count: count, users: users, sample: sample)
+    }
+
+    /// Reads `count` and `is_cut`.
+    private static func count(_ row: inout RowReader) throws -> (count: BoundedCount, isCut: Bool) {
+        let (found, isCut) = (try row.int64("count"), try row.bool("is_cut"))
+        return (BoundedCount(found: isCut ? found + 1 : found, limit: isCut ? found : BoundedCount.limit), isCut)
+    }
+
+    /// The number of mutations that an operation is about when it is made.
+    private func total(_ draft: OperationDraft, in organization: UUID, at moment: Timestamp) async throws
+        -> BoundedCount
+    {
+        let matches = OperationCandidates.count(draft.filter, ids: draft.ids, organization: organization, until: moment)
+        let results = try await pool.run([.beginReading, Query(SettleStatements.planShape), matches, .rollback])
+        guard var row = results[2].first else { throw PostgresError(.decoding, "a count without a row") }
+        return try Self.count(&row).count
     }
 
     /// Makes an operation, which some gateway begins at once.
@@ -104,7 +122,10 @@ package struct OperationStore: Sendable {
         user.add(filter.user)
         let isErased = Query(OperationStatements.isErased, user)
         do {
-            return try await pool.transaction { connection in
+            let total = try await total(draft, in: organization, at: moment)
+            parameters.add(total.count)
+            parameters.add(total.isMore)
+            return try await pool.transaction { [parameters] connection in
                 // one at a time: each has to see those that were made before
                 let facts = try await connection.run([
                     Query(OperationStatements.lockOrganization, Parameters(of: organization)),

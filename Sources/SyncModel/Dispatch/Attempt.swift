@@ -32,17 +32,29 @@ struct Attempt {
         let shown = UpstreamEntity(in: response, idPointer: upstream.idPointer)
         if mutation.operation == .create {
             // a create that overrides an entity, or whose client chose the id, knows the id
-            guard let id = dispatch.serverID ?? shown?.id ?? UpstreamEntity(location: response.location)?.id else {
-                return unnamed(response)
-            }
+            guard let id = dispatch.serverID ?? shown?.id ?? located(response) else { return unnamed(response) }
             outcome.serverID = id
         }
         guard let id = outcome.serverID else { return outcome }
+        var response = response
+        // the state is still to come
+        if response.status == 202 { response.etag = nil }
         let testimony = Testimony(about: id, of: mutation, request, response, shown)
         outcome.etag = testimony.etag
         outcome.demandedETag = request.ifMatch
         (outcome.entity, outcome.ground) = testimony.change
         return outcome
+    }
+
+    private func finding(_ response: UpstreamResponse) -> CreatedLocation.Finding? {
+        guard response.status != 202, let location = response.location else { return nil }
+        let clientID = mutation.entity.client?.asServerID.text
+        return CreatedLocation(upstream, path: request.path, clientID: clientID).finding(in: location)
+    }
+
+    /// The created entity's id in `Location`.
+    private func located(_ response: UpstreamResponse) -> ServerID? {
+        if case .entity(let id) = finding(response) { id } else { nil }
     }
 
     /// A create took effect, but the answer does not give the new id. A truncated answer is requested once more; with a
@@ -53,12 +65,25 @@ struct Attempt {
             outcome.isOutcomeUnknown = true
             return outcome
         }
-        let place = upstream.idPointer
-        return failed(
-            .upstreamRejected,
-            "the upstream answered \(response.status), but names the new entity neither at \(place) nor in Location",
-            response
-        )
+        var detail = response.words + ", but the answer does not name the new entity: "
+        if response.status == 202 {
+            detail += "202 only says that the create was accepted (RFC 9110, 15.3.3), and may come to nothing."
+        } else {
+            let place =
+                switch finding(response) {
+                case nil: "there is no Location"
+                case .withoutID: "Location has no id"
+                case .elsewhere, .entity: "Location leads to something else than an entity of the request's collection"
+                }
+            detail += "the body \(UpstreamEntity.problem(in: response, idPointer: upstream.idPointer)), and \(place)."
+        }
+        detail += " The create may have taken effect: a retry repeats it under the same Idempotency-Key."
+        if let excerpt = response.unusableBody?.excerpt, !excerpt.isEmpty {
+            detail += UpstreamResponse.excerptMark + excerpt
+        }
+        var outcome = failed(.upstreamAnswerUnusable, detail, response)
+        if response.json == nil { outcome.lastError = detail }
+        return outcome
     }
 
     // MARK: - Refused

@@ -71,9 +71,11 @@ extension ServerID {
         let encoded = PercentEncoding.encoded(text)
         return path.utf8.prefix { $0 != 0x3f }.split(separator: 0x2f).contains { segment in
             if segment.elementsEqual(encoded) { return true }
-            // a segment in another spelling
-            guard segment.contains(0x25) || (segment.count == 36 && !isInteger) else { return false }
+            // a segment in another spelling, or with OData's key
+            let mayHaveKey = segment.last == 0x29 || segment.contains(0x25)
+            guard mayHaveKey || (segment.count == 36 && !isInteger) else { return false }
             let decoded = String(decoding: PercentEncoding.decoded(segment), as: UTF8.self)
+            if mayHaveKey, let key = ODataKey(segment: decoded)?.id, key.text == text { return true }
             return decoded == text || (uuid != nil && UUID(parsing: decoded) == uuid)
         }
     }

@@ -21,7 +21,7 @@ extension Turn {
             method: mutation.override?.method ?? mutation.operation.method,
             path: resolved,
             headers: headers,
-            ifMatch: mutation.override == nil ? ifMatch(headers) : nil,
+            ifMatch: mutation.override == nil ? ifMatch(headers, sendsWeak: upstream.sendsWeakETags) : nil,
             isUnconditional: mutation.override != nil,
             body: try body(instead: mutation.override?.payload),
             idempotencyKey: TurnPlanner.idempotencyKey(of: mutation, in: surroundings.lane),
@@ -43,15 +43,21 @@ extension Turn {
     /// Within a writer's own run of writes the upstream's state is the one that its last answer showed, whatever the
     /// client saw while it was offline; the client's own If-Match would conflict with itself. A mutation that names no
     /// state gets no condition.
-    private func ifMatch(_ headers: [ExactText: String]) -> String? {
+    ///
+    /// If-Match requires the strong comparison, which no weak ETag passes (RFC 9110, 13.1.1). So a weak one is sent
+    /// only to an upstream that is known to accept it; to others the mutation goes out without a condition of the
+    /// gateway's.
+    private func ifMatch(_ headers: [ExactText: String], sendsWeak: Bool) -> String? {
         guard mutation.operation != .create, mutation.resolution != .clientWins,
             let entity = surroundings.visibleEntity, let etag = entity.etag, HeaderField.isValue(etag)
         else { return nil }
         let writer = Writer(user: surroundings.lane.user, device: mutation.deviceID)
+        let isSendable = sendsWeak || !etag.hasPrefix("W/")
         if let baseVersion = mutation.baseVersion {
-            return entity.run.verdict(on: baseVersion, from: writer) == .fits ? etag : Self.passedValidator
+            if entity.run.verdict(on: baseVersion, from: writer) != .fits { return Self.passedValidator }
+            return isSendable ? etag : nil
         }
-        return headers["if-match"] != nil && entity.lastWriter == writer ? etag : nil
+        return headers["if-match"] != nil && entity.lastWriter == writer && isSendable ? etag : nil
     }
 }
 

@@ -5,49 +5,46 @@ import JSONText
 struct UpstreamEntity {
     /// The id, in the JSON kind that the upstream gave it.
     let id: ServerID
-    /// The object that holds the id; nil when only `Location` named the entity.
+    /// The object that holds the id; nil where it cannot be stored.
     let document: [UInt8]?
 
     /// Finds the entity in an answer's body by the pointer to its id.
+    ///
+    /// A 202 shows none: it says that the request is processed later, and its body describes that (RFC 9110, 15.3.3).
     init?(in response: UpstreamResponse, idPointer: String) {
-        guard let json = response.json ?? response.unkeptJSON, let root = try? JSONTree(parsing: json).root,
+        guard response.status != 202, let json = response.json ?? response.unkeptJSON,
+            let root = try? JSONTree(parsing: json).root,
             let id = root.value(at: idPointer).flatMap(ServerID.init(json:)),
             let step = idPointer.lastIndex(of: "/"), let holder = root.value(at: String(idPointer[..<step])),
             // neither duplicate members nor an invalid string can be the id
-            !root.defects.contains(where: { (idPointer + "/").hasPrefix($0.pointer + "/") })
+            !Self.isDefective(idPointer, in: root)
         else { return nil }
         self.id = id
         document = response.json != nil && holder.kind == .object ? Array(holder.raw) : nil
     }
 
-    /// Takes the last segment of a `Location` as the id. A header has no JSON kinds: an id in the form of an integer
-    /// counts as one.
-    init?(location: String?) {
-        guard let location else { return nil }
-        var path = location.before("?", "#")
-        // a host is no id
-        if let authority = path.range(of: "//") { path = path[authority.upperBound...].from("/") }
-        guard let segment = path.utf8.split(separator: UInt8(ascii: "/")).last,
-            let text = String(validating: PercentEncoding.decoded(segment), as: UTF8.self),
-            let id = ServerID(segment: text)
-        else { return nil }
-        self.id = id
-        document = nil
+    private static func isDefective(_ pointer: String, in root: JSONValue) -> Bool {
+        root.defects.contains { (pointer + "/").hasPrefix($0.pointer + "/") }
     }
-}
 
-extension ServerID {
-    /// Reads an id in a path.
-    fileprivate init?(segment text: String) {
-        if let number = Int64(text), String(number) == text {
-            self.init(text: text, isInteger: true)
-        } else if let uuid = UUID(parsing: text) {
-            self.init(uuid)
-        } else {
-            var writer = JSONWriter()
-            writer.string(text)
-            guard let value = try? JSONTree(parsing: writer.bytes).root else { return nil }
-            self.init(json: value)
+    /// Why a body shows no entity; completes "the body".
+    static func problem(in response: UpstreamResponse, idPointer: String) -> String {
+        guard let json = response.json ?? response.unkeptJSON, let root = try? JSONTree(parsing: json).root else {
+            return response.unusableBody?.reason ?? "is empty"
+        }
+        guard let value = root.value(at: idPointer) else {
+            let kind = root.kind == .array ? "is an array that" : "is JSON that"
+            return "\(kind) has nothing at \(idPointer)"
+        }
+        if isDefective(idPointer, in: root) { return "has a member of \(idPointer) twice, or an invalid text there" }
+        switch value.kind {
+        case .null: return "has null at \(idPointer)"
+        case .bool: return "has a boolean at \(idPointer)"
+        case .object: return "has an object at \(idPointer)"
+        case .array: return "has an array at \(idPointer)"
+        case .number: return "has a number at \(idPointer) that is not written as a whole number of up to 200 digits"
+        case .string:
+            return "has a text at \(idPointer) that is empty, longer than 200 bytes, or has control characters"
         }
     }
 }

@@ -143,7 +143,7 @@ struct IngestDecoder {
         case "id":
             entityID = ServerID(json: value)
             if entityID == nil {
-                let form = "a string of 1 to \(ServerID.maximumBytes) bytes or a 64-bit integer"
+                let form = "a string of 1 to \(ServerID.maximumBytes) bytes or an integer of as many digits"
                 report("/id", Rule.serverID, "id must be \(form), as the server gave it")
             }
         case "version":

@@ -22,7 +22,7 @@ struct IngestJudgement {
             throw Problem(.validationFailed, pointer: pointer + "/entity_type", rule: Rule.entityType, detail)
         }
         if type.idSpace == .shared, !event.entityID.isInteger, event.entityID.uuid == nil {
-            let detail = "a shared global id is a UUID or a 64-bit integer"
+            let detail = "a shared global id is a UUID or an integer"
             throw Problem(.validationFailed, pointer: pointer + "/id", rule: Rule.serverID, detail)
         }
         if event.isPrivate, type.visibility != .user {

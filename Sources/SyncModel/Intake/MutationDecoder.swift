@@ -107,7 +107,7 @@ struct MutationDecoder {
         case .serverID:
             content.serverID = ServerID(json: value)
             if content.serverID == nil {
-                let form = "a string of 1 to \(ServerID.maximumBytes) bytes or a 64-bit integer"
+                let form = "a string of 1 to \(ServerID.maximumBytes) bytes or an integer of as many digits"
                 reportUnread("/server_id", Rule.serverID, "server_id must be \(form), as the server gave it")
             }
         case .endpoint: readEndpoint(value)

@@ -47,7 +47,7 @@ extension PushJudge {
             throw at(index, "/server_id", Rule.required, "server_id is required: the entity's global id")
         }
         guard id.isInteger || id.uuid != nil else {
-            throw at(index, "/server_id", Rule.serverID, "a shared global id is a UUID or a 64-bit integer")
+            throw at(index, "/server_id", Rule.serverID, "a shared global id is a UUID or an integer")
         }
     }
 

@@ -54,6 +54,15 @@ extension UpstreamResponse {
         return "\(words[..<mark.lowerBound])(Location withheld)\(comma)\(words[end...])"
     }
 
+    /// Precedes the first bytes of an answer, at the end of a sentence about it.
+    static let excerptMark = " The body begins with: "
+
+    /// A sentence about an answer without the first bytes of the answer.
+    static func withoutExcerpt(_ words: String) -> String {
+        guard let mark = words.range(of: excerptMark) else { return words }
+        return words[..<mark.lowerBound] + " (beginning of the body withheld)"
+    }
+
     /// Whether a text may be the scheme of a challenge, and can be quoted.
     public static func isScheme(_ text: String) -> Bool {
         text.utf8.count <= 40 && HeaderField.isName(text)

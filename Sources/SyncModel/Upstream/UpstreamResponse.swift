@@ -4,7 +4,7 @@ public struct UpstreamResponse: Sendable {
     public var status: Int
     /// `Retry-After`, either form (RFC 9110, 10.2.3), as a moment.
     public var retryAt: Timestamp?
-    /// `Location`.
+    /// `Location`; of a success without one `Content-Location`.
     public var location: String?
     /// `ETag`, at most 1,000 bytes.
     public var etag: String?
@@ -16,6 +16,8 @@ public struct UpstreamResponse: Sendable {
     /// The body, when it is JSON within the same limit that cannot be stored, since PostgreSQL cannot hold it, or a
     /// member is duplicate (``JSONDefect``): only good for reading an id.
     public var unkeptJSON: [UInt8]?
+    /// Why there is no JSON; nil where there is, and for an empty body.
+    public var unusableBody: UnusableBody?
     /// Whether the answer broke off, or was late; the body may be complete all the same. For a status other than a
     /// success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
@@ -28,6 +30,7 @@ public struct UpstreamResponse: Sendable {
         challenge: String? = nil,
         json: [UInt8]? = nil,
         unkeptJSON: [UInt8]? = nil,
+        unusableBody: UnusableBody? = nil,
         isCutOff: Bool = false
     ) {
         self.status = status
@@ -37,6 +40,7 @@ public struct UpstreamResponse: Sendable {
         self.challenge = challenge
         self.json = json
         self.unkeptJSON = unkeptJSON
+        self.unusableBody = unusableBody
         self.isCutOff = isCutOff
     }
 }

@@ -24,6 +24,8 @@ public struct UpstreamSettings: Sendable, Hashable {
     /// Where the erasure of a user is sent to, by `DELETE`: a path below the base URL with ``EraseEndpoint/placeholder`` in
     /// it. Nil: the upstream is not told.
     @Exact public var eraseEndpoint: String?
+    /// Whether the upstream accepts weak ETags in If-Match. RFC 9110, 13.1.1 has it refuse every request with one.
+    public var sendsWeakETags: Bool
 
     public init(
         baseURL: String,
@@ -33,7 +35,8 @@ public struct UpstreamSettings: Sendable, Hashable {
         idPointer: String = "/id",
         headers: [ExactText: String] = [:],
         allowedHeaders: [String] = [],
-        eraseEndpoint: String? = nil
+        eraseEndpoint: String? = nil,
+        sendsWeakETags: Bool = false
     ) {
         self.baseURL = baseURL
         base = Self.parsed(baseURL)
@@ -44,6 +47,7 @@ public struct UpstreamSettings: Sendable, Hashable {
         self.headers = headers
         self.allowedHeaders = allowedHeaders
         self.eraseEndpoint = eraseEndpoint
+        self.sendsWeakETags = sendsWeakETags
     }
 
     private static func parsed(_ baseURL: String) -> Result<BaseURL, BaseURL.Malformed> {

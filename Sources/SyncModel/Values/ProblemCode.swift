@@ -35,6 +35,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case referenceAmbiguous = "reference_ambiguous"
     case conflict
     case upstreamRejected = "upstream_rejected"
+    case upstreamAnswerUnusable = "upstream_answer_unusable"
     case maxAttemptsReached = "max_attempts_reached"
     case discarded
 
@@ -54,7 +55,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .payloadTooLarge: 413
         case .unsupportedMediaType: 415
         case .validationFailed, .idempotencyKeyReused, .referenceAmbiguous, .upstreamRejected: 422
-        case .maxAttemptsReached: 422
+        case .maxAttemptsReached, .upstreamAnswerUnusable: 422
         case .dependencyRejected: 424
         case .rateLimited: 429
         case .internalError: 500
@@ -97,6 +98,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .referenceAmbiguous: "A client id names entities of two types"
         case .conflict: "Another writer changed the entity"
         case .upstreamRejected: "The server refused the mutation"
+        case .upstreamAnswerUnusable: "The server accepted the mutation, but its answer cannot be used"
         case .maxAttemptsReached: "The mutation is out of attempts"
         case .discarded: "The mutation was given up"
         }

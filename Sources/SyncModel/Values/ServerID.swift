@@ -26,8 +26,11 @@ public struct ServerID: Sendable, Hashable {
         self.init(text: String(number), isInteger: true)
     }
 
-    /// Reads an id from JSON: an integer within 64 bits, or a string of 1 to 200 bytes without control characters;
-    /// UUIDs become lower case. Nil for anything else.
+    /// Reads an id from JSON: an integer, or a string, of 1 to 200 bytes without control characters; UUIDs become lower
+    /// case. Nil for anything else.
+    ///
+    /// Integers beyond 64 bits keep their digits. They must be written without fraction and exponent: a writer that
+    /// uses these has rounded the number.
     public init?(json value: JSONValue) {
         if let integer = value.int64 {
             self.init(integer)
@@ -35,9 +38,19 @@ public struct ServerID: Sendable, Hashable {
             self.init(uuid)
         } else if let string = value.string, ServerID.isAcceptable(string) {
             self.init(text: string, isInteger: false)
+        } else if let digits = value.integerText, digits.utf8.count <= ServerID.maximumBytes {
+            self.init(text: digits, isInteger: true)
         } else {
             return nil
         }
+    }
+
+    /// Whether a text is an integer in the form that JSON writes: digits without leading zeros, perhaps behind a minus
+    /// sign.
+    static func isInteger(_ text: String) -> Bool {
+        let digits = text.utf8.first == UInt8(ascii: "-") ? text.utf8.dropFirst() : text.utf8[...]
+        guard let first = digits.first, digits.allSatisfy({ (48...57).contains($0) }) else { return false }
+        return first != UInt8(ascii: "0") || text == "0"
     }
 
     /// Nil for an id that is no UUID.
@@ -48,7 +61,7 @@ public struct ServerID: Sendable, Hashable {
     /// Replaces a client id in a document.
     public var replacement: JSONReplacement {
         if isInteger, let integer = Int64(text) { return .integer(integer) }
-        return .string(text)
+        return isInteger && ServerID.isInteger(text) ? .digits(text) : .string(text)
     }
 
     private static func isAcceptable(_ text: String) -> Bool {
@@ -67,6 +80,12 @@ extension JSONWriter {
     /// Writes a server id in its own JSON kind, or null.
     public mutating func value(_ id: ServerID?) {
         guard let id else { return null() }
-        if id.isInteger, let integer = Int64(id.text) { int(integer) } else { string(id.text) }
+        if id.isInteger, let integer = Int64(id.text) {
+            int(integer)
+        } else if id.isInteger, ServerID.isInteger(id.text) {
+            raw(id.text.utf8)
+        } else {
+            string(id.text)
+        }
     }
 }

@@ -55,7 +55,8 @@ struct WithheldWords {
         let bytes = pointers.reduce(Array(text.utf8)) { bytes, pointer in
             bytes.replacing(Array(pointer.utf8), with: Array(Self.place(pointer).utf8))
         }
-        return UpstreamResponse.withoutPlace(String(decoding: bytes, as: UTF8.self))
+        let words = UpstreamResponse.withoutExcerpt(String(decoding: bytes, as: UTF8.self))
+        return UpstreamResponse.withoutPlace(words)
     }
 
     /// A pointer as far as it names nothing of the payload.

@@ -69,7 +69,7 @@ public struct WebhookHealth: Sendable, Hashable {
     static let firstPause: Double = 5
     static let longestPause: Double = 600
 
-    /// Attempts that failed since the last success.
+    /// Failures since the last success. Attempts that were under way at the same time count as one.
     public private(set) var failureCount: Int32
     /// When the first of them failed.
     public private(set) var failingSince: Timestamp?
@@ -99,18 +99,22 @@ public struct WebhookHealth: Sendable, Hashable {
 
     /// Notes an answer.
     ///
-    /// - Parameter jitter: 0 to 1; adds up to a fifth of a pause.
-    public mutating func note(_ answer: WebhookAnswer, now: Timestamp, jitter: Double) {
+    /// - Parameters:
+    ///   - jitter: 0 to 1; adds up to a fifth of a pause.
+    ///   - isSameRound: whether the attempt began before the last failure was noted. Such a failure counts once with
+    ///     that one: it says nothing new about the endpoint.
+    public mutating func note(_ answer: WebhookAnswer, now: Timestamp, jitter: Double, isSameRound: Bool = false) {
         guard let error = answer.error else {
             self = WebhookHealth()
             return
         }
-        failureCount = min(failureCount + 1, 1_000_000)
+        let counts = !isSameRound || failureCount == 0
+        if counts { failureCount = min(failureCount + 1, 1_000_000) }
         failingSince = failingSince ?? now
         lastError = error
         if answer.isGone { isGone = true }
         var until: [Timestamp] = []
-        if isOpen {
+        if isOpen, counts {
             let doubled = Self.firstPause * Double(1 << min(failureCount - Self.threshold, 20))
             until.append(now.adding(seconds: min(Self.longestPause, doubled) * (1 + 0.2 * min(max(jitter, 0), 1))))
         }

@@ -49,7 +49,7 @@ extension WebhookRecord {
     ///
     /// - Parameters:
     ///   - halts: whether the mutation is what halts its lane now.
-    ///   - makeID: makes an id of version 7.
+    ///   - makeID: makes an id of version 7, greater than those before it: events are numbered by id.
     static func records(
         of mutation: some EntityWrite,
         id: UUID,
@@ -90,9 +90,9 @@ extension WebhookRecord {
                 writer.member("user_id", lane.user)
                 writer.member("mutation_id", id)
             }
-            // behind the first: what happened at one moment is told in the order of its ids
-            let id = records[0].id.successor ?? records[0].id
-            records.append(WebhookRecord(id: id, organization: lane.organization, event: .laneHalted, data: halted))
+            records.append(
+                WebhookRecord(id: makeID(), organization: lane.organization, event: .laneHalted, data: halted)
+            )
         }
         return records
     }

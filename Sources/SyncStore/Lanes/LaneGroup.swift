@@ -9,6 +9,7 @@ struct LaneGroup {
     private let group: [LaneJob]
     private let entries: [UUID: Catalog.Entry]
     private let reader: QueuedReader
+    private let makeID: @Sendable () -> UUID
     private let writer: LaneGroupWriter
     /// For entities' documents: a document that cannot be opened is not patched.
     private let documentSeals: SealTable
@@ -41,10 +42,11 @@ struct LaneGroup {
         let seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
         reader = QueuedReader(seals: seals, now: now)
         sources = entries.filter(\.value.hasSources).map(\.key).sorted()
-        writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now, makeID: makeID)
+        writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now)
         documentSeals = SealTable(entries.mapValues { certainty.hasNewestKeys ? $0.seal.lastWord : $0.seal })
         planner = TurnPlanner(leaseSeconds: leaseSeconds)
         self.now = now
+        self.makeID = makeID
         plans = group.map { _ in nil }
     }
 
@@ -117,7 +119,7 @@ struct LaneGroup {
 
     /// Works out the outcomes of what was in flight, and their effects on entities and lanes.
     mutating func settle() {
-        for case let plan? in plans { plan.settle(&entities, writer.makeID) }
+        for case let plan? in plans { plan.settle(&entities, makeID) }
     }
 
     /// Writes outcomes, then reads what comes next.

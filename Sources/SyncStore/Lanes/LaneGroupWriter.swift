@@ -9,7 +9,6 @@ struct LaneGroupWriter {
     /// Organizations that events from elsewhere are taken of: what is sent for them is noted.
     let sources: Set<UUID>
     let now: Timestamp
-    let makeID: @Sendable () -> UUID
 
     /// In this order: outcomes, mappings, local ids, known ids, released mutations, then reads what comes next.
     func settleQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
@@ -85,7 +84,7 @@ struct LaneGroupWriter {
                 if let row = CreatedIDRow(lane, outcome) { localIDs.append(row) }
                 if let row = AttemptRow(lane, outcome) { attempts.append(row) }
                 knownIDs.add(lane, outcome.mutation, outcome.outcome, state)
-                records += outcome.records(of: lane, state, makeID)
+                records += outcome.records(of: lane, state) { WebhookOutbox.makeID(at: now) }
             }
         }
         var queries: [Query] = []

@@ -12,7 +12,6 @@ struct GroupWriter {
     private let sightings: [GroupPlan.Placed]
     private let now: Timestamp
     private let seals: SealTable
-    private let makeID: () -> UUID
     /// The places of the feeds' rows in the results.
     private var feedResults: [Int] = []
     private(set) var queries: [Query] = []
@@ -22,11 +21,9 @@ struct GroupWriter {
         plan: GroupPlan,
         uses: [MappingUse],
         now: Timestamp,
-        seals: SealTable,
-        makeID: @escaping () -> UUID
+        seals: SealTable
     ) throws(SealError) {
         self.group = group
-        self.makeID = makeID
         self.seals = seals
         self.plan = plan
         self.uses = uses
@@ -139,8 +136,10 @@ struct GroupWriter {
         var records: [WebhookRecord] = []
         for change in changes {
             let lane = group[change.index].lane
-            for new in change.plan.mutations where new.record.status.isForAPerson {
-                records += new.records(of: lane, change.plan.lane, makeID)
+            let stuck = change.plan.mutations.filter(\.record.status.isForAPerson)
+            // in the user's order, whatever the order in the request
+            for new in stuck.sorted(by: { $0.record.position < $1.record.position }) {
+                records += new.records(of: lane, change.plan.lane) { WebhookOutbox.makeID(at: now) }
             }
         }
         if !records.isEmpty { queries.append(WebhookOutbox.query(records, at: now)) }

@@ -78,8 +78,7 @@ struct PushWork: GroupWork {
             plan: plan,
             uses: snapshot.mappingUses,
             now: moment,
-            seals: sealing,
-            makeID: { [ids] in ids.make(at: moment) }
+            seals: sealing
         )
         let feeds = try writer.feeds(await connection.run(writer.queries))
         finish(group, plan, feeds, at: moment)

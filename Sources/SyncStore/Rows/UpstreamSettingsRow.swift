@@ -5,8 +5,10 @@ package import SyncModel
 /// Reads an organization's ``UpstreamSettings``.
 package enum UpstreamSettingsRow {
     /// Columns of `upstreams`.
-    package static let list =
-        "base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint"
+    package static let list = """
+        base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint,
+            send_weak_etags
+        """
 
     /// Reads the columns of ``list``, unsealed.
     package static func read(_ row: inout RowReader, _ seal: Seal) throws -> UpstreamSettings {
@@ -20,7 +22,8 @@ package enum UpstreamSettingsRow {
             idPointer: try row.string("id_pointer"),
             headers: try headers(row.bytes("headers"), seal),
             allowedHeaders: try row.strings("allowed_headers"),
-            eraseEndpoint: try row.optionalString("erase_endpoint")
+            eraseEndpoint: try row.optionalString("erase_endpoint"),
+            sendsWeakETags: try row.bool("send_weak_etags")
         )
     }
 

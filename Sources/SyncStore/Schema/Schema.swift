@@ -67,6 +67,10 @@ package enum Schema {
             sql: String(decoding: PackageResources._033_exact_moments_sql, as: UTF8.self)
         ),
         Migration(
+            name: "0037_weak_etags_and_totals",
+            sql: String(decoding: PackageResources._037_weak_etags_and_totals_sql, as: UTF8.self)
+        ),
+        Migration(
             name: "0039_ended_sessions",
             sql: String(decoding: PackageResources._039_ended_sessions_sql, as: UTF8.self)
         ),

@@ -1,3 +1,4 @@
+import Foundation
 package import Postgres
 package import SyncModel
 
@@ -11,6 +12,11 @@ package enum WebhookOutbox {
     package static func query(_ records: [WebhookRecord], at moment: Timestamp) -> Query {
         columns.query(recordStatement, records, at: moment)
     }
+
+    private static let ids = OrderedUUIDs()
+
+    /// Makes the id of a record, greater than those made before: endpoints number events by id.
+    static func makeID(at moment: Timestamp) -> UUID { ids.make(at: moment) }
 
     static let columns = Columns<WebhookRecord>(
         .uuid("organization_id", \.organization),

@@ -193,18 +193,20 @@ package struct WebhookStore: Sendable {
     ///
     /// - Parameters:
     ///   - outcomes: of deliveries that earlier steps handed out.
-    ///   - answers: what the endpoint answered, in order.
+    ///   - answers: the endpoint's answers, in order.
+    ///   - sameRound: indices of answers to attempts that began before the last failure was noted.
     ///   - releases: whether the worker lets the endpoint go.
     /// - Returns: nil where the lease was lost: then nothing is written.
     package func step(
         _ lease: Lease,
         _ outcomes: [WebhookOutcome] = [],
         answers: [WebhookAnswer] = [],
+        sameRound: Set<Int> = [],
         releases: Bool = false
     ) async throws(Problem) -> Step? {
         do {
             return try await pool.transaction { connection in
-                try await step(lease, outcomes, answers, releases: releases, on: connection)
+                try await step(lease, outcomes, answers, sameRound, releases: releases, on: connection)
             }
         } catch {
             throw failure.problem(error, doing: "write deliveries")
@@ -215,6 +217,7 @@ package struct WebhookStore: Sendable {
         _ lease: Lease,
         _ outcomes: [WebhookOutcome],
         _ answers: [WebhookAnswer],
+        _ sameRound: Set<Int>,
         releases: Bool,
         on connection: Connection
     ) async throws -> Step? {
@@ -224,7 +227,10 @@ package struct WebhookStore: Sendable {
             Query(SettleStatements.planShape), Query(WebhookStatements.lock, key),
         ])[1]
         guard var state = try locked.read(EndpointState.init).first else { return nil }
-        for answer in answers { state.health.note(answer, now: moment, jitter: .random(in: 0...1)) }
+        for (index, answer) in answers.enumerated() {
+            let isSameRound = sameRound.contains(index)
+            state.health.note(answer, now: moment, jitter: .random(in: 0...1), isSameRound: isSameRound)
+        }
         let rests = releases || !state.isServed || state.health.rests(at: moment)
         let limit = state.health.isOpen ? Self.failingBatch : Self.batch
         var queries: [Query] = []
@@ -240,12 +246,7 @@ package struct WebhookStore: Sendable {
             let taken = try await connection.run(queries)[queries.count - 1]
             queries = []
             deliveries = try taken.read { row in
-                let id = try row.uuid("id")
-                var sequence = try row.optionalInt64("sequence")
-                if sequence == nil {
-                    sequence = state.takeNumber()
-                    numbers.append(WebhookNumberRow(endpoint: endpoint, id: id, sequence: sequence ?? 0))
-                }
+                let (id, sequence) = (try row.uuid("id"), try row.optionalInt64("sequence"))
                 return WebhookDelivery(
                     id: id,
                     event: try row.choice("event"),
@@ -255,6 +256,17 @@ package struct WebhookStore: Sendable {
                     attemptCount: try row.int16("attempt_count"),
                     triedSince: try row.moment("tried_since")
                 )
+            }
+            // ids are in the order in which events were recorded; a transaction's time is older than its locks
+            let unnumbered = deliveries.indices.filter { deliveries[$0].sequence == 0 }
+            for index in unnumbered.sorted(by: { deliveries[$0].id < deliveries[$1].id }) {
+                deliveries[index].sequence = state.takeNumber()
+                let row = WebhookNumberRow(
+                    endpoint: endpoint,
+                    id: deliveries[index].id,
+                    sequence: deliveries[index].sequence
+                )
+                numbers.append(row)
             }
             // while much is due, the feed can wait: it keeps what changed
             if deliveries.count < limit, state.feed != nil {

@@ -1,3 +1,4 @@
+import JSONText
 import SyncModel
 import Synchronization
 
@@ -86,7 +87,8 @@ final class RemoteKeys: Sendable {
             // without keys from an earlier answer, "unchanged" is an error
             guard keys != nil else { return fail("nothing was sent, though nothing is known", at: now) }
             return succeed(cacheControl, at: now) { _ in .unchanged }
-        case .document(let text, let etag, let cacheControl):
+        case .document(let document, let etag, let cacheControl):
+            let text = document.withoutByteOrderMark
             if state.withLock({ $0.keys != nil && $0.text == text }) {
                 return succeed(cacheControl, at: now) { state in
                     state.etag = etag

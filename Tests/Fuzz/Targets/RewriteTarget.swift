@@ -41,6 +41,7 @@ enum RewriteTarget {
         case .uuid(let uuid): writer.uuid(uuid)
         case .string(let text): writer.string(text)
         case .integer(let number): writer.int(number)
+        case .digits(let text): writer.raw(text.utf8)
         }
         return writer.bytes
     }

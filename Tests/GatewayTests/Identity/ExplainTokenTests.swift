@@ -313,6 +313,43 @@ import Testing
         )
     }
 
+    private enum Keys: CaseIterable { case secret, file, published, publishedAndSecret }
+
+    /// A gateway with a key set answered an HS256 token with "no key -; the keys have no ids".
+    @Test(arguments: Keys.allCases)
+    private func `a token that no configured key can verify is explained by its algorithm`(_ keys: Keys) async throws {
+        let place = try await Place()
+        let expires = Int64(Date().timeIntervalSince1970) + 600
+        let provider = try await KeyProvider(.document(IdentityKey.jwks(place.key)))
+        let hasSecret = keys == .secret || keys == .publishedAndSecret
+        let isPublished = keys == .published || keys == .publishedAndSecret
+        for algorithm in ["HS256", "RS256", "ES256", "EdDSA", "HS512", "none"] {
+            for keyID in ["", #","kid":"other-1""#] {
+                let token = try place.key.token(
+                    claims: #"{"iss":"\#(Self.issuer)","aud":"sync","exp":\#(expires)}"#,
+                    header: #"{"alg":"\#(algorithm)"\#(keyID)}"#
+                )
+                let result = try await place.explain(token) { settings in
+                    if keys != .file { settings["SLUICE_JWT_KEYS_FILE"] = nil }
+                    if hasSecret { settings["SLUICE_JWT_SECRET"] = "a secret of the tests, at least 32 bytes long" }
+                    if isPublished { settings["SLUICE_JWT_JWKS_URL"] = provider.url }
+                }
+                let comment: Comment = "\(algorithm) \(keyID): \(result)"
+                switch algorithm {
+                case "HS256" where !hasSecret: #expect(result.output.contains("set SLUICE_JWT_SECRET"), comment)
+                case "RS256" where !isPublished, "EdDSA" where !isPublished, "ES256" where keys == .secret:
+                    let advice = "\(algorithm) needs a public key of its kind: see to SLUICE_JWT_JWKS_URL"
+                    #expect(result.output.contains(advice), comment)
+                case "HS512", "none":
+                    #expect(result.output.contains("is not an algorithm that is accepted"), comment)
+                default: break
+                }
+                #expect(!result.output.contains("no key -"), comment)
+                #expect(result.status == 1, comment)
+            }
+        }
+    }
+
     /// Copied with line ends, without quotes, without the command, or in a place of something else.
     @Test func `a token that is not understood is never shown`() async throws {
         let place = try await Place()

@@ -51,6 +51,29 @@ import Testing
         #expect(tried.isSuperset(of: Self.settling.union(Self.payloads)))
     }
 
+    /// A third one was missing, and so were operations.
+    @Test func `the page names what needs more than its method says`() async throws {
+        let page = try Repository.text("docs/api.md")
+        let scopes = try #require(page.components(separatedBy: "| scope | is good for |").last)
+            .components(separatedBy: "The console signs in")[0]
+        let scene = try await Scene.withOperators { $0.maximumStream = .milliseconds(50) }
+        let contract = try Contract()
+        for (method, template, name) in contract.operations(below: "/admin/") where method == .GET {
+            let path = template.replacing(/\{[a-z_]+\}/, with: "\(UUID().lowercased)")
+            for query in ["", "?payload=true"] {
+                guard try await scene.call(method, path + query, as: Operators.reader).status == 403 else { continue }
+                let user = "/admin/organizations/{id}/users/{user}"
+                let shown = template.hasPrefix(user) ? "…/users/{user}" + template.dropFirst(user.count) : template
+                #expect(scopes.contains("`GET \(shown)\(query)`"), "\(name)")
+            }
+        }
+        for name in ["startOperation", "previewOperation", "cancelOperation"] { #expect(contract.isSettling(name)) }
+        #expect(scopes.contains("previewing, starting and cancelling operations"))
+        // the one action of the audit that is no operation of the contract
+        #expect(page.contains("except for `lookAtPayload`"))
+        #expect(!contract.operations(below: "/admin/").contains { $0.id == "lookAtPayload" })
+    }
+
     @Test func `the names of acts are the contract's`() async throws {
         let contract = try Contract()
         let scene = try await Scene.withOperators()

@@ -39,7 +39,7 @@ extension RuleModel {
         case .success(let id):
             if mutation.entry.operation == .create, !mutation.overrides { mutation.serverID = id }
             if mutation.serverID == nil {
-                fail(mutation, "upstream_rejected", of: &user)
+                fail(mutation, "upstream_answer_unusable", of: &user)
                 mutation.tookEffect = true
                 return
             }

@@ -148,7 +148,7 @@ struct EventMaker {
         if let pointer = rule.eventID {
             guard let value = needed("event_id", pointer, &values) else { return nil }
             if let number = value.int64 { return String(number) }
-            guard let text = value.string else {
+            guard let text = value.string ?? value.integerText else {
                 report("event_id", Rule.memberType, "event_id must be a string or a whole number")
                 return nil
             }

@@ -33,6 +33,13 @@ import Testing
         #expect(try planner.step(PollSamples.answer("[]"), state).done?.since == state.since)
     }
 
+    @Test func `a byte order mark before a page is ignored`() throws {
+        let planner = try PollSamples.planner()
+        let items = list(PollSamples.item(1, at: later(-100)))
+        let state = try #require(try planner.step(PollSamples.answer("\u{feff}" + items), PollState()).done)
+        #expect(state.since == (try planner.step(PollSamples.answer(items), PollState()).done?.since))
+    }
+
     @Test func `what claims to be of the future moves nothing past now`() throws {
         let planner = try PollSamples.planner()
         let items = list(PollSamples.item(1, at: later(86_400 * 365)), PollSamples.item(2, at: later(-100)))

@@ -105,7 +105,7 @@ public struct PollPlanner: Sendable {
         }
         let tree: JSONTree
         do throws(JSONParseError) {
-            tree = try JSONTree(parsing: body, limits: JSONLimits(maximumBytes: limits.bodyBytes))
+            tree = try JSONTree(parsing: body.withoutByteOrderMark, limits: JSONLimits(maximumBytes: limits.bodyBytes))
         } catch {
             let type = response.contentType.map { " but \($0)" } ?? ""
             let detail = Problem(jsonError: error, limit: limits.bodyBytes).detail

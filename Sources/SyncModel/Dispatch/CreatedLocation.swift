@@ -1,0 +1,151 @@
+import Foundation
+
+/// The route of a create's request, which tells whether a `Location` names the created entity.
+///
+/// A `Location` may lead anywhere: to a job, to a page for people, to another service. It names the entity only if it
+/// leads to the collection that the create was sent to, on the same host, and has one segment more, or OData's key in
+/// the last one.
+struct CreatedLocation {
+    /// What a `Location` is about.
+    enum Finding: Hashable {
+        case entity(ServerID)
+        /// It leads to another host, or to another collection.
+        case elsewhere
+        /// It leads to the collection, and has no text that can be an id.
+        case withoutID
+    }
+
+    private let base: BaseURL?
+    private let baseSegments: [String]
+    /// Of the whole path, base URL included.
+    private let collection: [String]
+    private let path: String
+
+    /// - Parameters:
+    ///   - path: the request's, below the base URL.
+    ///   - clientID: the id that the client gave the entity: where it ends the path, the collection is what is before
+    ///     it.
+    init(_ upstream: UpstreamSettings, path: String, clientID: String?) {
+        base = try? upstream.base.get()
+        let basePath = base.map { Self.path(in: $0.text) } ?? ""
+        self.path = basePath + path.prefix { $0 != "?" }
+        baseSegments = Self.segments(basePath) ?? []
+        var segments = Self.segments(self.path) ?? []
+        if let clientID, segments.last == clientID { segments.removeLast() }
+        collection = segments
+    }
+
+    func finding(in location: String) -> Finding {
+        let text = location.trimmingCharacters(in: .whitespaces).prefix { $0 != "?" && $0 != "#" }
+        guard !text.contains("\\"), let reference = reference(text) else { return .elsewhere }
+        let findings = reference.map { id(in: $0) }
+        return findings.first { $0 != .elsewhere } ?? .elsewhere
+    }
+
+    // MARK: - References (RFC 3986, 4.1 and 5.2)
+
+    /// The paths that a reference may mean; nil where it leads to another host.
+    private func reference(_ text: Substring) -> [String]? {
+        var rest = text
+        var scheme = base.map { $0.isTLS ? "https" : "http" } ?? "http"
+        if let colon = text.firstIndex(of: ":"), Self.isScheme(text[..<colon]) {
+            scheme = text[..<colon].lowercased()
+            rest = text[text.index(after: colon)...]
+            guard scheme == "http" || scheme == "https", rest.hasPrefix("//") else { return nil }
+        }
+        if rest.hasPrefix("//") {
+            let authority = rest.dropFirst(2).prefix { $0 != "/" }
+            guard isOwn(authority, isTLS: scheme == "https") else { return nil }
+            return [String(rest[authority.endIndex...])]
+        }
+        if rest.hasPrefix("/") { return [String(rest)] }
+        guard !rest.isEmpty else { return nil }
+        // RFC 3986 counts from the last slash, many servers from the collection
+        let directory = path.hasSuffix("/") ? path : path + "/"
+        let parent = path[...(path.lastIndex(of: "/") ?? path.startIndex)]
+        return [String(parent) + rest, directory + rest]
+    }
+
+    private static func isScheme(_ text: Substring) -> Bool {
+        guard let first = text.first, first.isASCII, first.isLetter else { return false }
+        return text.utf8.allSatisfy { byte in
+            switch byte {
+            case 48...57, 65...90, 97...122, 0x2b, 0x2d, 0x2e: true
+            default: false
+            }
+        }
+    }
+
+    /// Whether an authority is the base URL's. A proxy that ends TLS may make the schemes differ, each with its own
+    /// port.
+    private func isOwn(_ authority: Substring, isTLS: Bool) -> Bool {
+        guard let base else { return false }
+        let host = authority.lastIndex(of: "@").map { authority[authority.index(after: $0)...] } ?? authority
+        return Self.normalized(host, isTLS: isTLS) == Self.normalized(base.host[...], isTLS: base.isTLS)
+    }
+
+    /// Host and port in lower case, without the scheme's default port and the dot that may end a name.
+    private static func normalized(_ authority: Substring, isTLS: Bool) -> String {
+        var text = authority.lowercased()
+        let port = isTLS ? ":443" : ":80"
+        if text.hasSuffix(port) { text.removeLast(port.count) }
+        if text.hasSuffix(":") { text.removeLast() }
+        if text.hasSuffix(".") { text.removeLast() }
+        return text
+    }
+
+    // MARK: - Paths
+
+    private static func path(in url: String) -> String {
+        guard let authority = url.range(of: "//") else { return "" }
+        return String(url[authority.upperBound...].drop { $0 != "/" })
+    }
+
+    /// The segments of a path, percent-decoded, without empty ones and with `.` and `..` resolved; nil for a path that
+    /// is not UTF-8.
+    private static func segments(_ path: String) -> [String]? {
+        var segments: [String] = []
+        for part in path.utf8.split(separator: UInt8(ascii: "/")) {
+            guard let text = String(validating: PercentEncoding.decoded(part), as: UTF8.self) else { return nil }
+            switch text {
+            case ".": break
+            case "..": _ = segments.popLast()
+            default: segments.append(text)
+            }
+        }
+        return segments
+    }
+
+    private func id(in path: String) -> Finding {
+        guard let segments = Self.segments(path), let last = segments.last else { return .elsewhere }
+        let parent = Array(segments.dropLast())
+        if let key = ODataKey(segment: last), isCollection(parent + [key.name]) {
+            return key.id.map { .entity($0) } ?? .withoutID
+        }
+        guard isCollection(parent) else { return isCollection(segments) ? .withoutID : .elsewhere }
+        return ServerID(pathText: last).map { .entity($0) } ?? .withoutID
+    }
+
+    /// Whether segments lead to the request's collection.
+    ///
+    /// Servers behind a proxy may not know the first segments of the base URL, and many name what belongs to something
+    /// (`/lists/5/items`) directly (`/items/77`). So the end of the path is enough, where it is all of the
+    /// `Location`'s, or follows the base URL. Upper and lower case are one, as many servers have it that write their
+    /// own form.
+    private func isCollection(_ segments: [String]) -> Bool {
+        let (found, own) = (segments.map(Self.folded), collection.map(Self.folded))
+        if found == own { return true }
+        if Self.isEnd(found, of: own) { return true }
+        let base = baseSegments.map(Self.folded)
+        return found.starts(with: base) && own.starts(with: base)
+            && Self.isEnd(Array(found.dropFirst(base.count)), of: Array(own.dropFirst(base.count)))
+    }
+
+    private static func isEnd(_ found: [[UInt8]], of own: [[UInt8]]) -> Bool {
+        !found.isEmpty && found.count < own.count && own.suffix(found.count).elementsEqual(found)
+    }
+
+    private static func folded(_ segment: String) -> [UInt8] {
+        segment.utf8.map { (65...90).contains($0) ? $0 + 32 : $0 }
+    }
+}

@@ -1,0 +1,120 @@
+import Foundation
+public import JSONText
+
+/// Why the body of an upstream's answer cannot be used: it is missing, too long, or not JSON.
+public struct UnusableBody: Sendable, Hashable {
+    /// Completes "the body".
+    public let reason: String
+    /// The first bytes, printable and without what may be secret; empty where they would not help a reader.
+    public let excerpt: String
+
+    /// A body that was not read.
+    public static func tooLong(limit: Int) -> UnusableBody {
+        UnusableBody(reason: "is longer than \(limit) bytes", excerpt: "")
+    }
+
+    private init(reason: String, excerpt: String) {
+        self.reason = reason
+        self.excerpt = excerpt
+    }
+
+    /// A body that is not JSON.
+    ///
+    /// - Parameters:
+    ///   - bytes: without a byte order mark and without white space around it.
+    ///   - encoding: `Content-Encoding`.
+    ///   - error: the parser's.
+    public init(_ bytes: [UInt8], encoding: String?, error: JSONParseError?) {
+        if let coding = Self.coding(bytes, encoding) {
+            let detail = "is compressed (\(coding)), which the request did not allow (Accept-Encoding: identity)"
+            self.init(reason: detail, excerpt: "")
+        } else if bytes.isEmpty {
+            self.init(reason: "is empty", excerpt: "")
+        } else if Self.isUTF16(bytes) {
+            self.init(reason: "is UTF-16; JSON is UTF-8 (RFC 8259, 8.1)", excerpt: PrintableExcerpt.of(bytes))
+        } else if bytes.first == UInt8(ascii: "<") {
+            let isXML = bytes.starts(with: "<?xml".utf8)
+            self.init(reason: isXML ? "is XML, not JSON" : "is HTML, not JSON", excerpt: PrintableExcerpt.of(bytes))
+        } else if String(validating: bytes, as: UTF8.self) == nil {
+            self.init(reason: "is not UTF-8, as JSON must be (RFC 8259, 8.1)", excerpt: PrintableExcerpt.of(bytes))
+        } else {
+            let cause = error.map { ": \($0.explanation)" } ?? ""
+            let trimmed = cause.hasSuffix(".") ? String(cause.dropLast()) : cause
+            self.init(reason: "is not JSON\(trimmed)", excerpt: PrintableExcerpt.of(bytes))
+        }
+    }
+
+    /// The content coding, by the header or by the first bytes; nil for none.
+    private static func coding(_ bytes: [UInt8], _ encoding: String?) -> String? {
+        if bytes.starts(with: [0x1f, 0x8b]) { return "gzip" }
+        let named = encoding?.lowercased().split(whereSeparator: { $0 == "," || $0 == " " || $0 == "\t" })
+            .first { $0 != "identity" }
+        guard let named else { return nil }
+        return HeaderField.isName(String(named)) && named.utf8.count <= 20 ? String(named) : "an unknown coding"
+    }
+
+    /// A mark of UTF-16, or the zero byte that every ASCII character has there.
+    private static func isUTF16(_ bytes: [UInt8]) -> Bool {
+        bytes.starts(with: [0xff, 0xfe]) || bytes.starts(with: [0xfe, 0xff]) || bytes.prefix(2).contains(0)
+    }
+}
+
+/// The beginning of a text that an upstream wrote, for an error message.
+enum PrintableExcerpt {
+    /// Bytes that are looked at.
+    static let maximumBytes = 80
+    /// Words behind which a secret may follow: the excerpt ends there.
+    private static let secretWords = [
+        "password", "passwd", "secret", "token", "bearer", "authorization", "apikey", "api_key", "api-key", "cookie",
+        "session", "credential",
+    ]
+
+    /// Returns up to ``maximumBytes`` bytes as text: other characters than letters, digits, punctuation and symbols are
+    /// `·`, what looks like a token is `[…]`, and nothing follows a word that announces a secret.
+    static func of(_ bytes: some Collection<UInt8>) -> String {
+        var text = ""
+        for scalar in String(decoding: bytes.prefix(maximumBytes), as: UTF8.self).unicodeScalars {
+            text.unicodeScalars.append(isPrintable(scalar) ? scalar : "·")
+        }
+        let lowercased = text.lowercased()
+        for word in secretWords {
+            guard let found = lowercased.range(of: word) else { continue }
+            let count = lowercased.distance(from: lowercased.startIndex, to: found.upperBound)
+            text = String(text.prefix(count)) + "[…]"
+            break
+        }
+        return masked(text)
+    }
+
+    private static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {
+        if scalar.isASCII { return (0x20...0x7e).contains(scalar.value) }
+        switch scalar.properties.generalCategory {
+        case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter, .decimalNumber,
+            .dashPunctuation, .openPunctuation, .closePunctuation, .initialPunctuation, .finalPunctuation,
+            .otherPunctuation, .mathSymbol, .currencySymbol:
+            return scalar != "\u{FFFD}"
+        default: return false
+        }
+    }
+
+    /// Replaces runs of 20 characters or more that tokens, keys and URLs with credentials are made of.
+    private static func masked(_ text: String) -> String {
+        var output = ""
+        var run = ""
+        func flush() {
+            let isLong = run.utf8.count >= 20 && run.contains(where: \.isNumber)
+            output += isLong || run.contains("@") && run.contains("//") ? "[…]" : run
+            run = ""
+        }
+        for character in text {
+            if character.isASCII, character.isLetter || character.isNumber || "+/=_-.~:@%".contains(character) {
+                run.append(character)
+            } else {
+                flush()
+                output.append(character)
+            }
+        }
+        flush()
+        return output
+    }
+}
