@@ -63,16 +63,16 @@ package enum Schema {
             sql: String(decoding: PackageResources._028_halted_lanes_in_order_sql, as: UTF8.self)
         ),
         Migration(
-            name: "0033_exact_moments",
-            sql: String(decoding: PackageResources._033_exact_moments_sql, as: UTF8.self)
+            name: "0029_exact_moments",
+            sql: String(decoding: PackageResources._029_exact_moments_sql, as: UTF8.self)
         ),
         Migration(
-            name: "0037_weak_etags_and_totals",
-            sql: String(decoding: PackageResources._037_weak_etags_and_totals_sql, as: UTF8.self)
+            name: "0030_weak_etags_and_totals",
+            sql: String(decoding: PackageResources._030_weak_etags_and_totals_sql, as: UTF8.self)
         ),
         Migration(
-            name: "0039_ended_sessions",
-            sql: String(decoding: PackageResources._039_ended_sessions_sql, as: UTF8.self)
+            name: "0031_ended_sessions",
+            sql: String(decoding: PackageResources._031_ended_sessions_sql, as: UTF8.self)
         ),
     ]
 
