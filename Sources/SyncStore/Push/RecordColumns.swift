@@ -22,14 +22,15 @@ enum RecordColumns {
     ///   - all: the parameter with the bytes that are read together.
     static func bounded(by limit: String, all: String) -> String {
         let fits = """
-            (m.bytes <= \(WorkBounds.small) OR (m.bytes_to - m.bytes < \(limit)::int8 AND m.all_to - m.bytes < \(all)::int8))
+            (m.bytes <= \(WorkBounds.small)
+                OR (m.bytes_to - m.bytes < \(limit)::int8 AND m.all_to - m.bytes < \(all)::int8))
             """
         return list.replacing("m.response_body", with: "CASE WHEN \(fits) THEN m.response_body END AS response_body")
             .replacing("m.error", with: "CASE WHEN \(fits) THEN m.error END AS error")
-            + """
-            , NOT \(fits) AND m.response_body IS NOT NULL AS lacks_response, \
-            NOT \(fits) AND m.error IS NOT NULL AS lacks_error
-            """
+                + """
+                , NOT \(fits) AND m.response_body IS NOT NULL AS lacks_response, \
+                NOT \(fits) AND m.error IS NOT NULL AS lacks_error
+                """
     }
 
     /// The bytes of a mutation's contents, for a table that is called `x`.
