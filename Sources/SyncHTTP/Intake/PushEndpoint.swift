@@ -161,7 +161,9 @@ extension PushAnswer {
     /// The answer with as much of its contents as there is room for: what was committed is answered in any case, and a
     /// client can read each mutation by itself.
     func fitting(_ hold: AnswerHold) -> PushAnswer {
-        guard !hold.offers(estimatedBytes) else { return self }
+        let bytes = estimatedBytes
+        // a push that waits holds nothing as long as its answer is small
+        if bytes == 0 || hold.offers(bytes) { return self }
         var answer = withoutContents()
         answer.contentRoom = 0
         return answer

@@ -53,7 +53,8 @@ extension MutationRecord {
         writer.name("body")
         if let responseBody {
             if showsBody { writer.raw(responseBody) } else { writer.null() }
-        } else if omitted.contains("response") || responseStatus == 204 || unreadable.contains("response") || isWithheld {
+        } else if omitted.contains("response") || responseStatus == 204 || unreadable.contains("response") || isWithheld
+        {
             writer.null()
         } else {
             writer.beginObject()

@@ -72,7 +72,8 @@ public struct PreviewPlanner {
             }
             room -= (turn.conflict?.count ?? 0) + (turn.request?.body?.count ?? 0)
             guard room >= 0 else {
-                let detail = "the requests of this push have more than \(WorkBounds.preview) bytes; preview fewer mutations"
+                let detail =
+                    "the requests of this push have more than \(WorkBounds.preview) bytes; preview fewer mutations"
                 throw .problem(Problem(.payloadTooLarge, detail))
             }
             turns[new.mutation.id] = turn

@@ -14,22 +14,23 @@ enum RecordColumns {
     static let outline = list.replacing("m.response_body", with: "NULL::json AS response_body")
         .replacing("m.error", with: "NULL::json AS error")
 
-    /// The same, from a table with columns `bytes_to`, `all_to` and `bytes`, which ``sizes(by:)`` adds: contents that do
-    /// not fit are left out.
+    /// The same, from a table with the running sums `bytes_to` and `all_to` of ``bytes``: contents that do not fit are
+    /// left out.
     ///
     /// - Parameters:
     ///   - limit: the parameter with the bytes that one request may have.
     ///   - all: the parameter with the bytes that are read together.
     static func bounded(by limit: String, all: String) -> String {
         let fits = """
-            (m.bytes <= \(WorkBounds.small) OR (m.bytes_to - m.bytes < \(limit)::int8 AND m.all_to - m.bytes < \(all)::int8))
+            (m.bytes <= \(WorkBounds.small)
+                OR (m.bytes_to - m.bytes < \(limit)::int8 AND m.all_to - m.bytes < \(all)::int8))
             """
         return list.replacing("m.response_body", with: "CASE WHEN \(fits) THEN m.response_body END AS response_body")
             .replacing("m.error", with: "CASE WHEN \(fits) THEN m.error END AS error")
-            + """
-            , NOT \(fits) AND m.response_body IS NOT NULL AS lacks_response, \
-            NOT \(fits) AND m.error IS NOT NULL AS lacks_error
-            """
+                + """
+                , NOT \(fits) AND m.response_body IS NOT NULL AS lacks_response, \
+                NOT \(fits) AND m.error IS NOT NULL AS lacks_error
+                """
     }
 
     /// The bytes of a mutation's contents, for a table that is called `x`.
