@@ -77,9 +77,9 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         for source in report.sources {
             let position = source.confirmed.map { "position \($0)" } ?? "without a position"
             lines.append(
-                "source \(source.key.name) of organization \(source.key.organization.lowercasedText), \(position): "
+                "source \(source.key.name) of organization \(source.key.organization.lowercased), \(position): "
                     + "it stops if its slot is ahead; then import its tables and run: sluice sources run "
-                    + "\(source.key.organization.lowercasedText) \(source.key.name) --from-beginning"
+                    + "\(source.key.organization.lowercased) \(source.key.name) --from-beginning"
             )
         }
         return lines.joined(separator: "\n")

@@ -1,3 +1,4 @@
+import JSONText
 import SyncDispatch
 import SyncModel
 import SyncStore
@@ -31,7 +32,7 @@ struct SourceExamination {
     }
 
     private func diagnosis(of source: SourceStore.Followed) async -> Diagnosis {
-        let subject = "source \(source.key.name) of \(source.key.organization.lowercasedText)"
+        let subject = "source \(source.key.name) of \(source.key.organization.lowercased)"
         do throws(SourceTrouble) {
             guard let warning = try await inspector.inspect(source) else {
                 return .ok(subject, "its database is as the settings need it")

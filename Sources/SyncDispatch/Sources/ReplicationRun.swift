@@ -194,9 +194,9 @@ final class ReplicationRun: Sendable {
         // the slot is never ahead of what is stored here
         source.confirmsIdle = false
         let stream = try await ReplicationStream.open(database, source)
-        parts.logger.info("A database's log is followed", metadata: metadata(["from": "\(state.confirmed)"]))
+        parts.logger.info("A database's log is followed", metadata: metadata(["from": "\(begun.confirmed)"]))
         let outcome = await withTaskGroup(of: End.self) { group in
-            group.addTask { await self.ending { try await self.read(stream, inspection, base: state.base) } }
+            group.addTask { await self.ending { try await self.read(stream, inspection, base: begun.base) } }
             group.addTask { await self.ending { try await self.confirm(stream) } }
             group.addTask { await self.ending { try await self.watch(inspection, lack) } }
             let end = await group.next() ?? .released
@@ -294,10 +294,12 @@ final class ReplicationRun: Sendable {
     private func flush(_ fold: inout TransactionFold, into batch: inout Batch, isFinal: Bool) async throws {
         guard !fold.isEmpty else { return }
         let unknown = fold.unknown(isFinal: isFinal)
-        // what the feed has before it takes anything of this transaction
-        if !unknown.isEmpty { try await take(&batch) }
-        let living =
-            unknown.isEmpty ? [] : try await parts.ingest.living(unknown, of: claim.key.organization)
+        var living: Set<EntityKey> = []
+        if !unknown.isEmpty {
+            // what earlier transactions left, before anything of this one is taken
+            try await take(&batch)
+            living = try await parts.ingest.living(unknown, of: claim.key.organization)
+        }
         for event in fold.take(living: living) { batch.add(event) }
     }
 

@@ -136,9 +136,8 @@ struct SlotInspection {
         let name = settings.publication.replacing("\"", with: "\"\"")
         if rows.count > 0 {
             var lacking: [String] = []
-            for (column, kind) in ["insert", "update", "delete", "truncate"].enumerated()
-            where try rows.string(0, column) != "true" {
-                lacking.append(kind)
+            for (column, kind) in ["insert", "update", "delete", "truncate"].enumerated() {
+                if try rows.string(0, column) != "true" { lacking.append(kind) }
             }
             let lost = lacking.filter { $0 != "truncate" }
             guard lost.isEmpty else {
@@ -183,11 +182,22 @@ struct SlotInspection {
                 columns: try row.strings("columns"),
                 keys: try row.strings("keys"),
                 uniques: TableFinding.Unique.list(try row.strings("uniques")),
-                published: try row.bool("lists_columns") ? try row.strings("published") : nil,
+                published: try Self.published(&row),
                 isPartitioned: try row.bool("is_partitioned"),
                 isPartition: try row.bool("is_partition")
             )
         }
+        return try lack(of: found, publication)
+    }
+
+    /// The columns that the publication contains; nil if the server does not list them, as before PostgreSQL 15.
+    private static func published(_ row: inout RowReader) throws(PostgresError) -> [String]? {
+        let isListed = try row.bool("lists_columns")
+        let columns = try row.strings("published")
+        return isListed ? columns : nil
+    }
+
+    private func lack(of found: [TableFinding], _ publication: Publication) throws -> SourceTrouble? {
         var trouble: SourceTrouble?
         for table in settings.tables {
             guard let finding = found.first(where: { $0.name == table.name }) else { continue }

@@ -242,7 +242,7 @@ package struct SourceStore: Sendable {
                 let secret = try? await catalog.opening(key.organization) { seal in
                     try seal.open(text: sealed, as: .source(.secret, key.name))
                 }
-                found.append(Followed(key: key, settings: settings, secret: secret ?? nil))
+                found.append(Followed(key: key, settings: settings, secret: secret))
             }
             return found
         } catch {
