@@ -79,7 +79,7 @@ struct RouteTable: Sendable {
         for resource in templates {
             if let parameters = resource.parameters(of: path) { return resource.match(method, parameters: parameters) }
         }
-        for (root, route) in trees where path == root || path.hasPrefix(root + "/") {
+        for (root, route) in trees where path == root || root != "/" && path.hasPrefix(root + "/") {
             guard method == .get || method == .head else { return .otherMethods("GET, HEAD") }
             return .route(route, parameters: [path.dropFirst(root.count + 1)])
         }
