@@ -9,11 +9,12 @@ SWIFT_FOLDERS := Package.swift Sources Tests Examples
 help: ## this list
 	@sed -nE 's/^([a-z]+):.* ## (.*)/make \1\t\2/p' Makefile | expand -t 14
 
-run: ## the gateway with a database of its own, ready to be tried; UPSTREAM=demo adds a REST API to replay to
+run: ## the gateway with a private database, to try it; UPSTREAM=demo adds a REST API; PORT=9080 OPERATIONS_PORT=9081
 	$(if $(filter-out demo,$(UPSTREAM)),$(error UPSTREAM is '$(UPSTREAM)'; it can be 'demo', or left out))
 	@scripts/bootstrap
 	$(RELEASE) --product sluice
-	@exec .build/release/sluice dev $(if $(UPSTREAM),--demo-upstream)
+	@exec .build/release/sluice dev $(if $(UPSTREAM),--demo-upstream) $(if $(PORT),--port $(PORT)) \
+		$(if $(OPERATIONS_PORT),--operations-port $(OPERATIONS_PORT))
 
 phones: ## two phones with a gateway: what they write offline, and what becomes of it; LIVE=1 lets you play them
 	@scripts/bootstrap --phones

@@ -15,16 +15,19 @@ extension Handle {
         while !hasFailed {
             switch step {
             case .connected:
+                usePlainErrors()
                 guard setNonBlocking() else { throw PostgresError(.unavailable, message) }
                 return
             case .failed:
-                throw PostgresError(.unavailable, message)
+                throw PostgresError(ConnectFailure.read(fullMessage))
             case .reading, .writing:
-                if ContinuousClock.now >= deadline { throw PostgresError(.unavailable, "connecting took too long") }
+                if ContinuousClock.now >= deadline {
+                    throw PostgresError(ConnectFailure.read("connecting took too long"))
+                }
                 if try wait(step == .reading ? POLLIN : POLLOUT, deadline) { step = connectStep() }
             }
         }
-        throw PostgresError(.unavailable, message)
+        throw PostgresError(ConnectFailure.read(fullMessage))
     }
 
     /// Waits for the socket, a signal or the deadline.

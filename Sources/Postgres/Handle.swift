@@ -55,6 +55,8 @@ final class Handle {
             throw PostgresError(.unavailable, "out of memory")
         }
         self.connection = connection
+        // until it is connected: the only way to the SQLSTATE of a refused session
+        PQsetErrorVerbosity(connection, PQERRORS_VERBOSE)
         listener = Listener(configuration.onNotice)
         PQsetNoticeProcessor(
             connection,
@@ -119,10 +121,16 @@ final class Handle {
     /// Makes sends and receives return instead of wait.
     func setNonBlocking() -> Bool { PQsetnonblocking(connection, 1) == 0 }
 
+    /// From here on errors have their usual form.
+    func usePlainErrors() { PQsetErrorVerbosity(connection, PQERRORS_DEFAULT) }
+
     /// The last error message, without the password.
-    var message: String {
+    var message: String { Self.oneLine(fullMessage) }
+
+    /// The last error message as libpq has it, line by line, without the password.
+    var fullMessage: String {
         let text = PQerrorMessage(connection).map { String(cString: $0) } ?? ""
-        return Self.oneLine(password.map { text.replacing($0, with: "…") } ?? text)
+        return password.map { text.replacing($0, with: "…") } ?? text
     }
 
     static func oneLine(_ text: String) -> String {

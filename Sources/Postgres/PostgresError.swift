@@ -31,12 +31,20 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     public let statement: String?
     /// The position of that statement in its pipeline, counted from 0.
     public let statementIndex: Int?
+    /// Of a connection that could not be made: the reason, where it is known.
+    public private(set) var connectFailure: ConnectFailure?
 
     public init(_ kind: Kind, _ message: String, statement: String? = nil, statementIndex: Int? = nil) {
         self.kind = kind
         self.message = message
         self.statement = statement
         self.statementIndex = statementIndex
+    }
+
+    /// No connection can be made, for this reason.
+    init(_ report: ConnectFailure.Report) {
+        self.init(.unavailable, report.message + (report.sqlState.map { " (SQLSTATE \($0))" } ?? ""))
+        connectFailure = report.failure
     }
 
     public var sqlState: String? {

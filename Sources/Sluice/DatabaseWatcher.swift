@@ -37,7 +37,7 @@ final class DatabaseWatcher: Service {
                 return
             case .unreachable: break
             case .shared: note("the database is behind \(PoolerAdvice.refusal). \(PoolerAdvice.remedy)")
-            case .behind, .unfit: note(finding.words)
+            case .empty, .behind, .unfit: note(finding.words)
             }
             try? await Task.sleep(for: Self.interval)
         }

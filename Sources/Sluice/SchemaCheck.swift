@@ -7,21 +7,24 @@ enum SchemaCheck {
         case ready(Pooling)
         /// A pooler hands sessions from client to client, which the gateway cannot work with.
         case shared
+        /// No migration was applied yet.
+        case empty
         /// Migrations that have to be applied first.
         case behind([String])
         /// It is there, but unsuitable; trying later does not help.
         case unfit(String)
-        /// It cannot be reached now.
-        case unreachable(String)
+        /// No connection can be made now.
+        case unreachable(ConnectionTrouble)
 
         /// For people; the state, and the remedy where there is one.
         var words: String {
             switch self {
             case .ready: "the database is ready"
             case .shared: PoolerAdvice.sentence
-            case .behind(let pending): "the schema lacks \(pending.joined(separator: ", ")); run: sluice migrate"
+            case .empty: "the database is empty: run sluice migrate"
+            case .behind(let pending): "the schema lacks \(SchemaCheck.list(pending)); run: sluice migrate"
             case .unfit(let reason): "the database cannot be used: \(reason)"
-            case .unreachable(let reason): "the database cannot be reached: \(reason)"
+            case .unreachable(let trouble): trouble.words
             }
         }
     }
@@ -30,14 +33,38 @@ enum SchemaCheck {
         do {
             let pooling = try await Pooling.look(at: databaseURL)
             if pooling == .shared { return .shared }
-            let status = try await withConnection(to: databaseURL) { try await Schema.migrator().status(on: $0) }
-            return status.pending.isEmpty ? .ready(pooling) : .behind(status.pending)
+            let status = try await withConnection(to: databaseURL) { connection in
+                switch try await Schema.obstacle(on: connection) {
+                case let obstacle?: try require(obstacle)
+                case nil: break
+                }
+                return try await Schema.migrator().status(on: connection)
+            }
+            if status.pending.isEmpty { return .ready(pooling) }
+            return status.applied.isEmpty && status.unknownNewer.isEmpty ? .empty : .behind(status.pending)
+        } catch let obstacle as SchemaObstacle {
+            return .unfit(obstacle.words)
         } catch let error as PostgresError {
-            return error.isUnavailable || error.kind == .timedOut
-                ? .unreachable(error.message) : .unfit(error.words)
+            return error.isOfConnection ? .unreachable(ConnectionTrouble(error)) : .unfit(error.words)
         } catch {
             return .unfit(error.words)
         }
+    }
+
+    /// Fails where a gateway cannot use the database either. A gateway's own role need not be allowed to migrate.
+    private static func require(_ obstacle: SchemaObstacle) throws {
+        switch obstacle {
+        case .encoding, .noSchema, .taken: throw obstacle
+        case .noRight: break
+        }
+    }
+
+    /// Names of migrations, as many as a person reads.
+    static func list(_ migrations: [String]) -> String {
+        guard migrations.count > 4, let first = migrations.first, let last = migrations.last else {
+            return migrations.joined(separator: ", ")
+        }
+        return "\(migrations.count) migrations, \(first) to \(last)"
     }
 
     /// Opens a connection for `body` alone.

@@ -13,7 +13,9 @@ package struct TokenKeySource: Sendable, Equatable {
 
     package init(name: String, text: String) {
         self.name = name
-        self.text = text
+        // a byte order mark is no part of a text (RFC 8259, 8.1 allows ignoring it)
+        let hasMark = text.unicodeScalars.first == "\u{feff}"
+        self.text = hasMark ? String(text.unicodeScalars.dropFirst()) : text
     }
 }
 

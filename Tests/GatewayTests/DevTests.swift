@@ -80,7 +80,10 @@ import Testing
             shell: """
                 exec bash <<'END OF THE LOOP'
                 set -e -o pipefail; cd '\(place.path)'; TOKEN='\(run.token)'
+                mkdir tmp; export TMPDIR="$PWD/tmp"
                 \(script)
+                [ "$PWD" = '\(place.path)' ]
+                ls -A | sed 's/^/left: /'; ls -A tmp | sed 's/^/left in tmp: /'
                 END OF THE LOOP
                 """
         )
@@ -91,6 +94,10 @@ import Testing
                 #""status":"conflict""#, #""held_by":{"reason":"conflict""#, #""status":"succeeded""#,
                 #""phone": "+47 22 22 22 22""#,
             ]
+        )
+        #expect(
+            printed.filter { $0.hasPrefix("left") } == ["left: .sluice", "left: tmp"],
+            "the tutorial leaves no file"
         )
         let statuses = printed.dropFirst(4).compactMap { $0.firstMatch(of: /"status":"([a-z]+)"/)?.output.1 }
         #expect(statuses.first == "succeeded" && statuses.contains("conflict") && statuses.last == "succeeded")
@@ -183,7 +190,9 @@ import Testing
         #expect(second.complaint.hasPrefix("sluice: Another sluice dev runs in "), "\(second.complaint)")
         let third = try Program(["dev", "--port", "\(first.port)"], directory: place.path)
         #expect(try await third.end() == 1)
-        #expect(third.complaint.contains("--port"))
+        #expect(third.complaint.contains("--port") && third.complaint.contains("make run PORT=9080"))
+        let owner = "another sluice dev (process \(first.program.pid), in \(place.path)/.sluice)"
+        #expect(third.complaint.contains("\(owner) listens at 127.0.0.1:\(first.port)"), "\(third.complaint)")
         #expect(try await first.paste("/v1/changes").changes.isEmpty, "the first is not disturbed")
         #expect(try await first.end(with: SIGINT) == 0)
         place.remove()
@@ -232,6 +241,10 @@ import Testing
             return stuck.filter { $0 != "succeeded" }.sorted() == ["blocked", "conflict", "failed"]
                 || stuck.filter { $0 != "succeeded" }.sorted() == ["conflict", "failed", "pending"]
         }
+        // the colleague's edit belongs to the user whose expense it is
+        let told = try await first.screen(with: "told the gateway of expense 1, version 2")
+        #expect(told.contains("told the gateway of expense 1, version 2 → applied\n"))
+        #expect(!told.contains("refused"), "\(told)")
         // the built-in demo is as ever
         #expect(try await first.paste("/v1/mutations").results.map { $0["status"]?.string } == Self.allSucceeded)
 

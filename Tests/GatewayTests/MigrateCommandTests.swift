@@ -53,8 +53,9 @@ import Testing
 
         let refusal = try await scene.refusalToServe()
         #expect(refusal.status == 1)
-        #expect(refusal.last?["message"]?.string == "Database schema is behind; run: sluice migrate")
-        #expect(refusal.last?["reason"]?.string == Self.names.joined(separator: ", "))
+        #expect(refusal.last?["message"]?.string == "Database is empty; run: sluice migrate")
+        let list = try await scene.sluice("organizations", "list")
+        #expect(list.status == 1 && list.complaint == "sluice: the database is empty: run sluice migrate\n")
 
         let first = try await scene.sluice("migrate", "--partitions", "3")
         #expect(first.status == 0, "\(first.complaint)")
@@ -69,6 +70,73 @@ import Testing
         let worker = try await SingleWorker(gateway)
         #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
         #expect(try await gateway.terminate() == 0)
+    }
+
+    /// A database of another encoding, and one that another program uses: refused before anything is changed.
+    @Test(.onOneServer("is about one"), arguments: ["LATIN1", "SQL_ASCII"])
+    func `a database that cannot store every text is refused`(encoding: String) async throws {
+        let scene = try await Scene(isMigrated: false)
+        let name = "encoding_\(UInt32.random(in: 0...(.max)))"
+        let script = "CREATE DATABASE \(name) ENCODING '\(encoding)' LOCALE 'C' TEMPLATE template0"
+        try await scene.execute(script)
+        let uri = try await TestCluster.shared().uri(database: name)
+        let migrated = try await Program.run(["migrate"], environment: ["SLUICE_DATABASE_URL": uri])
+        #expect(migrated.status == 1, "\(migrated.output)")
+        #expect(migrated.complaint.contains("has the encoding \(encoding)"), "\(migrated.complaint)")
+        #expect(migrated.complaint.contains("createdb --encoding UTF8"), "\(migrated.complaint)")
+        let gateway = try GatewayProcess(database: uri)
+        #expect(try await gateway.end() == 1)
+        #expect(gateway.lines.last?["error"]?.string?.contains("has the encoding \(encoding)") == true)
+        try await scene.execute("DROP DATABASE \(name) (FORCE)")
+    }
+
+    @Test(arguments: [
+        ("CREATE TABLE organizations (id int)", "organizations"), ("CREATE VIEW devices AS SELECT 1", "devices"),
+        ("CREATE TYPE server_id AS ENUM ('a')", "server_id"),
+        ("CREATE TABLE x (id int); CREATE INDEX feeds ON x (id)", "feeds"),
+        ("CREATE TABLE schema_migrations (version bigint)", "schema_migrations"),
+    ])
+    func `a database of another program is refused unchanged`(script: String, name: String) async throws {
+        let scene = try await Scene(isMigrated: false)
+        try await scene.execute(script)
+        let count = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+        let before = try await scene.number(count)
+        for command in ["migrate", "--dry-run"] {
+            let result = try await scene.sluice("migrate", command == "migrate" ? "--partitions=2" : command)
+            #expect(result.status == 1, "\(result.output)")
+            #expect(result.complaint.contains("(\(name))"), "\(result.complaint)")
+            #expect(result.complaint.contains("a database of its own"), "\(result.complaint)")
+        }
+        #expect(try await scene.number(count) == before)
+        let refusal = try await scene.refusalToServe()
+        #expect(refusal.status == 1)
+        #expect(refusal.last?["error"]?.string?.contains("a database of its own") == true)
+    }
+
+    @Test(.onOneServer("has roles of one")) func `a role that may not create tables is told what to do`() async throws {
+        let scene = try await Scene(isMigrated: false)
+        let role = "guest_\(UInt32.random(in: 0...(.max)))"
+        try await scene.execute("CREATE ROLE \(role) LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        let environment = ["SLUICE_DATABASE_URL": scene.database.uri(user: role)]
+        let result = try await Program.run(["migrate"], environment: environment)
+        #expect(result.status == 1 && result.complaint.contains("OWNER TO \(role)"), "\(result.complaint)")
+        try await scene.execute("DROP ROLE \(role)")
+    }
+
+    @Test func `tables of others under other names are no obstacle`() async throws {
+        let scene = try await Scene(isMigrated: false)
+        try await scene.execute("CREATE TABLE spatial_ref_sys (id int)")
+        #expect(try await scene.sluice("migrate", "--partitions", "2").status == 0)
+    }
+
+    @Test func `a list of users says why it is empty`() async throws {
+        let scene = try await Scene(isMigrated: true)
+        let made = try await scene.sluice("organizations", "create", "Acme")
+        let id = made.output.trimmingCharacters(in: .newlines)
+        let list = try await scene.sluice("users", "list", "--organization", id)
+        #expect(list.status == 0 && list.complaint == "sluice: organization \(id) has no users yet\n")
+        let one = try await scene.sluice("users", "list", "--organization", id, "--subject", "ada")
+        #expect(one.complaint == "sluice: organization \(id) has no user with this subject\n", "\(one.complaint)")
     }
 
     @Test func `several at once take turns`() async throws {
@@ -244,10 +312,7 @@ import Testing
         let scene = try await Scene(isMigrated: false)
         let result = try await scene.sluice("organizations", "list")
         #expect(result.status == 1)
-        #expect(
-            result.complaint
-                == "sluice: the schema lacks \(Self.names.joined(separator: ", ")); run: sluice migrate\n"
-        )
+        #expect(result.complaint == "sluice: the database is empty: run sluice migrate\n")
     }
 
     /// Other processes take a change over within five seconds, on a machine that does nothing else.

@@ -52,6 +52,22 @@ import Testing
         }
     }
 
+    @Test func `a path that does not exist leads to those that do`() async throws {
+        let gateway = try await LiveGateway.start()
+        let console = try await send(.GET, gateway.operations + "/console")
+        let root = try await send(.GET, gateway.operations + "/")
+        #expect(root.status == 302 ? root.header("location") == ["/console"] : root.body == console.body)
+        for path in ["/", "/v2/mutations", "/admin/organizations"] {
+            let reply = try await send(.GET, gateway.address + path)
+            expectProblem(reply, .notFound, errors: [])
+            #expect(reply.text.contains("/openapi.json describes every path"), "\(reply.text)")
+        }
+        #expect(try await send(.GET, gateway.operations + "/nope").text.contains("the console is at /console"))
+        let plain = try await LiveGateway.start { $0.operatorTokens = nil }
+        let refused = try await send(.GET, plain.operations + "/")
+        #expect(refused.status == 404 && refused.text.contains("SLUICE_OPERATOR_TOKEN"), "\(refused.text)")
+    }
+
     @Test func `without an operator token there is no administration`() async throws {
         let gateway = try await LiveGateway.start { $0.operatorTokens = nil }
         for token in [LiveGateway.operatorToken, nil] {

@@ -86,6 +86,40 @@ import Testing
         }
     }
 
+    @Test mutating func `an event names the owner of the document, whoever edits it`() throws {
+        let ada = UUID()
+        func request(_ method: String, _ target: String, by user: UUID?) -> DemoRequest {
+            DemoRequest(method: method, target: target, user: user, body: Array("{}".utf8))
+        }
+        _ = api.answer(request("POST", "/expenses", by: ada))
+        _ = api.answer(request("PATCH", "/expenses/1", by: nil))
+        _ = api.answer(request("PUT", "/expenses/1", by: UUID()))
+        _ = api.answer(request("DELETE", "/expenses/1", by: nil))
+        _ = api.answer(request("POST", "/contacts", by: nil))
+        let events = api.takeChanges()
+        #expect(events.map(\.owner) == [ada, ada, ada, ada, DemoTenant.forwarded.user])
+        #expect(events.map(\.version) == [1, 2, 3, 4, 1])
+        #expect(events.map { $0.document == nil } == [false, false, false, true, false])
+        let batch = String(decoding: try #require(events.first).batch(), as: UTF8.self)
+        #expect(batch.contains(#""owner":"\#(ada.uuidString.lowercased())""#), "\(batch)")
+    }
+
+    @Test mutating func `a refused event is shown with its reason`() throws {
+        _ = api.answer(DemoRequest(method: "POST", target: "/expenses", body: Array("{}".utf8)))
+        let event = try #require(api.takeChanges().first)
+        func line(_ status: Int, _ body: String) -> String {
+            DemoWebhook.line(event, status: status, body: Array(body.utf8))
+        }
+        let error = #"{"detail":"it is not Ada's","errors":[{"pointer":"/owner"}]}"#
+        let refused = #"{"results":[{"result":"refused","error":\#(error)}]}"#
+        let start = "upstream: told the gateway of expense 1, version 1 → "
+        #expect(line(200, refused) == start + "refused: /owner: it is not Ada's")
+        #expect(line(401, #"{"detail":"The token was revoked."}"#) == start + "401: The token was revoked.")
+        #expect(line(200, #"{"results":[{"result":"applied","error":null}]}"#) == start + "applied")
+        #expect(line(200, #"{"results":[{"result":"echo","error":null}]}"#) == "")
+        #expect(line(404, "not JSON") == start + "404")
+    }
+
     @Test mutating func `what it cannot do it refuses`() {
         #expect(ask("POST", "/contacts", "{}").status == 201)
         for (method, target, body, status) in [

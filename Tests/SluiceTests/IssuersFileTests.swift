@@ -181,7 +181,7 @@ import Tokens
         ("/keys_file", #""organizations":"any","keys_file":"/nowhere""#, "names a file that cannot be read"),
         ("/secret_file", #""organizations":"any","secret_file":"/nowhere""#, "names a file that cannot be read"),
         ("/secret_file", #""organizations":"any","secret_file":"/etc/hostname""#, "names a "),
-        ("/secret", #""organizations":"any","secret":"hushhush""#, "means nothing here."),
+        ("/secret", #""organizations":"any","secret":"hushhush""#, "means nothing here; is secret_file meant?"),
     ])
     func `an issuer that is wrong is told with its place`(place: String, members: String, reason: String) throws {
         let members = #""issuer":"https://a","# + members.replacingOccurrences(of: "ID", with: Self.id)

@@ -31,6 +31,14 @@ struct BearerTokenTests {
         #expect(refusal.problem.code == .unauthorized)
     }
 
+    @Test(arguments: ["Bearer", "Bearer ", "bearer   "])
+    func `An empty token is called empty`(value: String) throws {
+        let refusal = try #require(throws: Refusal.self) { _ = try BearerToken.of([.authorization: value]) }
+        #expect(refusal.problem.detail.contains("is empty"))
+        #expect(refusal.problem.code == .unauthorized)
+        #expect(refusal.headers[.wwwAuthenticate]?.contains("error=\"invalid_request\"") == true)
+    }
+
     @Test
     func `A claim's name is shown as it is, but for the header, which has ASCII alone`() {
         let description = #"Claim `$["größe"]\n` is missing."#

@@ -44,7 +44,7 @@ import Testing
         Administration.tokenStatements, ServiceTokens.statements, SourceStatements.all, SourceReceivers.statements,
         SourceAdminStatements.all,
         IngestStatements.reading, IngestStatements.writing, IngestCommit.statements, IngestPruning.statements,
-        AuditStatements.all, EndedSessions.statements, NowStatements.all,
+        AuditStatements.all, EndedSessions.statements, NowStatements.all, Schema.obstacleStatements,
         StuckGroups.statements, StuckWay.statements, StoryStatements.all, LaneListing.statements,
         StoppedLanes.statements, OperationCandidates.statements, [OperationScreen.statement], OperationStatements.all,
         AnsweredRequestRow.statements, Administration.upstreamStatements, Administration.restoreStatements,

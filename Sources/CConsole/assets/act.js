@@ -1,5 +1,5 @@
 // What an operator does about what waits: one mutation, or all that went wrong in the same way.
-import { amount, ask, button, call, field, h, jsonEditor, of, organizationPath, plural, problemBox, refill, said, span, table, textOf } from './ui.js'
+import { amount, ask, button, call, field, h, jsonEditor, noun, of, organizationPath, plural, problemBox, refill, said, span, table, textOf } from './ui.js'
 import { mutationColumns } from './mutations.js'
 
 const choice = (name, label, options) => field({ name, label, type: 'select', options, pointer: `/${name}` })
@@ -32,7 +32,7 @@ export async function actOnGroup(view, group, kind) {
 		refill(place, h('p.strong', matched ? `${many} of ${users.is_more ? 'at least ' : ''}${plural(amount(users), 'user')}`
 			: isMore ? 'None was found as far as was looked; there may be some.' : 'Nothing fits any more: somebody may have settled it.'),
 			matched && [h('p.hint', `${isMore ? 'At least' : 'About'} ${span(matched / (rate.value || 50))} at ${rate.value} a second. ${MEANS[kind]}`),
-				h('details', h('summary', `Which: ${sample.length < matched ? `the first ${sample.length}` : 'all of them'}`),
+				h('details', h('summary', `Which: ${sample.length < matched ? `the first ${sample.length}` : matched === 1 ? 'this one' : 'all of them'}`),
 					table('Sample', mutationColumns, sample.map(row => ({ organization_id: organization, ...row }))).element)])
 		dialog.enable(matched || isMore)
 		dialog.name(VERBS[kind] + (matched || !isMore ? ` ${many}` : ''))
@@ -50,7 +50,7 @@ export async function actOnGroup(view, group, kind) {
 // Settles one mutation for good, or sends it again as it is.
 export function settle(kind, { base, story, again }) {
 	const waiting = kind === 'discard' && amount(story.waited_for_by?.count)
-	const dependents = waiting && choice('dependents', `${plural(story.waited_for_by.count, 'mutation')} ${waiting === 1 ? 'depends' : 'depend'} on it`,
+	const dependents = waiting && choice('dependents', `${plural(story.waited_for_by.count, 'mutation')} ${noun(story.waited_for_by.count, 'depends', 'depend')} on it`,
 		[['discard', 'discard them, too'], ['keep', 'keep them: they run, or fail where they need what this would have made']])
 	return ask({
 		title: `${VERBS[kind]} this mutation`, submit: VERBS[kind], danger: kind === 'discard', reason: 'optional', children: [dependents],

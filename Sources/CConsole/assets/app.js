@@ -1,5 +1,5 @@
 // The frame around every page: who is signed in, where one can go, and which page an address is.
-import { amount, announce, button, call, get, h, icon, loadMe, me, onSignedOut, plural, problemBox, query, refill, said, shortCount, WAVES } from './ui.js'
+import { amount, announce, button, call, get, h, icon, loadMe, me, noun, onSignedOut, plural, problemBox, query, refill, said, shortCount, WAVES } from './ui.js'
 import { everywhere, help, step } from './keys.js'
 import * as live from './live.js'
 import { signIn } from './signin.js'
@@ -80,7 +80,7 @@ function paintBadge({ stuck }) {
 	const isMore = stuck.failed?.is_more || stuck.conflict?.is_more
 	const total = { count: amount(stuck.failed) + amount(stuck.conflict), is_more: isMore }
 	badge.hidden = total.count === 0
-	refill(badge, shortCount(total), h('span.unheard', ' wait for a person'))
+	refill(badge, shortCount(total), h('span.unheard', ` ${noun(total, 'waits', 'wait')} for a person`))
 	const text = `${plural(stuck.failed, 'failed mutation')}, ${plural(stuck.conflict, 'conflict')}`
 	if (told && told !== text) announce(text)
 	told = text

@@ -84,8 +84,10 @@ export const shortCount = value => value?.is_more ? `${number(value.count)}+` : 
 
 export const amount = value => (value && typeof value === 'object' ? value.count : value) ?? 0
 
-export const plural = (value, one, many = one + 's') =>
-	`${count(value)} ${amount(value) === 1 && !value?.is_more ? one : many}`
+// The noun that fits a count.
+export const noun = (value, one, many = one + 's') => amount(value) === 1 && !value?.is_more ? one : many
+
+export const plural = (value, one, many) => `${count(value)} ${noun(value, one, many)}`
 
 export const figure = value => value == null ? '–'
 	: value >= 100 ? number(Math.round(value)) : value >= 10 || Number.isInteger(value) ? String(Math.round(value * 10) / 10)

@@ -1,5 +1,5 @@
 // What a mutation waits for, and what waits for it: a line with a dot for each, beside their names.
-import { count, h, mutationLink, pill, svg } from './ui.js'
+import { count, h, mutationLink, noun, pill, svg } from './ui.js'
 
 const [ROW, LEFT, OWN] = [40, 12, 36]
 
@@ -13,5 +13,5 @@ export function graph(organization, user, { mutation, waits_for: before = [], wa
 			rows.map((row, index) => svg(`circle.dot.is-${row.status}`, { cx: index === own ? OWN : LEFT, cy: y(index), r: index === own ? 7 : 5 }))),
 		h('ol', rows.map((row, index) => h('li', h('span.unheard', index < own ? 'It waits for ' : index > own ? 'Waits for it: ' : 'This one: '),
 			index === own ? h('span.strong', `${row.operation} ${row.entity_type}`) : mutationLink(organization, user, row), ' ', pill(row.status)))),
-		(after?.count?.is_more || after?.count?.count > following.length) && h('p.muted', `${count(after.count)} wait for it in all.`))
+		(after?.count?.is_more || after?.count?.count > following.length) && h('p.muted', `${count(after.count)} ${noun(after.count, 'waits', 'wait')} for it in all.`))
 }

@@ -1,5 +1,5 @@
 // What is going on, in one look: first a sentence, then the figures, then what is broken.
-import { ago, amount, count, facts, figure, h, keepingFocus, link, load, me, moment, mutationPath, number, organizationLink, pill, plural, refill, said, section, shortId, span, table } from './ui.js'
+import { ago, amount, count, facts, figure, h, keepingFocus, link, load, me, moment, mutationPath, noun, number, organizationLink, pill, plural, refill, said, section, shortId, span, table } from './ui.js'
 import { spark } from './spark.js'
 import * as live from './live.js'
 
@@ -50,8 +50,8 @@ function page(state) {
 			tile('Oldest waiting', oldest ? mutationPath(oldest.organization_id, oldest.user_id, oldest.mutation_id) : ALL,
 				oldest ? span(oldest.age_seconds) : 'none', oldest ? ['since ', moment(oldest.accepted_at)] : 'nothing waits', oldest?.age_seconds > 300 && 'warn',
 				spark(series.oldest_waiting_seconds, { label: 'Age of the oldest waiting, seconds', step })),
-			tile('Failed', FAILED, stuck.failed, 'mutations', amount(stuck.failed) && 'bad'),
-			tile('Conflicts', CONFLICTS, stuck.conflict, 'mutations', amount(stuck.conflict) && 'split'),
+			tile('Failed', FAILED, stuck.failed, noun(stuck.failed, 'mutation'), amount(stuck.failed) && 'bad'),
+			tile('Conflicts', CONFLICTS, stuck.conflict, noun(stuck.conflict, 'mutation'), amount(stuck.conflict) && 'split'),
 			tile('Halted lanes', HALTED, stuck.halted_lanes, 'until somebody settles', amount(stuck.halted_lanes) && 'warn'),
 			tile('Waiting lanes', WAITING, stuck.waiting_lanes, 'for a next try')),
 		section('Upstreams that fail', circuits.length
@@ -82,7 +82,7 @@ function page(state) {
 function removed(run) {
 	if (!run) return 'nothing yet'
 	const parts = Object.entries(run).filter(([, value]) => value > 0)
-	return parts.length ? parts.map(([name, value]) => `${number(value)} ${name.replaceAll('_', ' ')}`).join(', ') : 'nothing was due'
+	return parts.length ? parts.map(([name, value]) => `${name.replaceAll('_', ' ')}: ${number(value)}`).join(', ') : 'nothing was due'
 }
 
 // What somebody wants to know at three in the night.

@@ -125,8 +125,16 @@ export function pages(view, label, columns, [address, values, member], nothing, 
 	return { element: place, again }
 }
 
-export const tabs = (label, items, current) => h('nav.tabs', { 'aria-label': label }, items.map(([name, href]) =>
-	h('a', { href, 'aria-current': name === current && 'page' }, name)))
+export const tabs = (label, items, current) => {
+	const nav = h('nav.tabs', { 'aria-label': label }, items.map(([name, href]) =>
+		h('a', { href, 'aria-current': name === current && 'page' }, name)))
+	// where there is no room for all of them, the current one stays in sight: at first, and when the window changes
+	new ResizeObserver(() => {
+		const tab = nav.querySelector('[aria-current]')?.getBoundingClientRect(), room = nav.getBoundingClientRect()
+		if (tab) nav.scrollLeft += tab.left - room.left - (room.width - tab.width) / 2
+	}).observe(nav)
+	return nav
+}
 
 export const copyButton = (text, name = 'Copy', kind = 'small') => button(name, async event => {
 	const target = event.currentTarget

@@ -49,6 +49,16 @@ export async function upstream(view, place, it) {
 	}), 'danger')))
 }
 
+const CREDENTIAL = 'The upstream is reachable, and refuses the credential.'
+const MEANS = {
+	401: CREDENTIAL, 403: CREDENTIAL, 407: 'A proxy on the way refuses the gateway.',
+	404: 'The upstream is reachable, and has nothing at this path.', 405: 'The upstream is reachable, and does not take this method here.',
+	429: 'The upstream is reachable, and asks for fewer requests.',
+}
+
+// An answer of 4xx shows that the upstream is reachable; of these, only a refused credential keeps mutations from it.
+const judge = status => status >= 200 && status < 400 ? 'good' : MEANS[status] === CREDENTIAL || !(status >= 400 && status < 500) || status === 407 ? 'bad' : ''
+
 function probe(view, address) {
 	const method = field({ label: 'Method', name: 'method', type: 'select', options: [['GET'], ['HEAD'], ['OPTIONS']] })
 	const target = field({ label: 'Path', name: 'path', value: '/', pointer: '/path' })
@@ -58,8 +68,9 @@ function probe(view, address) {
 			refill(result, h('p.loading', 'Asking…'))
 			try {
 				const it = await call('POST', address, values, { signal: view.signal, ...PLAIN })
-				refill(result, h('div', { class: `verdict ${it.status >= 200 && it.status < 400 ? 'good' : 'bad'}` },
-					h('p.strong', it.status ? `It answered ${it.status} in ${number(it.duration_ms)} ms` : 'It did not answer'), it.error && h('p', said(it.error, 400))),
+				refill(result, h('div', { class: `verdict ${judge(it.status)}` },
+					h('p.strong', it.status ? `It answered ${it.status} in ${number(it.duration_ms)} ms` : 'It did not answer'),
+					MEANS[it.status] && h('p', MEANS[it.status]), it.error && h('p', said(it.error, 400))),
 				facts([['Asked', h('code.wrap', `${it.sent?.method} `, said(it.sent?.url, 400))], ...Object.entries(it.headers ?? {})]),
 				it.body_excerpt && h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Beginning of the answer' }, said(it.body_excerpt, 2_100)))
 			} catch (problem) {

@@ -125,7 +125,11 @@ struct DevCommand: AsyncParsableCommand {
             switch PortProbe.look(at: address) {
             case .free: continue
             case .taken:
-                throw DevelopmentError("\(address) is in use by another program; choose another port with \(option).")
+                let owner = PortOwner.words(of: port) ?? "another program"
+                throw DevelopmentError(
+                    "\(owner) listens at \(address); end it, or choose another port with \(option) "
+                        + "(make run PORT=9080 OPERATIONS_PORT=9081)."
+                )
             case .unusable(let reason): throw DevelopmentError("\(address) cannot be used: \(reason).")
             }
         }
@@ -136,7 +140,7 @@ struct DevCommand: AsyncParsableCommand {
             let migrator = Schema.migrator()
             let pending = try await migrator.pending(on: connection)
             if pending.isEmpty { return }
-            try await ProgressLine.during("migrating (\(pending.joined(separator: ", ")))") {
+            try await ProgressLine.during("migrating (\(SchemaCheck.list(pending)))") {
                 _ = try await migrator.migrate(on: connection)
             }
         }

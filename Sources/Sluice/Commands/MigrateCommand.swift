@@ -71,6 +71,7 @@ struct MigrateCommand: AsyncParsableCommand {
             }
             let (isToBeSpread, isWorker) = try await requireCluster(settings)
             let (names, newer) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
+                if let obstacle = try await Schema.obstacle(on: connection) { throw obstacle }
                 let status = try await migrator.status(on: connection)
                 // where there is nothing to do, a gateway that connects to a worker may run it, too
                 if isWorker, roles || !status.pending.isEmpty { throw Distribution.Refusal.worker }
@@ -85,11 +86,10 @@ struct MigrateCommand: AsyncParsableCommand {
             if !isWorker { try await grant(settings) }
         } catch let refusal as Distribution.Refusal {
             throw Terminal.failure(Self.words(refusal))
-        } catch let error as PostgresError where error.isUnavailable || error.kind == .timedOut {
-            throw Terminal.failure(
-                "the database cannot be reached: \(error.message)\(settings.databaseHint)",
-                Terminal.unavailable
-            )
+        } catch let obstacle as SchemaObstacle {
+            throw Terminal.failure(obstacle.words + settings.databaseHint)
+        } catch let error as PostgresError where error.isOfConnection {
+            throw Terminal.failure(ConnectionTrouble(error).words + settings.databaseHint, Terminal.unavailable)
         } catch let error as PostgresError {
             throw Terminal.failure("the database refuses: \(error.words)\(settings.databaseHint)")
         } catch let error as MigratorError {

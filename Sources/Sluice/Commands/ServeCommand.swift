@@ -68,7 +68,7 @@ struct ServeCommand: AsyncParsableCommand {
         let reason: String
         switch PortProbe.look(at: address) {
         case .free: return
-        case .taken: reason = "another program listens there"
+        case .taken: reason = "\(PortOwner.words(of: address.port) ?? "another program") listens there"
         case .unusable(let refusal): reason = refusal
         }
         logger.critical(
@@ -92,12 +92,15 @@ struct ServeCommand: AsyncParsableCommand {
                 metadata: [LogKeys.reason: "\(PoolerAdvice.refusal): \(PoolerAdvice.reason)"]
             )
             throw Terminal.badConfiguration
-        case .unreachable(let reason):
+        case .unreachable(let trouble):
             logger.warning(
                 "Database cannot be reached; starting without it",
-                metadata: [LogKeys.error: "\(reason)\(settings.databaseHint)"]
+                metadata: [LogKeys.error: "\(trouble.words)\(settings.databaseHint)"]
             )
             return DatabaseWatcher(databaseURL: settings.databaseURL, logger: logger)
+        case .empty:
+            logger.critical("Database is empty; run: sluice migrate")
+            throw ExitCode.failure
         case .behind(let pending):
             let names = pending.joined(separator: ", ")
             logger.critical(

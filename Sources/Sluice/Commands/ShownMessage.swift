@@ -11,7 +11,8 @@ enum ShownMessage {
     /// The message without the arguments in it that may be a token or a part of one. Options and UUIDs stay.
     static func of(_ message: String, about arguments: [String]) -> String {
         let isAboutToken = arguments.first == "token"
-        let pieces = arguments.flatMap(pieces).filter { mayBeToken($0, isAboutToken) }
+        let values = isAboutToken ? shortValues(in: arguments) : []
+        let pieces = arguments.flatMap(pieces).filter { !values.contains($0) && mayBeToken($0, isAboutToken) }
         var shown = message
         for piece in Set(pieces).sorted(by: { $0.utf8.count > $1.utf8.count }) {
             if piece.utf8.count > longestWord {
@@ -23,6 +24,22 @@ enum ShownMessage {
             }
         }
         return shown
+    }
+
+    /// The values of options that never hold a token, as far as they are words: `--user ID` is reported with `ID`.
+    private static func shortValues(in arguments: [String]) -> Set<String> {
+        let options: Set = ["--user", "--organization", "--ttl", "--name", "--scope"]
+        var values: Set<String> = []
+        for (option, value) in zip(arguments, arguments.dropFirst()) where options.contains(option) {
+            values.insert(value)
+        }
+        for argument in arguments {
+            guard let equals = argument.firstIndex(of: "="), options.contains(String(argument[..<equals])) else {
+                continue
+            }
+            values.insert(String(argument[argument.index(after: equals)...]))
+        }
+        return values.filter { $0.utf8.count <= longestWord && !$0.contains(".") }
     }
 
     /// An argument, what stands behind its `=`, and the parts of it that a parser may name alone.

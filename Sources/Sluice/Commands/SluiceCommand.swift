@@ -51,8 +51,10 @@ struct SluiceCommand: AsyncParsableCommand {
             try Terminal.requireOutput()
         } catch {
             let message = fullMessage(for: error)
-            let shown = ShownMessage.of(message, about: arguments)
-            guard exitCode(for: error) == .validationFailure, shown != message else { exit(withError: error) }
+            var shown = ShownMessage.of(message, about: arguments)
+            guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
+            if let command = CommandSuggestion.of(arguments) { shown += "\nDid you mean: \(command)" }
+            guard shown != message else { exit(withError: error) }
             Terminal.complain(shown, from: "")
             exit(withError: ExitCode.validationFailure)
         }

@@ -225,7 +225,7 @@ struct IssuersFile {
     // MARK: - Files
 
     private func secret(in file: String, at place: String) throws(ConfigurationError) -> [UInt8] {
-        let text = try contents(of: file, at: place)
+        let text = try contents(of: file, at: place, isSecret: true)
         let secret = Array(String(text.reversed().drop(while: \.isNewline).reversed()).utf8)
         guard secret.count >= 16 else {
             throw problem(place, "names a file with \(secret.count) bytes; a secret has at least 16, better 32 or more")
@@ -233,10 +233,20 @@ struct IssuersFile {
         return secret
     }
 
-    private func contents(of file: String, at place: String) throws(ConfigurationError) -> String {
-        guard let data = FileManager.default.contents(atPath: resolved(file)),
-            let text = String(bytes: data, encoding: .utf8)
-        else { throw problem(place, "names a file that cannot be read") }
+    private func contents(
+        of file: String,
+        at place: String,
+        isSecret: Bool = false
+    ) throws(ConfigurationError) -> String {
+        guard let data = FileManager.default.contents(atPath: resolved(file)) else {
+            throw problem(place, "names a file that cannot be read")
+        }
+        if let defect = isSecret ? FileForm.defect(ofSecret: data) : FileForm.defect(data) {
+            throw problem(place, "names a file that \(defect)")
+        }
+        guard let text = String(bytes: isSecret ? data : FileForm.withoutMark(data), encoding: .utf8) else {
+            throw problem(place, "names a file that is not UTF-8 text")
+        }
         return text
     }
 

@@ -12,7 +12,8 @@ enum JSONFile {
         _ name: String,
         _ verb: String = "is"
     ) throws(ConfigurationError) -> JSONTree {
-        let bytes = [UInt8](data)
+        if let defect = FileForm.defect(data) { throw ConfigurationError("\(name) \(defect).") }
+        let bytes = [UInt8](FileForm.withoutMark(data))
         let tree: JSONTree
         do throws(JSONParseError) {
             tree = try JSONTree(parsing: bytes)

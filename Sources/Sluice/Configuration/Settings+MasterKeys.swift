@@ -12,8 +12,11 @@ extension Settings {
         guard data.count <= MasterKeys.maximumBytes else {
             return reader.note("\(variable) names \(masterKeyFile), which is no file of master keys.")
         }
+        if let defect = FileForm.defect(data) {
+            return reader.note("\(variable) names \(masterKeyFile), which \(defect).")
+        }
         do throws(MasterKeyError) {
-            masterKeys = try MasterKeys(parsing: String(decoding: data, as: UTF8.self))
+            masterKeys = try MasterKeys(parsing: String(decoding: FileForm.withoutMark(data), as: UTF8.self))
         } catch {
             reader.note("\(variable) names \(masterKeyFile), which cannot be used: \(error).")
         }

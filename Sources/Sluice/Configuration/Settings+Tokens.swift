@@ -97,7 +97,10 @@ extension Settings {
         guard let data = FileManager.default.contents(atPath: file) else {
             throw ConfigurationError("\(setting.variable) names \(file), which cannot be read.")
         }
-        return TokenKeySource(name: file, text: String(decoding: data, as: UTF8.self))
+        if let defect = FileForm.defect(data) {
+            throw ConfigurationError("\(setting.variable) names \(file), which \(defect).")
+        }
+        return TokenKeySource(name: file, text: String(decoding: FileForm.withoutMark(data), as: UTF8.self))
     }
 
     func tokenVerifier() async throws(ConfigurationError) -> TokenVerifier {

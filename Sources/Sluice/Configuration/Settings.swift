@@ -96,6 +96,13 @@ struct Settings: Sendable {
             self[.jwtOrganizationKeys] == nil ? .jwtOrganizationClaim : .jwtOrganizationKeys,
             identityPlaces.organization.place != identityPlaces.user
         )
+        if let (first, second) = operatorTokens?.conflictingNames {
+            reader.require(
+                false,
+                "\(Setting.operatorToken.variable) has one token under two names, \(first) and \(second): the audit could not "
+                    + "tell these operators apart. Make a token for each: sluice token make --operator --name \(second)."
+            )
+        }
         if let jwtSecret, jwtSecret.utf8.count < 32 {
             warnings.append("\(Setting.jwtSecret.variable) has \(jwtSecret.utf8.count) bytes; 32 or more are good.")
         }

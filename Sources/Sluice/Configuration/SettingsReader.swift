@@ -69,6 +69,9 @@ struct SettingsReader {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw ConfigurationError("\(label) names \(path), which cannot be read.")
         }
+        if let defect = FileForm.defect(ofSecret: data) {
+            throw ConfigurationError("\(label) names \(path), which \(defect).")
+        }
         guard let text = String(bytes: data, encoding: .utf8) else {
             throw ConfigurationError("\(label) names \(path), which is not UTF-8 text.")
         }

@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import SyncModel
 
 /// The environment, or a file. All values are texts until they are checked.
 struct SettingsSource: Sendable {

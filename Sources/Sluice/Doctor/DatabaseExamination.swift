@@ -23,9 +23,11 @@ struct DatabaseExamination {
             let cluster = await ClusterExamination(settings: settings).diagnoses()
             return diagnoses + [schema, await role(), await masterKeys()] + cluster + (await upstreams())
                 + (await sources())
-        } catch let error as PostgresError where error.isUnavailable || error.kind == .timedOut {
-            let advice = "Start it, or correct \(Setting.databaseURL.variable); serve starts without it and recovers."
-            return [.failed("database", "cannot be reached: \(error.message)\(settings.databaseHint)", advice)]
+        } catch let error as PostgresError where error.isOfConnection {
+            let trouble = ConnectionTrouble(error)
+            let cure = trouble.cure.prefix(1).uppercased() + trouble.cure.dropFirst()
+            let advice = "\(cure). serve starts without it and recovers."
+            return [.failed("database", trouble.finding + settings.databaseHint, advice)]
         } catch {
             return [
                 .failed(
@@ -106,10 +108,11 @@ struct DatabaseExamination {
         switch await SchemaCheck.look(at: settings.databaseURL) {
         case .ready: .ok("schema", "up to date")
         case .shared: .failed("schema", "cannot be read through a pooler that shares sessions", PoolerAdvice.remedy)
-        case .behind(let pending): .failed("schema", "lacks \(pending.joined(separator: ", "))", "Run: sluice migrate")
+        case .empty: .failed("schema", "the database is empty", "Run: sluice migrate")
+        case .behind(let pending): .failed("schema", "lacks \(SchemaCheck.list(pending))", "Run: sluice migrate")
         case .unfit(let reason):
             .failed("schema", reason, "Use a database of the gateway's own, and the version that migrated it.")
-        case .unreachable(let reason): .failed("schema", reason, "Try again.")
+        case .unreachable(let trouble): .failed("schema", trouble.words, "Try again.")
         }
     }
 

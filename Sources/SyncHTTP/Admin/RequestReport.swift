@@ -53,7 +53,8 @@ struct RequestReport {
     /// Refuses a member that the object at `pointer` does not have.
     mutating func refuse(unknown member: String, of what: String, at pointer: String = "") {
         let pointer = JSONPointer(pointer).appending(member: member).text
-        refuse(pointer, Rule.unknownMember, "'\(member)' is not a member of \(what)")
+        let isSuggesting = problems.count < UnknownMember.suggestions
+        refuse(pointer, Rule.unknownMember, UnknownMember.detail(member, of: what, isSuggesting: isSuggesting))
     }
 
     /// Returns the value, and refuses the member where it is nil.

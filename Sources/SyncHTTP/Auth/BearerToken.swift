@@ -11,6 +11,10 @@ enum BearerToken {
             throw Refusal(Problem(.unauthorized, "A bearer token is required."), headers: [.wwwAuthenticate: "Bearer"])
         }
         guard let token = parse(value) else {
+            if isEmpty(value) {
+                let detail = "The bearer token is empty: no text follows \"Bearer\" in the Authorization header."
+                throw refusal("invalid_request", detail)
+            }
             throw refusal("invalid_request", "The Authorization header must be one Bearer token.")
         }
         return token
@@ -23,6 +27,11 @@ enum BearerToken {
         guard Substring(value.utf8.prefix(scheme.utf8.count)).lowercased() == scheme else { return nil }
         let token = Substring(value.utf8.dropFirst(scheme.utf8.count).drop { $0 == UInt8(ascii: " ") })
         return isToken(token) ? token : nil
+    }
+
+    /// Whether the scheme is right and nothing follows it, as of a shell's variable that is not set.
+    static func isEmpty(_ value: String) -> Bool {
+        value.lowercased().prefix { $0 != " " } == "bearer" && value.dropFirst("bearer".count).allSatisfy { $0 == " " }
     }
 
     static func isToken(_ text: some StringProtocol) -> Bool {

@@ -29,7 +29,8 @@ struct MappingLookup: Sendable {
                 entityType = try Self.entityType(value)
             } else {
                 let pointer = JSONPointer().appending(member: name.string).text
-                let detail = "'\(name.string)' is not a member of a look-up: client_ids, entity_type, device_id"
+                let what = "a look-up: client_ids, entity_type, device_id"
+                let detail = UnknownMember.detail(name.string, of: what)
                 throw Self.problem(pointer, Rule.unknownMember, detail)
             }
         }

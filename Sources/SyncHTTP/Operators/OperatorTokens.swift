@@ -20,6 +20,17 @@ package struct OperatorTokens: Sendable, Equatable {
         all = tokens
     }
 
+    /// The names of a token that is configured under more than one; nil where each token has one name. Which of them the
+    /// audit would name is not defined for the operators.
+    package var conflictingNames: (String, String)? {
+        for (index, token) in all.enumerated() {
+            for other in all[..<index] where other.digest == token.digest && other.name != token.name {
+                return (other.name, token.name)
+            }
+        }
+        return nil
+    }
+
     /// The form of a token for configurations: `sha256:` and 64 hexadecimal digits. A machine-made token cannot be
     /// found from it.
     package static func hash(of token: String) -> String {

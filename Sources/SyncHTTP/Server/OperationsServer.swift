@@ -78,7 +78,10 @@ package struct OperationsServer: Service {
                 budgets: budgets,
                 logger: logger,
                 now: configuration.now,
-                isForOperators: true
+                isForOperators: true,
+                signpost: configuration.operatorTokens == nil
+                    ? "; /console and /admin need an operator's token: set SLUICE_OPERATOR_TOKEN"
+                    : "; the console is at /console"
             ),
             onRunning: onRunning
         )
@@ -104,6 +107,11 @@ package struct OperationsServer: Service {
         logger: Logger
     ) {
         routes.addPages(at: "/console", ConsoleEndpoint().read)
+        routes.addPages(at: "/") { _ in
+            var answer = Answer(.found)
+            answer.headers[.location] = "/console"
+            return answer
+        }
         let session = SessionEndpoints(door: door, bodies: bodies, logger: logger)
         routes.add(.post, "/console/session", answers: nil, session.signIn)
         routes.add(.delete, "/console/session", answers: nil, session.signOut)

@@ -49,7 +49,8 @@ package struct PublicServer: Service {
                 logger: logger,
                 now: configuration.now,
                 inFlight: Meter(label: HTTPMetrics.inFlight),
-                crossOrigin: configuration.allowedOrigins.map(CrossOrigin.init)
+                crossOrigin: configuration.allowedOrigins.map(CrossOrigin.init),
+                signpost: "; /openapi.json describes every path"
             ),
             onRunning: onRunning
         )

@@ -19,6 +19,9 @@ struct Responder: Sendable {
     /// Whether answers carry ``BrowserRules``.
     let isForOperators: Bool
 
+    /// Where to look instead; the end of the sentence about a path that does not exist.
+    let signpost: String
+
     private let unmatched = RouteMeters(route: "unmatched", method: "any")
     let date = HTTPDate()
     private let storeWarnings = OncePerSecond()
@@ -30,7 +33,8 @@ struct Responder: Sendable {
         now: @escaping TimeSource,
         inFlight: Meter? = nil,
         crossOrigin: CrossOrigin? = nil,
-        isForOperators: Bool = false
+        isForOperators: Bool = false,
+        signpost: String = ""
     ) {
         self.routes = routes
         self.budgets = budgets
@@ -39,6 +43,7 @@ struct Responder: Sendable {
         self.inFlight = inFlight
         self.crossOrigin = crossOrigin
         self.isForOperators = isForOperators
+        self.signpost = signpost
     }
 
     enum Reply: Sendable {
@@ -117,7 +122,7 @@ struct Responder: Sendable {
     private func route(of request: Request) throws(Refusal) -> (Route, parameters: [Substring]) {
         switch routes.match(request.method, request.uri.path) {
         case .route(let route, let parameters): return (route, parameters)
-        case .nothing: throw .notFound
+        case .nothing: throw Refusal(Problem(.notFound, "There is nothing at this path" + signpost + "."))
         case .otherMethods(let allow):
             let problem = Problem(.methodNotAllowed, "Methods of this path: \(allow).")
             throw Refusal(problem, headers: [.allow: allow])

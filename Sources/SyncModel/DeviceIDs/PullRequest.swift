@@ -36,7 +36,7 @@ public struct PullRequest: Sendable {
             } else if name.equals("next_local_ids") {
                 nextLocalIDs = try Self.nextLocalIDs(value)
             } else {
-                let detail = "'\(name.string)' is not a member of a pull: since, limit, wait, next_local_ids"
+                let detail = UnknownMember.detail(name.string, of: "a pull: since, limit, wait, next_local_ids")
                 throw Self.problem(name.string, Rule.unknownMember, detail)
             }
         }

@@ -72,12 +72,19 @@ struct IngestDecoder {
         guard let members = value.members else {
             return report("", Rule.memberType, "an event must be an object")
         }
+        var unknownCount = 0
         for (name, value) in members where !value.isNull {
             let member = name.string
             seen.insert(member)
             if !read(member, value) {
                 let what = form == .event ? "an event" : "a line"
-                let detail = "'\(member)' is not a member of \(what): \(form.names)"
+                let isSuggesting = unknownCount < UnknownMember.suggestions
+                unknownCount += 1
+                let detail = UnknownMember.detail(
+                    member,
+                    of: "\(what): \(form.names)",
+                    isSuggesting: isSuggesting
+                )
                 report(JSONPointer.member(member), Rule.unknownMember, detail)
             }
         }

@@ -88,7 +88,7 @@ public struct IngestRequest: Sendable {
         for (name, value) in members {
             guard name.equals("events") else {
                 let pointer = JSONPointer.member(name.string)
-                let detail = "'\(name.string)' is not a member of a batch: events"
+                let detail = UnknownMember.detail(name.string, of: "a batch: events")
                 throw Problem(.invalidRequest, pointer: pointer, rule: Rule.unknownMember, detail)
             }
             guard list == nil else {

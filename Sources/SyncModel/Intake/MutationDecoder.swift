@@ -47,17 +47,16 @@ struct MutationDecoder {
             return report("", Rule.memberType, "a mutation must be an object")
         }
         var seen = MutationMembers()
+        var unknownCount = 0
         members.forEach { name, value in
             guard let member = MutationMember(name) else {
                 guard problems.count < errorLimit else {
                     omitted += 1
                     return
                 }
-                return report(
-                    JSONPointer.member(name.string),
-                    Rule.unknownMember,
-                    "'\(name.string)' is not a member of a mutation; see the contract for those that are"
-                )
+                let detail = Self.unknown(name.string, isSuggesting: unknownCount < UnknownMember.suggestions)
+                unknownCount += 1
+                return report(JSONPointer.member(name.string), Rule.unknownMember, detail)
             }
             seen.insert(member)
             read(member, value)
@@ -65,6 +64,12 @@ struct MutationDecoder {
         for member in MutationMember.required where !seen.contains(member) {
             report("/" + member.name, Rule.required, "\(member.name) is required")
         }
+    }
+
+    private static func unknown(_ name: String, isSuggesting: Bool) -> String {
+        let hint = isSuggesting ? UnknownMember.hint(name, known: MutationMember.names) : ""
+        let sentence = UnknownMember.detail(name, of: "a mutation")
+        return sentence + (hint.isEmpty ? "; see the contract for those that are" : hint)
     }
 
     private mutating func read(_ member: MutationMember, _ value: JSONValue) {

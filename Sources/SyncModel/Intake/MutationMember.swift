@@ -32,6 +32,8 @@ enum MutationMember: UInt32, CaseIterable {
 
     var name: String { staticName.description }
 
+    static let names = allCases.map(\.name)
+
     /// By the lengths of their names.
     private static let byLength: [[MutationMember]] = {
         var members = [[MutationMember]](repeating: [], count: 1 + (allCases.map(\.length).max() ?? 0))

@@ -68,7 +68,8 @@ private struct Envelope {
                 try Self.take(value, as: &list, "mutations")
             } else {
                 let pointer = JSONPointer.member(name.string)
-                let detail = "'\(name.string)' is not a member of a push: device_id, after_sequence, mutations"
+                let what = "a push: device_id, after_sequence, mutations"
+                let detail = UnknownMember.detail(name.string, of: what)
                 throw Problem(.invalidRequest, pointer: pointer, rule: Rule.unknownMember, detail)
             }
         }

@@ -87,8 +87,8 @@ public struct OperationDraft: Sendable, Hashable {
             filter.user = user
         case "ids": ids = try Self.ids(value, pointer)
         default:
-            let known = "status, entity_type, response_status, error_code, user_id, ids"
-            throw SettleBody.problem(pointer, Rule.unknownMember, "'\(name)' is not a member of a filter: \(known)")
+            let what = "a filter: status, entity_type, response_status, error_code, user_id, ids"
+            throw SettleBody.problem(pointer, Rule.unknownMember, UnknownMember.detail(name, of: what))
         }
     }
 

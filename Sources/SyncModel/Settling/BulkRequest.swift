@@ -64,7 +64,7 @@ public struct BulkRequest: Sendable {
         case "device_id": deviceID = try Self.uuid(value, pointer, name)
         case "user_id": userID = try Self.uuid(value, pointer, name)
         default:
-            let detail = "'\(name)' is not a member of a filter: status, entity_type, device_id, user_id"
+            let detail = UnknownMember.detail(name, of: "a filter: status, entity_type, device_id, user_id")
             throw SettleBody.problem(pointer, Rule.unknownMember, detail)
         }
     }

@@ -22,7 +22,10 @@ struct SettleBody {
         for (name, value) in members {
             let name = name.string
             guard names.contains(name) else {
-                let detail = "'\(name)' is not a member here; known: \(names.joined(separator: ", "))"
+                let known = names.joined(separator: ", ")
+                let detail =
+                    "'\(UnknownMember.shown(name))' is not a member here; known: \(known)"
+                    + UnknownMember.hint(name, known: names)
                 throw Self.problem(JSONPointer.member(name), Rule.unknownMember, detail)
             }
             self.members.append((name, value))

@@ -32,7 +32,7 @@ extension OrganizationSettings {
         }
     }
 
-    private enum Setting: String {
+    private enum Setting: String, CaseIterable {
         case provisioning
         case entityTypes = "entity_types"
         case onFailure = "on_failure"
@@ -61,7 +61,9 @@ extension OrganizationSettings {
         case .requestsPerSecond: limit(\.requestsPerSecond, value, name, 1_000_000)
         case .mutationsPerDayPerUser: limit(\.mutationsPerDayPerUser, value, name, 1_000_000_000)
         case .userKeys: if let value = value.bool { set(\.userKeys, value) } else { "user_keys must be true or false" }
-        case nil: "'\(name)' is not a setting"
+        case nil:
+            "'\(UnknownMember.shown(name))' is not a setting"
+                + UnknownMember.hint(name, known: Setting.allCases.map(\.rawValue))
         }
     }
 

@@ -87,7 +87,24 @@ enum ConsoleChecks {
             if (field.type !== 'checkbox' && found < 3) flaw(`border contrast ${found.toFixed(2)}`, field.parentElement)
           }
 
+          // words and figures
+          const singular = /\b1 (failed )?(mutations|conflicts|users|lanes|upstreams|devices|organizations)\b/
+          const text = all('main').map(each => each.innerText).join(' ').replaceAll(/\s+/g, ' ')
+          if (singular.test(text)) flaw('a plural of one: ' + singular.exec(text)[0])
+          if (location.pathname === '/console/lanes') {
+            for (const cell of all('tbody td')) if (/^[–0]$/.test(cell.textContent.trim())) flaw('a cell that says nothing', cell)
+          }
+
           // room
+          for (const button of innerWidth > 900 ? all('main button, main a.button').filter(isSeen) : []) {
+            const range = document.createRange()
+            range.selectNodeContents(button)
+            if (button.getBoundingClientRect().width > range.getBoundingClientRect().width + 80) flaw('a button that stretches', button)
+          }
+          for (const tab of all('.tabs [aria-current]')) {
+            const { left, right } = tab.getBoundingClientRect()
+            if (left < 0 || right > innerWidth) flaw('the current tab is out of sight', tab)
+          }
           const surplus = document.documentElement.scrollWidth - document.documentElement.clientWidth
           if (surplus > 0) {
             const culprits = all('body *').filter(each => each.getBoundingClientRect().right > innerWidth + 1 && !each.closest('.scroll, .tabs, .json'))

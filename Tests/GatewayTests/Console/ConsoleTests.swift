@@ -307,6 +307,22 @@ struct ConsoleTests {
         #expect(gone.status == 404)
     }
 
+    @Test func `a probe that a reachable upstream answers 404 is no failure`() async throws {
+        let console = try await ConsoleScene.make()
+        let page = try await ConsolePage(console.scene.gateway.operations)
+        try await page.open(console.organization + "/upstream")
+        try await page.signIn()
+        for (path, kind, text) in [
+            ("/contacts/999", "verdict", "nothing at this path"), ("/contacts", "verdict good", "200"),
+        ] {
+            try await page.evaluate("document.querySelector('[name=path]').value = '\(path)'; ''")
+            try await page.tab(to: "it.textContent === 'Send a probe'")
+            try await page.press("Enter")
+            try await page.reaches("document.querySelector('.verdict')?.textContent.includes('\(text)')")
+            #expect(try await page.evaluate("document.querySelector('.verdict').className.trim()") == kind)
+        }
+    }
+
     @Test func `nothing in the console takes a text for markup or code`() throws {
         let folder = Repository.root.appending(path: "Sources/CConsole/assets")
         for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {

@@ -42,7 +42,8 @@ struct RewrapKeysCommand: AsyncParsableCommand {
         if unknown > 0 {
             throw Terminal.failure(
                 "\(rewrapped) data keys rewrapped, \(unknown) left: their master keys are not in the file "
-                    + "(see: sluice keys list); remove none"
+                    + "(see: sluice keys list); remove none",
+                Terminal.badConfiguration
             )
         }
     }

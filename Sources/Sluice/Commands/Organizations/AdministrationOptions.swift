@@ -134,7 +134,7 @@ struct AdministrationOptions: ParsableArguments {
         switch finding {
         case .ready: return
         case .shared: throw Terminal.failure(finding.words, Terminal.badConfiguration)
-        case .behind: throw Terminal.failure(finding.words)
+        case .empty, .behind: throw Terminal.failure(finding.words)
         case .unfit: throw Terminal.failure(finding.words + settings.databaseHint)
         case .unreachable: throw Terminal.failure(finding.words + settings.databaseHint, Terminal.unavailable)
         }

@@ -97,6 +97,9 @@ struct ExplainTokenCommand: AsyncParsableCommand {
         for prefix in ["authorization:", "bearer "] where text.lowercased().hasPrefix(prefix) {
             text = String(text.dropFirst(prefix.count)).trimmingCharacters(in: .whitespaces)
         }
+        guard !text.isEmpty, text.lowercased() != "bearer" else {
+            throw Terminal.failure("the token is empty; is the variable set?", ExitCode.validationFailure)
+        }
         return text
     }
 }

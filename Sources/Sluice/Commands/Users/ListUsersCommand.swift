@@ -57,7 +57,9 @@ struct ListUsersCommand: AsyncParsableCommand {
             return count
         }
         guard let count else { throw AdministrationOptions.unknown(organization) }
-        if count == 0, !options.json { Terminal.complain("there is no such user") }
+        guard count == 0, !options.json else { return }
+        let place = "organization \(organization.lowercased)"
+        Terminal.complain(subject == nil ? "\(place) has no users yet" : "\(place) has no user with this subject")
     }
 
     private static func say(_ user: UserRow, _ json: Bool) {

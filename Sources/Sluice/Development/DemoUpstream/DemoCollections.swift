@@ -70,14 +70,20 @@ struct DemoCollections: Sendable {
         return changes
     }
 
-    private mutating func note(_ id: Int, in path: String, version: Int, _ document: [UInt8]?, by request: DemoRequest)
-    {
+    /// Records the event of a document's change.
+    private mutating func note(
+        _ document: DemoDocument,
+        in path: String,
+        isDeleted: Bool = false,
+        by request: DemoRequest
+    ) {
         changes.append(
             DemoEvent(
                 collection: path[...],
-                id: id,
-                version: version,
-                document: document,
+                id: document.id,
+                version: document.version + (isDeleted ? 1 : 0),
+                owner: document.owner,
+                document: isDeleted ? nil : document.json,
                 causingKey: request.idempotencyKey
             )
         )
@@ -128,7 +134,7 @@ struct DemoCollections: Sendable {
             collections[path]?.documents[id] = nil
             collections[path]?.note(DemoList.Deletion(id: id, version: found.version + 1, at: now()))
             documentCount -= 1
-            note(id, in: path, version: found.version + 1, nil, by: request)
+            note(found, in: path, isDeleted: true, by: request)
             return DemoAnswer(status: 204)
         }
         guard let object = Self.object(request.body) else { return notAnObject }
@@ -144,7 +150,7 @@ struct DemoCollections: Sendable {
         }
         collections[path]?.documents[id] = found
         collections[path]?.revision += 1
-        note(id, in: path, version: found.version, found.json, by: request)
+        note(found, in: path, by: request)
         return DemoAnswer(status: 200, body: found.json, etag: found.etag)
     }
 
@@ -153,12 +159,14 @@ struct DemoCollections: Sendable {
         guard documentCount < Self.capacity else { return refusal(507, "the demo is full") }
         var collection = collections[path] ?? Collection()
         collection.lastID += 1
-        let document = DemoDocument(id: collection.lastID, object, at: now())
+        // a colleague's client sends no user: then the document belongs to the user whose token the screen shows
+        let owner = request.user ?? DemoTenant.forwarded.user
+        let document = DemoDocument(id: collection.lastID, owner: owner, object, at: now())
         collection.documents[document.id] = document
         collection.revision += 1
         collections[path] = collection
         documentCount += 1
-        note(document.id, in: path, version: document.version, document.json, by: request)
+        note(document, in: path, by: request)
         return DemoAnswer(
             status: 201,
             body: document.json,

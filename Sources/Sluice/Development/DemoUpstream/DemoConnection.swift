@@ -1,3 +1,5 @@
+import Foundation
+import JSONText
 import NIOCore
 import NIOHTTP1
 
@@ -46,6 +48,7 @@ final class DemoConnection: ChannelInboundHandler {
                 idempotencyKey: head.headers.first(name: "idempotency-key"),
                 ifMatch: head.headers.first(name: "if-match"),
                 ifNoneMatch: head.headers.first(name: "if-none-match"),
+                user: head.headers.first(name: "x-sluice-user").flatMap(UUID.init(parsing:)),
                 body: body
             )
         )

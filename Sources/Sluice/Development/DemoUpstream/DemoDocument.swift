@@ -1,3 +1,4 @@
+import Foundation
 import JSONText
 import SyncModel
 
@@ -7,14 +8,17 @@ struct DemoDocument: Sendable {
     static let maximumBytes = 262_144
 
     let id: Int
+    /// The user who created it; edits by other users do not change it.
+    let owner: UUID
     private(set) var version = 1
     private(set) var text: [UInt8]
     /// When it was made or changed.
     private(set) var updatedAt: Timestamp
 
     /// Stores an object; the document's own id replaces a member `id`.
-    init(id: Int, _ object: JSONValue, at moment: Timestamp) {
+    init(id: Int, owner: UUID, _ object: JSONValue, at moment: Timestamp) {
         self.id = id
+        self.owner = owner
         text = Self.withoutID(object)
         updatedAt = moment
     }

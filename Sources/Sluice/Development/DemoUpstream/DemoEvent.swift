@@ -8,6 +8,8 @@ struct DemoEvent: Sendable {
     let collection: Substring
     let id: Int
     let version: Int
+    /// The user whom the document belongs to.
+    let owner: UUID
     /// The whole document; nil where it was deleted.
     let document: [UInt8]?
     /// `Idempotency-Key` of the request that changed it.
@@ -21,9 +23,7 @@ struct DemoEvent: Sendable {
     }
 
     /// The body of a request to `/v1/ingest`.
-    ///
-    /// - Parameter owner: whose the document is: the demo's one user.
-    func batch(owner: UUID) -> [UInt8] {
+    func batch() -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
         writer.name("events")

@@ -1,4 +1,5 @@
 import Foundation
+import JSONText
 
 struct DemoRequest: Sendable {
     var method: String
@@ -9,6 +10,8 @@ struct DemoRequest: Sendable {
     var ifMatch: String?
     /// `If-None-Match`.
     var ifNoneMatch: String?
+    /// `X-Sluice-User`: the user whose mutation the gateway replays; nil for other clients of the API.
+    var user: UUID?
     var body: [UInt8] = []
 
     /// Without the query.

@@ -62,16 +62,28 @@ final class DemoWebhook: Sendable {
             user: DemoTenant.forwarded.user,
             method: "POST",
             path: "/v1/ingest",
-            body: event.batch(owner: DemoTenant.forwarded.user),
+            body: event.batch(),
             idempotencyKey: UUID(),
             timeout: .seconds(10)
         )
         guard case .response(let response) = await client.send(request, to: settings), response.status < 500 else {
             return nil
         }
-        let result = response.json.flatMap { try? JSONTree(parsing: $0).root.value(at: "/results/0/result")?.string }
+        return Self.line(event, status: response.status, body: response.json)
+    }
+
+    /// The terminal's line about the gateway's response to an event, with the reason where it refused the event; empty
+    /// for the echo of a replay.
+    static func line(_ event: DemoEvent, status: Int, body: [UInt8]?) -> String {
+        let root = body.flatMap { try? JSONTree(parsing: $0).root }
+        let result = root?.value(at: "/results/0/result")?.string
         guard result != IngestResult.echo.rawValue, result != IngestResult.parked.rawValue else { return "" }
         let what = "\(event.entityType) \(event.id), version \(event.version)"
-        return "upstream: told the gateway of \(what) → \(result ?? "\(response.status)")"
+        let line = "upstream: told the gateway of \(what) → \(result ?? "\(status)")"
+        // an event's error, or the problem of the whole request
+        let problem = root?.value(at: "/results/0/error") ?? root
+        guard let detail = problem?.value(at: "/detail")?.string else { return line }
+        let pointer = problem?.value(at: "/errors/0/pointer")?.string ?? ""
+        return line + ": " + (pointer.isEmpty ? "" : ShownText.of(pointer) + ": ") + ShownText.of(detail)
     }
 }

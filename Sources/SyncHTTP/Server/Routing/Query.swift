@@ -135,7 +135,8 @@ struct Query: Sendable {
     private static func unknown(_ name: String, _ known: Set<String>) -> Problem {
         let hint = known.isEmpty ? "there are none here" : "known: " + known.sorted().joined(separator: ", ")
         // a name is repeated only as far as a person would read it
-        let detail = "the query parameter '\(name.prefix(64))' is not known; \(hint)"
+        let meant = UnknownMember.hint(name, known: known.sorted())
+        let detail = "the query parameter '\(UnknownMember.shown(name))' is not known; \(hint)\(meant)"
         return Problem(.invalidRequest, pointer: "", rule: "parameter_unknown", detail)
     }
 

@@ -80,7 +80,8 @@ struct RouteTable: Sendable {
         for resource in templates {
             if let parameters = resource.parameters(of: path) { return resource.match(method, parameters: parameters) }
         }
-        for (root, route) in trees where path == root.string || path.hasPrefix(root.string + "/") {
+        for (root, route) in trees
+        where path == root.string || root.string != "/" && path.hasPrefix(root.string + "/") {
             guard method == .get || method == .head else { return .otherMethods("GET, HEAD") }
             return .route(route, parameters: [path.dropFirst(root.string.count + 1)])
         }

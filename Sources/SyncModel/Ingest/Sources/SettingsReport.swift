@@ -53,7 +53,9 @@ public struct SettingsReport: Sendable {
                 continue
             }
             if !read(&self, member, place, value) {
-                refuse(place, Rule.unknownMember, "'\(member)' is not a member of \(what)")
+                let isSuggesting = problems.count < UnknownMember.suggestions
+                let detail = UnknownMember.detail(member, of: what, isSuggesting: isSuggesting)
+                refuse(place, Rule.unknownMember, detail)
             }
         }
         return seen

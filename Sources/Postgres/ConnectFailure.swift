@@ -1,0 +1,139 @@
+/// Why a server did not give a connection, as far as the reason decides what to do about it.
+public enum ConnectFailure: String, Sendable, CaseIterable {
+    // The server answered, and refused the session.
+    /// SQLSTATE 28000: no such role.
+    case roleMissing
+    /// 28000: the role has NOLOGIN.
+    case loginForbidden
+    /// 28P01, or 28000 from `peer`, `ident`, `cert` and the like.
+    case authentication
+    /// The server asks for a password, and none is configured.
+    case passwordMissing
+    /// 28000: no line of `pg_hba.conf` admits this host, role and database.
+    case notAdmitted
+    /// 28000 without a text that tells the cases above apart, as from a server that reports in another language.
+    case roleRefused
+    /// 3D000.
+    case databaseMissing
+    /// 42501: the role lacks CONNECT on the database; 55000: the database accepts no connections.
+    case databaseClosed
+    /// 53300.
+    case noRoom
+    /// 57P03: starting up, shutting down or recovering.
+    case notReady
+    /// Another SQLSTATE.
+    case refusedByServer
+
+    // No server answered.
+    /// Nothing listens at the host's port.
+    case connectionRefused
+    /// There is no Unix socket at this path.
+    case socketMissing
+    /// The Unix socket may not be used by this user.
+    case socketForbidden
+    /// The host's name cannot be resolved.
+    case hostUnknown
+    /// The network has no route to the host.
+    case hostUnreachable
+    /// Nothing answered in time.
+    case timedOut
+    /// TLS: the server has none, or its certificate, the client's or a file of either is refused.
+    case encryption
+
+    /// Whether a PostgreSQL server or a pooler answered.
+    public var isRefusal: Bool {
+        switch self {
+        case .roleMissing, .loginForbidden, .authentication, .passwordMissing, .notAdmitted, .roleRefused,
+            .databaseMissing, .databaseClosed, .noRoom, .notReady, .refusedByServer:
+            true
+        case .connectionRefused, .socketMissing, .socketForbidden, .hostUnknown, .hostUnreachable, .timedOut,
+            .encryption:
+            false
+        }
+    }
+}
+
+extension ConnectFailure {
+    /// What libpq reports of a failed connection.
+    struct Report: Equatable {
+        /// For people: the message without the parts that only verbose errors have.
+        var message: String
+        var failure: ConnectFailure?
+        /// The code of the server's error, where a server answered.
+        var sqlState: String?
+    }
+
+    /// Reads libpq's message of a failed connection, one line for each host that was tried.
+    ///
+    /// libpq has no other way to the SQLSTATE of an error that comes before the session: with verbose errors it stands
+    /// between severity and text, as in `FATAL:  28000: role "x" does not exist`. The first host's error decides, but a
+    /// server's answer goes before the absence of one.
+    static func read(_ text: String) -> Report {
+        var report = Report(message: "")
+        var lines: [String] = []
+        for line in text.split(whereSeparator: \.isNewline) {
+            // where in the server's sources the error arose
+            if line.hasPrefix("LOCATION:  ") { continue }
+            let (plain, sqlState) = withoutState(String(line))
+            lines.append(plain)
+            if let sqlState, report.sqlState == nil {
+                report.sqlState = sqlState
+                report.failure = of(sqlState, plain)
+            }
+            // a hint of libpq's own follows the error, as "Is the server running …?"
+            if report.sqlState == nil, report.failure == nil { report.failure = of(plain) }
+        }
+        report.message = lines.map { $0.trimmingPrefix(while: \.isWhitespace) }.joined(separator: " ")
+        return report
+    }
+
+    /// A line without the SQLSTATE in it, and that.
+    private static func withoutState(_ line: String) -> (String, String?) {
+        guard let found = line.firstMatch(of: #/(\S:  )([0-9A-Z]{5}): /#) else { return (line, nil) }
+        var plain = line
+        plain.replaceSubrange(found.range, with: found.output.1)
+        return (plain, String(found.output.2))
+    }
+
+    private static func of(_ sqlState: String, _ text: String) -> ConnectFailure {
+        switch sqlState {
+        case "28P01": .authentication
+        case "28000":
+            if text.contains("role \""), text.hasSuffix("does not exist") {
+                .roleMissing
+            } else if text.contains("is not permitted to log in") {
+                .loginForbidden
+            } else if text.contains("pg_hba.conf") {
+                .notAdmitted
+            } else if text.contains("authentication failed") {
+                .authentication
+            } else {
+                .roleRefused
+            }
+        case "3D000": .databaseMissing
+        case "42501", "55000": .databaseClosed
+        case "53300": .noRoom
+        case "57P03": .notReady
+        default: .refusedByServer
+        }
+    }
+
+    /// Of an error that arises on this side; nil for one that is not known.
+    private static func of(_ text: String) -> ConnectFailure? {
+        let isSocket = text.contains("on socket \"")
+        if text.contains("no password supplied") { return .passwordMissing }
+        if text.contains("could not translate host name") { return .hostUnknown }
+        if isSocket, text.contains("No such file or directory") { return .socketMissing }
+        if isSocket, text.contains("Permission denied") { return .socketForbidden }
+        // a socket that is left over from a server that crashed refuses as a port does
+        if text.contains("Connection refused") { return .connectionRefused }
+        for words in ["No route to host", "Network is unreachable", "Host is down"] where text.contains(words) {
+            return .hostUnreachable
+        }
+        for words in ["timeout expired", "timed out", "took too long"] where text.contains(words) { return .timedOut }
+        for words in ["SSL", "certificate", "private key", "GSSAPI encryption"] where text.contains(words) {
+            return .encryption
+        }
+        return nil
+    }
+}

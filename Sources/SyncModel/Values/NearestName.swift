@@ -1,0 +1,62 @@
+/// Finds the known name that an unknown one probably means.
+public enum NearestName {
+    /// Longer names get no suggestion: a comparison costs the product of both lengths.
+    public static let maximumBytes = 64
+
+    /// The candidate that differs from `name` in spelling only (`sequenceNumber`), by few typing errors
+    /// (`sequnce_number`), or that begins or ends with its words (`sequence`); nil where no candidate or, of words,
+    /// more than one fits.
+    public static func of(_ name: String, among candidates: [String]) -> String? {
+        guard (1...maximumBytes).contains(name.utf8.count) else { return nil }
+        let plain = folded(name)
+        guard !plain.isEmpty else { return nil }
+        if let other = candidates.first(where: { folded($0) == plain }) { return other }
+        let limit = plain.count < 4 ? 1 : max(2, plain.count / 3)
+        var nearest: (candidate: String, distance: Int)?
+        for candidate in candidates {
+            let other = folded(candidate)
+            guard abs(other.count - plain.count) <= limit, limit < other.count else { continue }
+            let distance = distance(plain, other)
+            if distance <= limit, distance < nearest?.distance ?? .max { nearest = (candidate, distance) }
+        }
+        if let nearest { return nearest.candidate }
+        guard plain.count >= 3 else { return nil }
+        let parts = candidates.filter { candidate in
+            let words = words(candidate).map(folded)
+            return (1..<max(words.count, 1)).contains { count in
+                words.prefix(count).joined().elementsEqual(plain) || words.suffix(count).joined().elementsEqual(plain)
+            }
+        }
+        return parts.count == 1 ? parts.first : nil
+    }
+
+    private static func words(_ name: String) -> [String] {
+        name.split(whereSeparator: { $0 == "_" || $0 == "-" }).map(String.init)
+    }
+
+    /// The bytes in lower case, without what separates words.
+    private static func folded(_ name: String) -> [UInt8] {
+        name.utf8.compactMap { byte in
+            switch byte {
+            case UInt8(ascii: "_"), UInt8(ascii: "-"), UInt8(ascii: " "), UInt8(ascii: "."): nil
+            case UInt8(ascii: "A")...UInt8(ascii: "Z"): byte + 32
+            default: byte
+            }
+        }
+    }
+
+    /// Levenshtein's distance, a row at a time.
+    private static func distance(_ left: [UInt8], _ right: [UInt8]) -> Int {
+        var row = Array(0...right.count)
+        for (index, byte) in left.enumerated() {
+            var diagonal = row[0]
+            row[0] = index + 1
+            for column in 1..<row.count {
+                let substitution = diagonal + (byte == right[column - 1] ? 0 : 1)
+                diagonal = row[column]
+                row[column] = min(substitution, diagonal + 1, row[column - 1] + 1)
+            }
+        }
+        return row.last ?? left.count
+    }
+}

@@ -1,0 +1,100 @@
+package import Postgres
+
+/// Why a database cannot hold the gateway's schema.
+package enum SchemaObstacle: Error, Sendable, Equatable {
+    /// The database's encoding cannot store every text.
+    case encoding(String, database: String)
+    /// The search path leads to no schema in which tables could be created.
+    case noSchema
+    /// Relations or types of another program have names that pending migrations create.
+    case taken([String], database: String)
+    /// The role may not create tables in this schema.
+    case noRight(schema: String, database: String, role: String)
+}
+
+extension Schema {
+    /// Names of other programs' relations that an obstacle lists at most.
+    private static let shownNames = 5
+
+    /// Why the pending migrations cannot be applied to a database, or why it cannot be used at all; nil where nothing is in
+    /// the way. Changes nothing.
+    ///
+    /// Throws as ``Connection/run(_:timeout:)`` does.
+    package static func obstacle(on connection: Connection) async throws(PostgresError) -> SchemaObstacle? {
+        var last: (applied: [String], taken: [String])?
+        while true {
+            let rows = try await connection.run(Query(facts))
+            let (encoding, database) = (try rows.string(0, 0), try rows.string(0, 1))
+            guard encoding == "UTF8" else { return .encoding(encoding, database: database) }
+            let schema = try rows.string(0, 2)
+            guard !schema.isEmpty else { return .noSchema }
+            let (hasTable, isOurs) = (try rows.bool(0, 3), try rows.bool(0, 4))
+            var applied: [String] = []
+            if hasTable, isOurs { applied = try names(in: try await connection.run(Query(applications))) }
+            let pending = migrations.filter { !applied.contains($0.name) }
+            if pending.isEmpty { return nil }
+            var taken = try names(in: try await connection.run(Query(relations, wanted(by: pending))))
+            if hasTable, !isOurs { taken.insert("schema_migrations", at: 0) }
+            guard !taken.isEmpty else {
+                if try rows.bool(0, 5) { return nil }
+                return .noRight(schema: schema, database: database, role: try rows.string(0, 6))
+            }
+            // another run may have applied a migration since this one read the list: then its relations are ours
+            if let last, last.applied == applied, last.taken == taken {
+                return .taken(Array(taken.prefix(shownNames)), database: database)
+            }
+            last = (applied, taken)
+        }
+    }
+
+    /// The names that pending migrations create, without those that an applied one has created before.
+    private static func wanted(by pending: [Migration]) -> Parameters {
+        let names = Set(pending.map(\.name))
+        let applied = migrations.filter { !names.contains($0.name) }
+        let known = Set(applied.flatMap { created(by: $0.sql) })
+        var parameters = Parameters()
+        parameters.add(Set(pending.flatMap { created(by: $0.sql) }).subtracting(known).sorted())
+        return parameters
+    }
+
+    /// The names of the relations and types that a migration creates.
+    static func created(by sql: String) -> [String] {
+        let statements =
+            #/(?m)^\s*CREATE (?:TABLE|UNIQUE INDEX|INDEX|VIEW|DOMAIN|TYPE|SEQUENCE) (?:IF NOT EXISTS )?(\w+)/#
+        return sql.matches(of: statements).map { String($0.output.1) }
+    }
+
+    private static func names(in rows: Rows) throws(PostgresError) -> [String] {
+        var names: [String] = []
+        for row in 0..<rows.count { names.append(try rows.string(row, 0)) }
+        return names
+    }
+
+    static let obstacleStatements = [facts, applications, relations]
+
+    private static let facts = Statement(
+        "schema_facts",
+        """
+        SELECT current_setting('server_encoding'), current_database()::text, coalesce(current_schema()::text, ''),
+            to_regclass('schema_migrations') IS NOT NULL,
+            (SELECT count(*) = 2 FROM pg_attribute
+             WHERE attrelid = to_regclass('schema_migrations') AND attname IN ('name', 'checksum') AND attnum > 0
+                AND NOT attisdropped),
+            coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), current_user::text
+        """
+    )
+
+    private static let applications = Statement("schema_applications", "SELECT name FROM schema_migrations")
+
+    private static let relations = Statement(
+        "schema_relations",
+        """
+        SELECT relname::text FROM pg_class
+        WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND relname = ANY ($1::text[])
+        UNION
+        SELECT typname::text FROM pg_type
+        WHERE typnamespace = to_regnamespace(quote_ident(current_schema())) AND typname = ANY ($1::text[])
+        ORDER BY 1
+        """
+    )
+}
