@@ -4,6 +4,11 @@ package struct TextPair: Sendable, CustomStringConvertible {
     package let left: String
     package let right: String
 
+    package init(left: String, right: String) {
+        self.left = left
+        self.right = right
+    }
+
     package var description: String { "\(Self.escaped(left)) and \(Self.escaped(right))" }
 
     /// Every kind of pair, once.

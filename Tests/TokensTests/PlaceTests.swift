@@ -151,15 +151,15 @@ struct PlaceTests {
         #expect(try await names(["acme": [String: Any]()]) == .names([ExactText("acme")]))
         #expect(
             try await names(["acme": ["id": "1"], "b": 7] as [String: Any])
-                == .names(["acme", "b"].map(ExactText.init))
+                == .names(["acme", "b"].map { ExactText($0) })
         )
-        #expect(try await names(["x", "y", "x"]) == .names(["x", "y"].map(ExactText.init)))
+        #expect(try await names(["x", "y", "x"]) == .names(["x", "y"].map { ExactText($0) }))
         let id = organization.uuidString
         #expect(try await names([id: [String: Any]()]) == .names([ExactText(id)]))
         let accents = ["\u{e9}", "e\u{301}"]
-        #expect(try await names(accents) == .names(accents.map(ExactText.init)))
+        #expect(try await names(accents) == .names(accents.map { ExactText($0) }))
         let most = (1...100).map { "o\($0)" }
-        #expect(try await names(most) == .names(most.map(ExactText.init)))
+        #expect(try await names(most) == .names(most.map { ExactText($0) }))
         for value in [[String: Any](), [String]()] as [Any] {
             #expect(try await refusal(places, ["organization": value]) == .missingClaim("$.organization"))
         }

@@ -169,7 +169,7 @@ public struct PollPlanner: Sendable {
                 return .broken("the next page \(error.reason), which is not followed")
             }
         case .cursor(_, let pointer):
-            guard let value = body.value(at: pointer), !value.isNull, value.bool != false else { return .last }
+            guard let value = body.value(at: pointer.string), !value.isNull, value.bool != false else { return .last }
             guard let cursor = value.int64.map({ String($0) }) ?? value.string else {
                 return .broken("the cursor at '\(pointer)' is neither a string nor an integer")
             }
