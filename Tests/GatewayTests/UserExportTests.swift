@@ -136,7 +136,7 @@ import Testing
         let numbers = found.filter { $0["kind"]?.string == "local_id" }.compactMap { $0["server_id"]?.text }
         #expect(numbers == ["42", #""43""#])
         let accepted = try await scene.ada.get("/v1/mutations/\(mutation["id"]?.string ?? "-")")
-        for member in ["created_at", "accepted_at", "synced_at"] {
+        for member in ["created_at", "accepted_at", "synced_at"] as [StaticString] {
             #expect(mutation[member]?.text == accepted.json?[member]?.text, "\(member)")
         }
         // no other form of a time is anywhere in it
