@@ -17,7 +17,7 @@ struct LaneScheduler {
     static let unknownCap = 1
     /// Organizations that have enough and are passed over before a look for the next lane ends: bounds its work. They go
     /// to the end of their line.
-    private static let looks = 1_024
+    private static let looks = 8_192
 
     private struct Tenant {
         var waiting: Deque<LaneKey> = []
