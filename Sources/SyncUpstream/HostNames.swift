@@ -73,17 +73,16 @@ package final class HostNames: Sendable {
                     try? await Task.sleep(for: patience)
                     giveUp(ticket, on: host)
                 }
-                if ticket.isFirst { start(host, organization) }
+                if let holder = ticket.holder { start(host, holder) }
             case (nil, nil): break
             }
         }
     }
 
-    private func start(_ host: String, _ organization: UUID) {
+    private func start(_ host: String, _ holder: LaneKey) {
         threads.submit { [self] state in
             let found = state == .active ? lookUp(host) : []
             let waiting = self.state.withLock { state in
-                let holder = LaneKey(organization: organization, user: organization)
                 state.shares.giveBack(1, of: holder)
                 let entry = state.entries[host]
                 state.entries[host] = .found(found, until: .now + lifetime)
@@ -106,8 +105,8 @@ package final class HostNames: Sendable {
 
     fileprivate struct Ticket {
         let number: Int
-        /// Whether nobody looks the name up yet.
-        let isFirst: Bool
+        /// The holder of the thread that is to look the name up; nil where one does so already.
+        let holder: LaneKey?
     }
 }
 
@@ -129,16 +128,17 @@ extension HostNames.State {
             guard since.duration(to: now) < patience else { return (.late, nil) }
             waiting[lastTicket] = continuation
             entries[host] = .pending(since: since, waiting)
-            return (nil, HostNames.Ticket(number: lastTicket, isFirst: false))
+            return (nil, HostNames.Ticket(number: lastTicket, holder: nil))
         case .found?, nil:
-            let holder = LaneKey(organization: organization, user: organization)
+            // each name counts as a user of its own: organizations alone have shares
+            let holder = LaneKey(organization: organization, user: UUID())
             guard shares.mayTake(1, for: holder) else { return (.busy, nil) }
             shares.take(1, for: holder)
             if entries.count >= capacity {
                 entries = entries.filter { if case .pending = $0.value { true } else { false } }
             }
             entries[host] = .pending(since: now, [lastTicket: continuation])
-            return (nil, HostNames.Ticket(number: lastTicket, isFirst: true))
+            return (nil, HostNames.Ticket(number: lastTicket, holder: holder))
         }
     }
 }
