@@ -1,5 +1,6 @@
 import Foundation
 import GatewaySupport
+import JSONText
 import NIOHTTP1
 import StandardWebhooks
 import SyncHTTP

@@ -9,7 +9,7 @@ struct CostLedger: Sendable {
     /// The share of recent work from which an organization is a busy one.
     static let busyShare = 0.125
     /// Work without which nobody is called busy: after a pause the first job has all of it.
-    static let leastUse = 50_000.0
+    static let leastUse = 250_000.0
     /// How much work is remembered.
     static let memory = 1_000_000.0
     /// The work after which an organization that takes little is no longer taken to be there.
@@ -18,6 +18,8 @@ struct CostLedger: Sendable {
     static let capacity = 8_192
     /// The weight of a new measurement.
     private static let learning = 0.25
+    /// A group whose least time is above this is slow for another reason than its flush.
+    private static let mostFixed = 5_000.0
     /// Microseconds that a unit of work takes until it was measured.
     private static let firstRate = 50.0
 
@@ -62,7 +64,7 @@ struct CostLedger: Sendable {
     ///
     /// - Returns: what each organization's jobs took, of the measured time, next to what was expected.
     mutating func measured(_ took: Double, of items: [GroupLine.Item]) -> [UUID: (expected: Double, actual: Double)] {
-        fixed = took < fixed ? took : fixed + (took - fixed) * 0.001
+        fixed = took < fixed ? took : min(fixed + (took - fixed) * 0.0001, Self.mostFixed)
         var costs: [UUID: (expected: Double, actual: Double)] = [:]
         var expected = 0.0
         for item in items {

@@ -88,10 +88,9 @@ import Testing
         let (slow, quick, little) = (UUID(), UUID(), UUID())
         (bench.rates[slow], bench.rates[quick], bench.rates[little]) = (2_000, 200, 20)
         for _ in 0..<3_000 {
-            for _ in 0..<4 {
-                bench.add(slow)
-                bench.add(quick)
-            }
+            // both have more to do than there is time for
+            for _ in 0..<4 { bench.add(slow) }
+            for _ in 0..<40 { bench.add(quick) }
             bench.add(little)
             _ = bench.commit(at: 0)
             if bench.clock > 2_000_000 { break }
@@ -107,12 +106,16 @@ import Testing
         var bench = Bench()
         let busy = (0..<Int.random(in: 1...6, using: &random)).map { _ in UUID() }
         let quiet = UUID()
+        var asked = 0
         for organization in busy { bench.rates[organization] = .random(in: 10...2_400, using: &random) }
         for round in 0..<1_500 {
             for organization in busy {
                 for _ in 0..<Int.random(in: 0...3, using: &random) { bench.add(organization) }
             }
-            if round % 3 == 0, bench.waits[quiet, default: []].count * 3 >= round - 3 { bench.add(quiet) }
+            if round % 3 == 0, bench.waits[quiet, default: []].count == asked {
+                bench.add(quiet)
+                asked += 1
+            }
             _ = bench.commit(at: 0)
             _ = bench.commit(at: 1)
         }

@@ -20,7 +20,7 @@ import Testing
         }
         let plan = planner.plan(Samples.batch(events), seen: [:], &state)
         #expect(plan.verdicts.allSatisfy { $0.result == .applied })
-        // the fifth patch and each second one behind it say what is there
+        // every second patch behind the fifth says what is there, and makes no version
         #expect(plan.verdicts.last?.version == state.entities[Samples.contact]?.version)
         let text = state.entities[Samples.contact]?.text ?? ""
         #expect(text.hasSuffix(#","n":99,"sub":{"m0":1,"m1":1,"m2":1,"m3":1,"m4":1}}"#), "\(text.suffix(100))")
