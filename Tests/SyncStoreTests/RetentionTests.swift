@@ -237,6 +237,113 @@ import Testing
         #expect(try await phone.mapping(client) == "-")
     }
 
+    /// How a later mutation may name a deleted entity by its client id.
+    enum Naming: CaseIterable { case payload, deepPayload, endpoint, dependency, update, delete }
+
+    @Test(arguments: Naming.allCases)
+    func `a mapping stays while a record may need it for comparison`(naming: Naming) async throws {
+        let phone = try await Phone.new()
+        let gateway = phone.gateway
+        let first = phone.create()
+        let client = try #require(first.local)
+        try await phone.push([first])
+        let server = String(try await phone.mapping(client).split(separator: " ")[1])
+        try await phone.push([phone.entry("delete", local: client)])
+        gateway.clock.advance(seconds: 20 * Gateway.day)
+        func entry(_ id: String) -> Entry {
+            switch naming {
+            case .payload: phone.create(payload: #"{"of":"\#(id)"}"#)
+            case .deepPayload: phone.create(payload: #"{"list":[{"of":["x","\#(id)"]}]}"#)
+            case .endpoint:
+                phone.entry("update", local: client, payload: "{}", extra: ["endpoint": #""/tasks/\#(id)/x""#])
+            case .dependency:
+                phone.entry("create", local: UUID(), extra: ["dependency_ids": #"["\#(client.lowercased)"]"#])
+            case .update: phone.entry("update", local: client, payload: #"{"title":"late"}"#)
+            case .delete: phone.entry("delete", local: client)
+            }
+        }
+        let second = entry(client.lowercased)
+        let answer = try await phone.push([second]).results[0]
+        // a worker that learned the server id rewrites its outbox
+        var rewritten = second
+        rewritten.payload = second.payload?.replacing(client.lowercased, with: server)
+        rewritten.extra = second.extra.mapValues { $0.replacing(client.lowercased, with: server) }
+        if second.operation != "create" { (rewritten.local, rewritten.server) = (nil, "\"\(server)\"") }
+        if naming == .dependency { rewritten = second }
+        for days in [11.5, 10, 7] {
+            gateway.clock.advance(seconds: days * Gateway.day)
+            try await gateway.retain()
+            let replay = try await phone.push([rewritten]).results[0]
+            #expect(replay.isReplayed == true, "\(days): \(replay)")
+            #expect(replay.status == answer.status)
+        }
+        guard try await phone.count("mutations", "synced_at IS NULL") == 0 else { return }
+        // once the record is gone its number refuses the repetition, and the mapping goes as well
+        gateway.clock.advance(seconds: 3 * Gateway.day)
+        try await gateway.retain()
+        gateway.clock.advance(seconds: 2 * Gateway.day)
+        try await gateway.retain()
+        #expect(try await phone.mapping(client) == "-")
+        #expect(try await phone.push([rewritten]).results[0].code == "sequence_already_used")
+    }
+
+    @Test func `a mapping stays for a record that ended long after its push`() async throws {
+        let phone = try await Phone.forwarding()
+        let gateway = phone.gateway
+        let named = phone.forward("create", local: UUID())
+        let client = try #require(named.local)
+        try await phone.push([named])
+        try await phone.leave(named.id, "succeeded")
+        try await phone.execute(
+            """
+            UPDATE id_mappings SET status = 'resolved', server_id = 'x', resolved_at = created_at WHERE \(phone.owner)
+            """
+        )
+        let waiting = phone.forward("create", local: UUID(), payload: #"{"of":"\#(client.lowercased)"}"#)
+        try await phone.push([waiting])
+        gateway.clock.advance(seconds: 50 * Gateway.day)
+        _ = try await phone.discard(waiting.id)
+        var rewritten = waiting
+        rewritten.payload = #"{"of":"x"}"#
+        for _ in 0..<2 {
+            gateway.clock.advance(seconds: 14 * Gateway.day)
+            try await gateway.retain()
+            #expect(try await phone.mapping(client).hasPrefix("resolved"))
+            #expect(try await phone.push([rewritten]).results[0].isReplayed == true)
+        }
+        gateway.clock.advance(seconds: 3 * Gateway.day)
+        try await gateway.retain()
+        gateway.clock.advance(seconds: 2 * Gateway.day)
+        try await gateway.retain()
+        #expect(try await phone.mapping(client) == "-")
+    }
+
+    @Test func `a join keeps mappings that moved records may need`() async throws {
+        let one = try await Phone.new()
+        let other = Phone(one.gateway, one.organization)
+        let gateway = one.gateway
+        let first = one.create()
+        let client = try #require(first.local)
+        try await one.push([first])
+        let server = String(try await one.mapping(client).split(separator: " ")[1])
+        try await one.push([one.entry("delete", local: client)])
+        gateway.clock.advance(seconds: 20 * Gateway.day)
+        let second = one.create(payload: #"{"of":"\#(client.lowercased)"}"#)
+        try await one.push([second])
+        // the target's own mutations are younger, and run before those that move
+        gateway.clock.advance(seconds: 5 * Gateway.day)
+        try await other.push([other.create(), other.create()])
+        try await one.join(into: other)
+        var rewritten = second
+        rewritten.payload = #"{"of":"\#(server)"}"#
+        let joined = one.signedIn(as: other.user)
+        for days in [6.5, 10, 7] {
+            gateway.clock.advance(seconds: days * Gateway.day)
+            try await gateway.retain()
+            #expect(try await joined.push([rewritten]).results[0].isReplayed == true, "\(days)")
+        }
+    }
+
     @Test func `a mapping whose create was discarded goes`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())

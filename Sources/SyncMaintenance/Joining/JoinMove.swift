@@ -46,7 +46,7 @@ struct JoinMove {
         _ = try await connection.run(Query(UserKeyRows.moveStatement, parties))
         let shift = lane.absorb(lanes[user] ?? LaneState(), now: now)
         let mutations = Parameters(of: user, target.user, shift.positions, shift.changes)
-        let mappings = Parameters(of: user, target.user, shift.changes)
+        let mappings = Parameters(of: user, target.user, shift.changes, now)
         let own = Parameters(of: user)
         let moved = try await connection.run(
             [

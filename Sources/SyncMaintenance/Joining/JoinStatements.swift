@@ -144,7 +144,8 @@ enum JoinStatements {
     static let mappings = Statement(
         "join_mappings",
         """
-        UPDATE id_mappings AS i SET user_id = $3, change_position = i.change_position + $4
+        -- a use is noted because the mutations that named them move behind younger ones (MappingNeed)
+        UPDATE id_mappings AS i SET user_id = $3, change_position = i.change_position + $4, last_used_at = $5
         WHERE i.organization_id = $1 AND i.user_id = $2
         """
     )

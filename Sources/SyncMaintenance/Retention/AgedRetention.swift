@@ -50,8 +50,8 @@ extension AgedRetention {
         )
     }
 
-    /// Deletes idempotency records. Their sequence numbers stay below the device's watermark, so a later replay is
-    /// refused and never executed.
+    /// Deletes idempotency records. Their sequence numbers stay below the device's watermark, so a later repetition by
+    /// that device is refused and never executed. From another device it is a new mutation (docs/guarantees.md).
     static func records(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
         Self(organization: organization, cutoff: cutoffs.everything, rows: finalMutations) {
             mutations.query(deleteMutationsStatement, $0)

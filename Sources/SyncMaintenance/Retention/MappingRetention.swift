@@ -3,8 +3,8 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes mappings without an entity that were not used for so long; those of living entities stay. No index finds
-/// such mappings, for every create would pay for it: once a day all are scanned.
+/// Deletes mappings without an entity that were not used for so long and that no idempotency record may need; those of
+/// living entities stay. No index finds such mappings, for every create would pay for it: once a day all are scanned.
 struct MappingRetention: Retention {
     /// How often all mappings of an organization are scanned, in seconds.
     static let interval: Double = 86_400
@@ -79,6 +79,7 @@ struct MappingRetention: Retention {
                 AND (SELECT e.id FROM entities e
                      WHERE e.organization_id = i.organization_id AND e.entity_type = i.entity_type AND e.id = i.server_id
                      LIMIT 1) IS NULL
+                AND \(MappingNeed.isOver)
         """
     }
 

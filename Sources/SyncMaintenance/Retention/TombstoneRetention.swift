@@ -3,8 +3,8 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes tombstones, their creators' mappings, and all devices' local ids of them. A client that has pulled nothing
-/// since then starts over: the feed's horizon says so.
+/// Deletes tombstones, their creators' mappings unless a record may need them, and all devices' local ids of them. A
+/// client that has pulled nothing since then starts over: the feed's horizon says so.
 struct TombstoneRetention: Retention {
     struct Row: RetentionRow {
         let organization: UUID
@@ -133,6 +133,8 @@ struct TombstoneRetention: Retention {
         USING \(Row.mapping.unnested(as: "k"))
         WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
             AND i.entity_type = k.entity_type AND i.server_id = k.server_id
+            -- a mapping that a record may need is deleted by a later scan of mappings
+            AND CASE WHEN \(MappingNeed.isOver) THEN true END
         """
     )
 

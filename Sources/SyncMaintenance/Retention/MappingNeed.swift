@@ -1,0 +1,30 @@
+import SyncStore
+
+/// Which mappings idempotency records may need: a repetition may name an entity by its server id where the first try
+/// had the client id, or the other way round.
+enum MappingNeed {
+    /// Mutations of a user that are examined. Where so many old ones are open, all younger ones count as records.
+    private static let examined = 16
+
+    /// Seconds for which a noted use may be too early: uses are noted once a day, and gateways' clocks may differ.
+    private static let tolerance = Int(MappingUse.precision) + 3_600
+
+    /// SQL about a mapping `i`: whether every record of its user was accepted after its last use.
+    ///
+    /// A user's mutations have positions in the order of acceptance, so the first ones show how old the oldest record
+    /// is. A join moves mutations behind others and notes a use of their mappings (``JoinStatements/mappings``).
+    /// ``NeededIDs`` covers open mutations. Every position is positive; the index by position is of use only where a
+    /// condition names it.
+    static let isOver = """
+        coalesce(i.last_used_at, i.resolved_at, i.created_at) + interval '\(tolerance) seconds' < (
+                    SELECT CASE
+                        WHEN count(f.synced_at) > 0 THEN min(f.accepted_at) FILTER (WHERE f.synced_at IS NOT NULL)
+                        WHEN count(*) = \(examined) THEN max(f.accepted_at)
+                        ELSE 'infinity' END
+                    FROM (
+                        SELECT x.accepted_at, x.synced_at FROM mutations x
+                        WHERE x.organization_id = i.organization_id AND x.user_id = i.user_id AND x.position >= 0
+                        ORDER BY x.position LIMIT \(examined)
+                    ) f)
+        """
+}
