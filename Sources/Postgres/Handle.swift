@@ -140,9 +140,10 @@ final class Handle {
     /// Whether the server has reported that it cannot write any more, although the session needs to. PostgreSQL reports
     /// both parameters with the result after each change; a pooler may not.
     var isReadOnly: Bool {
-        requiresWrites && ["in_hot_standby", "default_transaction_read_only"].contains { (name: String) in
-            PQparameterStatus(connection, name).map { strcmp($0, "on") == 0 } ?? false
-        }
+        requiresWrites
+            && ["in_hot_standby", "default_transaction_read_only"].contains { (name: String) in
+                PQparameterStatus(connection, name).map { strcmp($0, "on") == 0 } ?? false
+            }
     }
 
     // Sending

@@ -29,7 +29,7 @@ import Testing
             (JoinStatements.related, "\(organization), ARRAY[\(user), \(target)]::uuid[]"),
             (JoinStatements.count, "\(organization), \(user)"),
             (JoinStatements.collisions, parties), (JoinStatements.mutations, "\(parties), 1000, 1000"),
-            (JoinStatements.mappings, "\(parties), 1000"), (JoinStatements.devices, parties),
+            (JoinStatements.mappings, "\(parties), 1000, '2036-01-01T00:00:00Z'"), (JoinStatements.devices, parties),
             (JoinStatements.pages, parties), (JoinStatements.localIDs, parties), (JoinStatements.rejections, parties),
             (JoinStatements.quotas, parties), (JoinStatements.users, parties),
             (JoinStatements.leaveQuotas, "\(organization), \(user)"),

@@ -56,7 +56,9 @@ package actor TestCluster {
 
     /// A streaming standby of a dedicated server, on a server of its own.
     package static func standby(of primary: TestCluster) async throws -> TestCluster {
-        guard let server = primary.servers.first else { throw Failure(description: "the primary is not this process's") }
+        guard let server = primary.servers.first else {
+            throw Failure(description: "the primary is not this process's")
+        }
         let standby = try await ServerProcess(isDurable: false, address: "", standbyOf: server.directory)
         try await standby.start()
         return TestCluster(base: "host=\(standby.directory)&user=postgres", servers: [standby])

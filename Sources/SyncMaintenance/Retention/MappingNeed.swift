@@ -13,7 +13,8 @@ enum MappingNeed {
     ///
     /// A user's mutations have positions in the order of acceptance, so the first ones show how old the oldest record
     /// is. A join moves mutations behind others and notes a use of their mappings (``JoinStatements/mappings``).
-    /// ``NeededIDs`` covers open mutations.
+    /// ``NeededIDs`` covers open mutations. Every position is positive; the index by position is of use only where a
+    /// condition names it.
     static let isOver = """
         coalesce(i.last_used_at, i.resolved_at, i.created_at) + interval '\(tolerance) seconds' < (
                     SELECT CASE
