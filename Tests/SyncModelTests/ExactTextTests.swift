@@ -203,6 +203,7 @@ import Testing
     }
 
     @Test func `finds delimiters that combining marks follow`() {
-        #expect(UpstreamEntity(location: "/contacts/7?\u{301}a=b")?.id == ServerID(7))
+        let place = CreatedLocation(UpstreamSettings(baseURL: "https://api.example.com"), path: "/contacts", clientID: nil)
+        #expect(place.finding(in: "/contacts/7?\u{301}a=b") == .entity(ServerID(7)))
     }
 }

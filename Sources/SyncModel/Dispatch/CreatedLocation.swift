@@ -28,7 +28,7 @@ struct CreatedLocation {
     init(_ upstream: UpstreamSettings, path: String, clientID: String?) {
         base = try? upstream.base.get()
         let basePath = base.map { Self.path(in: $0.text) } ?? ""
-        self.path = basePath + path.prefix { $0 != "?" }
+        self.path = basePath + path.before("?")
         baseSegments = Self.segments(basePath) ?? []
         var segments = Self.segments(self.path) ?? []
         if let clientID, segments.last == clientID { segments.removeLast() }
@@ -36,7 +36,7 @@ struct CreatedLocation {
     }
 
     func finding(in location: String) -> Finding {
-        let text = location.trimmingCharacters(in: .whitespaces).prefix { $0 != "?" && $0 != "#" }
+        let text = location.trimmingCharacters(in: .whitespaces).before("?", "#")
         guard !text.contains("\\"), let reference = reference(text) else { return .elsewhere }
         let findings = reference.map { id(in: $0) }
         return findings.first { $0 != .elsewhere } ?? .elsewhere
@@ -54,7 +54,7 @@ struct CreatedLocation {
             guard scheme == "http" || scheme == "https", rest.hasPrefix("//") else { return nil }
         }
         if rest.hasPrefix("//") {
-            let authority = rest.dropFirst(2).prefix { $0 != "/" }
+            let authority = rest.dropFirst(2).before("/")
             guard isOwn(authority, isTLS: scheme == "https") else { return nil }
             return [String(rest[authority.endIndex...])]
         }
@@ -98,7 +98,7 @@ struct CreatedLocation {
 
     private static func path(in url: String) -> String {
         guard let authority = url.range(of: "//") else { return "" }
-        return String(url[authority.upperBound...].drop { $0 != "/" })
+        return String(url[authority.upperBound...].from("/"))
     }
 
     /// The segments of a path, percent-decoded, without empty ones and with `.` and `..` resolved; nil for a path that
