@@ -40,13 +40,12 @@ import Testing
         #expect(try await send(.POST, contacts, body: large).status == 413)
         let gone = try await send(.DELETE, contacts + "/1")
         #expect(gone.status == 204 && gone.header("content-length") == [])
-        #expect(
-            screen.lines.withLock { $0.map { String($0.prefix(50)) } }.prefix(2)
-                == [
-                    #"upstream: POST /contacts → 201 (id 1)  {"name":"Ka"#,
-                    "upstream: POST /contacts → 201 (seen before: the sa",
-                ].map { $0.prefix(50) }.map(String.init)[...]
-        )
+        let shown: [String] = screen.lines.withLock { $0.prefix(2).map { String($0.prefix(50)) } }
+        let expected: [String] = [
+            #"upstream: POST /contacts → 201 (id 1)  {"name":"Ka"#,
+            "upstream: POST /contacts → 201 (seen before: the sa",
+        ].map { String($0.prefix(50)) }
+        #expect(shown == expected)
         await #expect(throws: DevelopmentError.self) {
             _ = try await DemoUpstream.listen(port: upstream.port) { _ in }
         }
