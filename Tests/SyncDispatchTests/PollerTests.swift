@@ -207,7 +207,7 @@ import Testing
                 """
         )
         let key = try await source(gateway, organization)
-        let items = (1...9).map(Self.item).joined(separator: ",")
+        let items = (1...9).map { Self.item($0) }.joined(separator: ",")
         let running = poller(gateway, Lists("[\(items)]")) { ($0.patience, $0.retryPause) = (2, 0.01) }
         try await waitFor(gateway, key, "has a warning") { $0.lastError != nil }
         #expect(try await entities(gateway, organization).count == 8)

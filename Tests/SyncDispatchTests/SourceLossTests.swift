@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing

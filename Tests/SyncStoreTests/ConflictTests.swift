@@ -142,7 +142,7 @@ import Testing
         let phone: Phone
         func write(_ operation: String, _ payload: String?, by other: Phone? = nil, _ strategy: String? = nil) -> Entry {
             var entry = (other ?? phone).entry(operation, "label", server: #""red""#, payload: payload)
-            entry.extra["conflict_resolution"] = strategy.map { #""\($0)""# }
+            entry.extra["conflict_resolution"] = strategy.map { #""\#($0)""# }
             return entry
         }
     }
