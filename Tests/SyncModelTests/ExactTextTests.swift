@@ -203,7 +203,11 @@ import Testing
     }
 
     @Test func `finds delimiters that combining marks follow`() {
-        let place = CreatedLocation(UpstreamSettings(baseURL: "https://api.example.com"), path: "/contacts", clientID: nil)
+        let place = CreatedLocation(
+            UpstreamSettings(baseURL: "https://api.example.com"),
+            path: "/contacts",
+            clientID: nil
+        )
         #expect(place.finding(in: "/contacts/7?\u{301}a=b") == .entity(ServerID(7)))
     }
 }

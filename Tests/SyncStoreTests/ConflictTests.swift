@@ -140,14 +140,15 @@ import Testing
 
     private struct SharedScene {
         let phone: Phone
-        func write(_ operation: String, _ payload: String?, by other: Phone? = nil, _ strategy: String? = nil) -> Entry {
-            var entry = (other ?? phone).entry(operation, "label", server: #""red""#, payload: payload)
+        func write(_ operation: String, _ payload: String?, by other: Phone? = nil, _ strategy: String? = nil) -> Entry
+        {
+            var entry = (other ?? phone).entry(operation, "label", server: "47", payload: payload)
             entry.extra["conflict_resolution"] = strategy.map { #""\#($0)""# }
             return entry
         }
     }
 
-    /// A label with the shared id `red`, created and deleted by the phone.
+    /// A label with the shared id 47, created and deleted by the phone.
     private static func shared() async throws -> SharedScene {
         let scene = SharedScene(phone: try await Phone.new())
         _ = try await scene.phone.gateway.store.administration.putEntityType(

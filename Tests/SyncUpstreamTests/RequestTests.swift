@@ -160,7 +160,9 @@ import Testing
     }
 
     @Test func `our if match goes before the mutations`() async throws {
-        let headers: [ExactText: String] = ["if-match": "\"1\"", "if-unmodified-since": "Sun, 06 Nov 1994 08:49:37 GMT"]
+        let headers: [ExactText: String] = [
+            "if-match": "\"1\"", "if-unmodified-since": "Sun, 06 Nov 1994 08:49:37 GMT",
+        ]
         let theirs = try await sent(request(headers: headers))
         #expect(theirs.header("If-Match") == ["\"1\""])
         #expect(theirs.header("If-Unmodified-Since").count == 1)
@@ -169,7 +171,9 @@ import Testing
     }
 
     @Test func `an unconditional request has its way`() async throws {
-        let headers: [ExactText: String] = ["If-Match": "\"1\"", "if-unmodified-since": "x", "if-none-match": "*", "x-kept": "1"]
+        let headers: [ExactText: String] = [
+            "If-Match": "\"1\"", "if-unmodified-since": "x", "if-none-match": "*", "x-kept": "1",
+        ]
         let received = try await sent(request(headers: headers, isUnconditional: true))
         #expect(received.header("If-Match") == [])
         #expect(received.header("If-Unmodified-Since") == [])

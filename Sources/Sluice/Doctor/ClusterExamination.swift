@@ -81,7 +81,8 @@ struct ClusterExamination {
     private func workers(_ health: Distribution.Health) -> Diagnosis {
         let finding = "max_worker_processes is \(health.workerProcesses) or more"
         if health.workerProcesses >= 16 { return .ok("cluster workers", finding) }
-        let advice = "Set max_worker_processes to 16 or more on every server, and restart it: moves of shards need them."
+        let advice =
+            "Set max_worker_processes to 16 or more on every server, and restart it: moves of shards need them."
         return .warning("cluster workers", finding, advice)
     }
 

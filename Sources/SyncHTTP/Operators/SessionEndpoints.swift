@@ -55,7 +55,10 @@ struct SessionEndpoints: Sendable {
             let session = OperatorSession.token(of: cookie, among: door.tokens, at: door.now())
         else { return answer }
         do throws(Problem) {
-            try await door.ended.end(OperatorSession.digest(of: cookie), until: Timestamp(microseconds: session.end * 1_000_000))
+            try await door.ended.end(
+                OperatorSession.digest(of: cookie),
+                until: Timestamp(microseconds: session.end * 1_000_000)
+            )
         } catch {
             throw Refusal(error, headers: answer.headers)
         }

@@ -26,7 +26,10 @@ extension Administration {
         }
         let parameters = Parameters(Roles.reader(of: organization), bound.map(\.role))
         let members = try await rows(Self.membersStatement, parameters, "list members of reader roles") { row in
-            (role: try row.string("role_name"), isReader: try row.bool("is_reader"), isMember: try row.bool("is_member"))
+            (
+                role: try row.string("role_name"), isReader: try row.bool("is_reader"),
+                isMember: try row.bool("is_member")
+            )
         }
         var bindings: [[UInt8]: ReaderBinding] = [:]
         for (role, createdAt) in bound {

@@ -63,9 +63,8 @@ package struct OperationStore: Sendable {
                 [.beginReading, Query(SettleStatements.planShape), matches, look[0], .rollback]
             )
             guard var row = results[2].first else { throw PostgresError(.decoding, "a count without a row") }
-            let owners = try row.int64("users")
-            let isCut: Bool
-            (count, isCut) = try Self.count(&row)
+            let (found, owners, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
+            count = Self.bounded(found, isCut)
             let isMany = isCut && draft.filter.user == nil
             users = BoundedCount(found: isMany ? owners + 1 : owners, limit: isMany ? owners : BoundedCount.limit)
             places = try results[3].read(OperationCandidates.Place.init)
@@ -76,10 +75,8 @@ package struct OperationStore: Sendable {
         return Preview(count: count, users: users, sample: sample)
     }
 
-    /// Reads `count` and `is_cut`.
-    private static func count(_ row: inout RowReader) throws -> (count: BoundedCount, isCut: Bool) {
-        let (found, isCut) = (try row.int64("count"), try row.bool("is_cut"))
-        return (BoundedCount(found: isCut ? found + 1 : found, limit: isCut ? found : BoundedCount.limit), isCut)
+    private static func bounded(_ found: Int64, _ isCut: Bool) -> BoundedCount {
+        BoundedCount(found: isCut ? found + 1 : found, limit: isCut ? found : BoundedCount.limit)
     }
 
     /// The number of mutations that an operation is about when it is made.
@@ -89,7 +86,8 @@ package struct OperationStore: Sendable {
         let matches = OperationCandidates.count(draft.filter, ids: draft.ids, organization: organization, until: moment)
         let results = try await pool.run([.beginReading, Query(SettleStatements.planShape), matches, .rollback])
         guard var row = results[2].first else { throw PostgresError(.decoding, "a count without a row") }
-        return try Self.count(&row).count
+        let (found, _, isCut) = try (row.int64("count"), row.int64("users"), row.bool("is_cut"))
+        return Self.bounded(found, isCut)
     }
 
     /// Makes an operation, which some gateway begins at once.

@@ -120,7 +120,7 @@ struct CostLedger: Sendable {
 /// job takes; the present moves on by one portion a round, in which all that are due may take a job.
 struct CostTurns: Sendable {
     /// The work that a round gives each organization.
-    static let portion = 2_000.0
+    static let portion = 200.0
     /// Organizations that are remembered.
     private static let capacity = 8_192
 

@@ -53,7 +53,8 @@ extension RuleModel {
             verdicts[place] = judge(entries[place], rank, &user, &push)
         }
         // an unknown device is stored with the first entry of it that is
-        let isStored = verdicts.contains { $0?.isRejected == false } || user.refusals.values.contains { $0.device == device }
+        let isStored =
+            verdicts.contains { $0?.isRejected == false } || user.refusals.values.contains { $0.device == device }
         if isStored || user.watermarks[device] != nil {
             user.watermarks[device] = max(user.watermarks[device] ?? 0, entries.map(\.number).max() ?? 0)
         }
