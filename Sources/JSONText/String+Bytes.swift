@@ -92,8 +92,8 @@ func < (left: (String, String), right: (String, String)) -> Bool {
     left.0 == right.0 ? left.1 < right.1 : left.0 < right.0
 }
 
-/// Searches for ASCII characters by their byte. A combining mark behind a delimiter makes both one `Character`, which
-/// the standard library does not find: `/` and U+0338 are one.
+/// Searches for a character by its bytes. A combining mark behind a delimiter makes both one `Character`, which the
+/// standard library does not find: `/` and U+0338 are one.
 extension StringProtocol {
     func hasPrefix(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
     func hasSuffix(_ suffix: String) -> Bool {
@@ -105,35 +105,37 @@ extension StringProtocol {
         maxSplits: Int = .max,
         omittingEmptySubsequences: Bool = true
     ) -> [Substring] {
-        let byte = separator.byte
-        let text = Substring(self)
-        return text.utf8
-            .split(maxSplits: maxSplits, omittingEmptySubsequences: omittingEmptySubsequences) { $0 == byte }
-            .map { Substring($0) }
+        let (separator, text) = (String(separator), Substring(self))
+        var parts: [Substring] = []
+        var start = text.startIndex
+        while parts.count < maxSplits, let found = text.range(of: separator, from: start) {
+            if !omittingEmptySubsequences || start < found.lowerBound { parts.append(text[start..<found.lowerBound]) }
+            start = found.upperBound
+        }
+        if !omittingEmptySubsequences || start < text.endIndex { parts.append(text[start...]) }
+        return parts
     }
 
-    func firstIndex(of character: Character) -> String.Index? {
-        let byte = character.byte
-        return utf8.firstIndex { $0 == byte }
-    }
+    func firstIndex(of character: Character) -> String.Index? { range(of: String(character))?.lowerBound }
 
     func lastIndex(of character: Character) -> String.Index? {
-        let byte = character.byte
-        return Substring(self).utf8.lastIndex { $0 == byte }
+        let (wanted, text) = (String(character), Substring(self))
+        var last: String.Index?
+        var place = text.startIndex
+        while let found = text.range(of: wanted, from: place) { (last, place) = (found.lowerBound, found.upperBound) }
+        return last
     }
 
-    /// The part before the first of some ASCII characters; all of it where there is none.
+    /// The part before the first of some characters; all of it where there is none.
     func before(_ delimiters: Character...) -> Substring {
-        let bytes = delimiters.map(\.byte)
         let text = Substring(self)
-        return text[..<(text.utf8.firstIndex(where: bytes.contains) ?? text.endIndex)]
+        return text[..<(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)]
     }
 
-    /// The part from the first of some ASCII characters on; empty where there is none.
+    /// The part from the first of some characters on; empty where there is none.
     func from(_ delimiters: Character...) -> Substring {
-        let bytes = delimiters.map(\.byte)
         let text = Substring(self)
-        return text[(text.utf8.firstIndex(where: bytes.contains) ?? text.endIndex)...]
+        return text[(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)...]
     }
 
     func range(of text: String) -> Range<String.Index>? { Substring(self).range(of: text, from: startIndex) }
@@ -152,10 +154,7 @@ extension StringProtocol {
         return result + whole[place...]
     }
 
-    func contains(_ character: Character) -> Bool {
-        let byte = character.byte
-        return utf8.contains { $0 == byte }
-    }
+    func contains(_ character: Character) -> Bool { range(of: String(character)) != nil }
 }
 
 extension Substring {
@@ -181,13 +180,6 @@ extension StringProtocol {
     private func mapped(_ range: ClosedRange<UInt8>, _ change: (UInt8) -> UInt8) -> String {
         guard utf8.contains(where: range.contains) else { return String(self) }
         return String(decoding: utf8.map { range.contains($0) ? change($0) : $0 }, as: UTF8.self)
-    }
-}
-
-extension Character {
-    fileprivate var byte: UInt8 {
-        guard let byte = asciiValue, self != "\r\n" else { preconditionFailure("only ASCII is searched by its byte") }
-        return byte
     }
 }
 
