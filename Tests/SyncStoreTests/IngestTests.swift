@@ -37,8 +37,8 @@ import Testing
         let phone = Phone(gateway, try await gateway.organization())
         let source = Source(gateway, phone.organization)
         func event(_ id: String, _ fraction: String) -> String {
-            let moment = ["occurred_at": #""2026-11-20T07:00:00.\(fraction)Z""#]
-            return Source.event(id, "1", #"{"title":"\(id)"}"#, extra: moment)
+            let moment = ["occurred_at": #""2026-11-20T07:00:00.\#(fraction)Z""#]
+            return Source.event(id, "1", #"{"title":"\#(id)"}"#, extra: moment)
         }
         // in transactions of their own, and within one
         #expect(try await source.results([event("a", "123456789")]) == ["applied"])
@@ -262,10 +262,10 @@ import Testing
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
         defer { connection.close() }
         let values: [(Statement, String)] = [
-            (IngestStatements.seen, "$$, '{crm}', '{e5}'"), (IngestStatements.parked, "$$, '{task}', '{5}', 100"),
+            (IngestStatements.seen, "$$, '{crm}', '{e5}'"), (IngestStatements.parked, "$$, '{task}', '{5}', 100, 1000000"),
             (IngestStatements.firstParked, "$$, '{task}', '{5}'"), (IngestStatements.lastPlaces, "$$, '{task}', '{5}'"),
             (IngestStatements.parkedCauses, "$$, '{task}', '{5}', 100"),
-            (IngestStatements.lockEntities, "$$, '{task}', '{5}'"), (IngestStatements.requests, "$$, '{task}', '{5}'"),
+            (IngestStatements.lockEntities, "$$, '{task}', '{5}', '{1}', 1000000, 1000000"), (IngestStatements.requests, "$$, '{task}', '{5}'"),
             (IngestStatements.causes, "$$, '{\(UUID())}'"),
             (IngestStatements.creates, "$$, '{task}', '2026-11-20T07:00:00Z'"), (IngestStatements.parkedCounts, "$$"),
             (IngestStatements.unpark, "$$, '{crm}', '{e5}'"), (IngestStatements.forget, "$$, '{crm}', '{e5}'"),
@@ -274,7 +274,7 @@ import Testing
             (IngestStatements.wakeNext, "$$, '{task}', '{5}', '2026-11-20T07:00:00Z'"),
             (IngestStatements.postpone, "$$, '{crm}', '{e5}', '2026-11-20T07:00:00Z'"),
             (IngestStatements.useRequests, "$$, '{\(UUID())}'"),
-            (IngestStatements.markEntities, "$$, '{task}', '{5}', '{7}', '{2026-11-20T07:00:00Z}'"),
+            (IngestStatements.markEntities, "$$, '{task}', '{5}', '{7}', '{2026-11-20T07:00:00Z}', '{1}'"),
             (IngestCommit.waitingStatement, "$$"),
             (AnsweredRequestRow.write, "$$, '{\(UUID())}', '{5}', '{NULL}', '{1}', '2026-11-20T07:00:00Z'"),
             (AnsweredRequestRow.forget, "$$, '{\(UUID())}'"),

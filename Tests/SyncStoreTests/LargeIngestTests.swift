@@ -20,8 +20,13 @@ import Testing
             let events = (start..<min(start + 3, count)).map { number in
                 Source.event("made-\(number)", "\(number)", version: 1, #"{"text":"\#(text)"}"#)
             }
-            let results = try await source.results(events)
-            #expect(results.allSatisfy { $0 == "applied" })
+            // more than the default bound of a payload: documents grow by patches otherwise
+            var limits = IntakeLimits()
+            limits.payloadBytes = 1_048_576
+            let body = Array(#"{"events":[\#(events.joined(separator: ","))]}"#.utf8)
+            let batch = try IngestRequest(body: body, limits: limits)
+            let answer = try await source.gateway.store.ingest.submit(batch, from: bearer(source))
+            #expect(answer.verdicts.allSatisfy { $0.result == .applied })
         }
     }
 

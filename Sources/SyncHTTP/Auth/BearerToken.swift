@@ -31,7 +31,8 @@ enum BearerToken {
 
     /// Whether the scheme is right and nothing follows it, as of a shell's variable that is not set.
     static func isEmpty(_ value: String) -> Bool {
-        value.lowercased().prefix { $0 != " " } == "bearer" && value.dropFirst("bearer".count).allSatisfy { $0 == " " }
+        value.lowercased().before(" ") == "bearer"
+            && value.utf8.dropFirst("bearer".utf8.count).allSatisfy { $0 == UInt8(ascii: " ") }
     }
 
     static func isToken(_ text: some StringProtocol) -> Bool {

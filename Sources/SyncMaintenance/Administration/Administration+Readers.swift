@@ -4,7 +4,7 @@ package import SyncModel
 import SyncStore
 
 /// A login role that reads an organization's rows.
-package struct ReaderBinding: Equatable, Sendable {
+package struct ReaderBinding: Sendable {
     package let role: String
     /// When the role was bound; nil where only the server's memberships show it, as on a cluster after a superuser
     /// granted the membership by hand.

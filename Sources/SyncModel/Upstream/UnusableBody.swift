@@ -47,8 +47,8 @@ public struct UnusableBody: Sendable, Hashable {
     /// The content coding, by the header or by the first bytes; nil for none.
     private static func coding(_ bytes: [UInt8], _ encoding: String?) -> String? {
         if bytes.starts(with: [0x1f, 0x8b]) { return "gzip" }
-        let named = encoding?.lowercased().split(whereSeparator: { $0 == "," || $0 == " " || $0 == "\t" })
-            .first { $0 != "identity" }
+        let named = encoding?.lowercased().unicodeScalars.split(whereSeparator: { [",", " ", "\t"].contains($0) })
+            .map { Substring($0) }.first { !$0.utf8.elementsEqual("identity".utf8) }
         guard let named else { return nil }
         return HeaderField.isName(String(named)) && named.utf8.count <= 20 ? String(named) : "an unknown coding"
     }

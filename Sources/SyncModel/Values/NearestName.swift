@@ -31,7 +31,7 @@ public enum NearestName {
     }
 
     private static func words(_ name: String) -> [String] {
-        name.split(whereSeparator: { $0 == "_" || $0 == "-" }).map(String.init)
+        name.unicodeScalars.split(whereSeparator: { ["_", "-"].contains($0) }).map { String($0) }
     }
 
     /// The bytes in lower case, without what separates words.

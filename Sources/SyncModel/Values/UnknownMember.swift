@@ -28,7 +28,7 @@ public enum UnknownMember {
     /// The words behind the colon that can be members' names.
     private static func names(in what: String) -> [String] {
         guard let colon = what.utf8.firstIndex(of: UInt8(ascii: ":")) else { return [] }
-        let list = what[colon...].prefix { $0 != ";" }
+        let list = what[colon...].before(";")
         return list.split { !($0.isASCII && ($0.isLetter || $0.isNumber) || $0 == "_") }
             .map(String.init).filter { $0 != "and" && $0 != "or" }
     }

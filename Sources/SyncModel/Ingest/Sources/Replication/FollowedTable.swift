@@ -21,7 +21,7 @@ public struct FollowedTable: Sendable, Hashable {
     public private(set) var name: QualifiedName
     @Exact public private(set) var entityType: String
     /// The columns with the entity's permanent id: one, or several that ``RowID`` joins.
-    public private(set) var ids: [String]
+    @Exact public private(set) var ids: [String]
     /// The column with the user whom an entity of a private type belongs to.
     @Exact public private(set) var owner: String?
     /// The column with a number that grows with each change; else the change's place in the log is its version.
