@@ -190,7 +190,7 @@ import Testing
     /// How the gateway does its work, and says nothing of a person that another column does not say.
     private static let ofTheGateway: Set<String> = [
         "attempts.slot", "devices.stray_ids", "entities.feed_position", "entities.id_is_integer", "entities.run_base",
-        "entities.source_at", "entities.source_version",
+        "entities.source_at", "entities.source_at_fraction", "entities.source_version",
         "id_mappings.change_position", "id_mappings.retry_count", "id_mappings.server_id_is_integer",
         "lanes.change_position", "lanes.halted_by", "lanes.head_position", "lanes.in_flight_id", "lanes.lease_owner",
         "lanes.lease_token", "lanes.next_position", "lanes.open_count", "lanes.queued_count", "lanes.queued_since",

@@ -22,9 +22,15 @@ extension JSONValue {
     package var isReplayed: Bool? { self["replayed"]?.bool }
     package var blockedBy: [UUID] { list("blocked_by").compactMap(\.uuid) }
 
-    /// A result without what may differ between a first answer and its repetitions.
+    /// A result without what may differ between a first answer and its repetitions: an answer shows an entity once, so
+    /// where it is shown depends on the other results.
     package var outcome: String {
-        namedTexts.filter { $0.name != "replayed" }.map { "\($0.name)=\($0.text)" }.joined(separator: " ")
+        let places: Set = ["current", "current_at", "current_omitted", "omitted"]
+        return namedTexts.filter { $0.name != "replayed" && !places.contains($0.name) }.map { name, text in
+            guard name == "error", let error = self["error"], error.kind == .object else { return "\(name)=\(text)" }
+            let members = error.namedTexts.filter { !places.contains($0.name) }.map { "\($0.name)=\($0.text)" }
+            return "\(name)={\(members.joined(separator: " "))}"
+        }.joined(separator: " ")
     }
 
     // MARK: - A page

@@ -262,10 +262,12 @@ import Testing
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
         defer { connection.close() }
         let values: [(Statement, String)] = [
-            (IngestStatements.seen, "$$, '{crm}', '{e5}'"), (IngestStatements.parked, "$$, '{task}', '{5}', 100, 1000000"),
+            (IngestStatements.seen, "$$, '{crm}', '{e5}'"),
+            (IngestStatements.parked, "$$, '{task}', '{5}', 100, 1000000"),
             (IngestStatements.firstParked, "$$, '{task}', '{5}'"), (IngestStatements.lastPlaces, "$$, '{task}', '{5}'"),
             (IngestStatements.parkedCauses, "$$, '{task}', '{5}', 100"),
-            (IngestStatements.lockEntities, "$$, '{task}', '{5}', '{1}', 1000000, 1000000"), (IngestStatements.requests, "$$, '{task}', '{5}'"),
+            (IngestStatements.lockEntities, "$$, '{task}', '{5}', '{1}', 1000000, 1000000"),
+            (IngestStatements.requests, "$$, '{task}', '{5}'"),
             (IngestStatements.causes, "$$, '{\(UUID())}'"),
             (IngestStatements.creates, "$$, '{task}', '2026-11-20T07:00:00Z'"), (IngestStatements.parkedCounts, "$$"),
             (IngestStatements.unpark, "$$, '{crm}', '{e5}'"), (IngestStatements.forget, "$$, '{crm}', '{e5}'"),

@@ -274,6 +274,7 @@ import Testing
         let gateway = one.gateway
         let made = try await gateway.operation(#""kind":"retry","filter":{}"#, in: one.organization.id)
         #expect(made.total == BoundedCount(found: 3) && made.matched == 0)
+        gateway.clock.advance(seconds: 1)
         try await one.pushStuck(1)
         let ended = try #require(try await Self.work(gateway))
         #expect(ended.total == BoundedCount(found: 3) && ended.matched == 3, "\(ended.summary)")

@@ -118,7 +118,6 @@ struct PlaceTests {
     @Test
     func `Texts that only look alike are two subjects`() throws {
         let (composed, decomposed) = ("\u{e9}", "e\u{301}")
-        #expect(composed == decomposed, "as Swift has it")
         #expect(ExactText(composed) != ExactText(decomposed))
         #expect(Set([ExactText(composed), ExactText(decomposed)]).count == 2)
         #expect(TokenClaims.User.subject(ExactText(composed)) != .subject(ExactText(decomposed)))

@@ -87,7 +87,8 @@ struct SourceIntake: Sendable {
                 guard Self.mayPass(problem.code) else { return .rejected(problem) }
                 reason = problem.detail
                 metrics.retry(kind, .unavailable)
-                failures += 1
+                // halving finds the event at fault, in as many steps as the batch has halves
+                if problem.code != .internalError || range.count == 1 { failures += 1 }
                 size = max(1, range.count / 2)
                 if problem.code == .internalError, range.count == 1, failures >= limits.attempts {
                     guard let outcome = impossible(range, problem, entries, note) else {
@@ -99,7 +100,7 @@ struct SourceIntake: Sendable {
             }
             note(range, nil)
             if failures >= limits.attempts { return .postponed(range, reason: reason) }
-            let pause = min(limits.longestPause, limits.pause * Double(1 << min(failures - 1, 16)))
+            let pause = min(limits.longestPause, limits.pause * Double(1 << min(max(failures - 1, 0), 16)))
             try? await Task.sleep(for: .seconds(pause * Double.random(in: 0.8...1.2)))
             if Task.isCancelled || isEnding() { return .interrupted }
         }

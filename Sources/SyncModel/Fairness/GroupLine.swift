@@ -150,7 +150,7 @@ public struct GroupLine: Sendable {
         var owing: [UUID] = []
         // every organization once, in turn
         while !group.isFull, passed.count < Self.looks, let id = desks[desk].popFirst() {
-            if !turns[desk].isDue(id) {
+            if !turns[desk].isDue(id) || isApart(id, from: taken) {
                 owing.append(id)
             } else if add(of: id, to: &group, at: desk) {
                 taken.append(id)
@@ -181,6 +181,7 @@ public struct GroupLine: Sendable {
             turns[desk].advance(for: again)
             var left: [UUID] = []
             for id in again {
+                if isApart(id, from: taken) { continue }
                 guard !group.isFull, turns[desk].isDue(id) else {
                     left.append(id)
                     continue
@@ -194,6 +195,15 @@ public struct GroupLine: Sendable {
             }
             again = left
         }
+    }
+
+    /// Whether an organization has to wait for a group without the organizations that are in it.
+    ///
+    /// In crowded times a group holds jobs of one busy organization. Its measured time then is that organization's: in
+    /// groups of several, the cost of each could not be told from the number of its jobs.
+    private func isApart(_ id: UUID, from taken: [UUID]) -> Bool {
+        guard ledger.isCrowded, ledger.isBusy(id) else { return false }
+        return taken.contains { $0 != id && ledger.isBusy($0) }
     }
 
     private mutating func add(of id: UUID, to group: inout Group, at desk: Int) -> Bool {

@@ -11,7 +11,12 @@ public enum DocumentBounds {
 
 extension PushPlanner {
     /// Refuses what takes too much for its place, before anything is merged.
-    static func weigh(_ accepted: [JudgedMutation], _ entities: EntityTable, _ context: Context) throws(PushRefusal) {
+    static func weigh(
+        _ accepted: [JudgedMutation],
+        _ entities: EntityTable,
+        _ context: Context,
+        by writer: Writer
+    ) throws(PushRefusal) {
         // usually all of them together are small
         guard entities.hasUnread || entities.largestDocument * accepted.count > DocumentBounds.light else { return }
         var cost = WorkCost()
@@ -21,7 +26,11 @@ extension PushPlanner {
             guard let id = mutation.serverID else { continue }
             let key = EntityKey(type: mutation.mutation.entity.type, id: id.text)
             guard let state = entities[key] else { continue }
-            if mutation.mutation.operation == .update { cost.merged += state.documentBytes }
+            let strategy = mutation.mutation.conflictResolution ?? context.organization.settings.conflictResolution
+            // an update that other writers have passed ends in a conflict, whatever this push writes before it
+            let isPassed = state.run.verdict(on: mutation.mutation.baseVersion, from: writer) == .passed
+            let isMerged = mutation.mutation.operation == .update && (!isPassed || strategy == .clientWins)
+            if isMerged { cost.merged += state.documentBytes }
             guard seen.insert(key).inserted else { continue }
             cost.read += state.documentBytes
             if mutation.mutation.operation == .update { cost.written += state.documentBytes }

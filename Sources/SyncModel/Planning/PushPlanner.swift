@@ -72,7 +72,7 @@ public struct PushPlanner {
             // a seemingly new entry may be a repetition, and those are free
             throw snapshot.isComplete ? error : .needsProbe
         }
-        try weigh(judge.accepted, entities, context)
+        try weigh(judge.accepted, entities, context, by: Writer(user: context.user, device: push.deviceID))
         var planner = PushPlanner(push, snapshot, context, entities)
         // one owner at a time: a table with two owners is copied at its next write
         entities = EntityTable()

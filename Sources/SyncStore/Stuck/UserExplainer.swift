@@ -58,13 +58,14 @@ package struct UserExplainer: Sendable {
 
     private func question(about id: UUID, _ lane: LaneKey) async throws -> UserSnapshot.Question {
         try await catalog.opening(lane.organization) { seal in
+            let bytes = Int64(WorkBounds.answer)
             let results = try await pool.run([
                 .beginReading, Query(SettleStatements.planShape),
-                Query(MutationReader.recordsStatement, Parameters(of: lane, [id])),
+                Query(MutationReader.recordsStatement, Parameters(of: lane, [id], bytes, bytes)),
                 Query(StoryStatements.ahead, Parameters(of: lane, id)), .rollback,
             ])
             let laneSeal = LaneSeal(seal: seal.lastWord, user: lane.user)
-            let record = try results[2].read { try RecordColumns.record(&$0, laneSeal) }.first
+            let record = try results[2].read { try RecordColumns.boundedRecord(&$0, laneSeal) }.first
             return UserSnapshot.Question(
                 id: id,
                 record: record,

@@ -60,8 +60,12 @@ import Testing
         let contract = try Contract()
         for (method, template, name) in contract.operations(below: "/admin/") where method == .GET {
             let path = template.replacing(/\{[a-z_]+\}/, with: "\(UUID().lowercased)")
+            var isRefused = false
             for query in ["", "?payload=true"] {
                 guard try await scene.call(method, path + query, as: Operators.reader).status == 403 else { continue }
+                defer { isRefused = true }
+                // what is refused without a query is named without it
+                if isRefused { continue }
                 let user = "/admin/organizations/{id}/users/{user}"
                 let shown = template.hasPrefix(user) ? "…/users/{user}" + template.dropFirst(user.count) : template
                 #expect(scopes.contains("`GET \(shown)\(query)`"), "\(name)")
