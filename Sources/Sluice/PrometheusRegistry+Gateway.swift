@@ -48,6 +48,10 @@ extension PrometheusRegistry {
                 "Runs of sources, and messages to them, by kind and outcome: succeeded, failed, lost, unauthorized."
             ),
             (
+                SourceMetrics.retries,
+                "Batches of sources that were handed in again, by kind and reason: too_large, unavailable, parked."
+            ),
+            (
                 SourceMetrics.events,
                 "Events that sources brought, by kind and what became of them; ignored where no rule is for them."
             ),

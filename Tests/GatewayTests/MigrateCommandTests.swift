@@ -135,7 +135,16 @@ import Testing
         let id = made.output.trimmingCharacters(in: .newlines)
         let list = try await scene.sluice("users", "list", "--organization", id)
         #expect(list.status == 0 && list.complaint == "sluice: organization \(id) has no users yet\n")
-        let one = try await scene.sluice("users", "list", "--organization", id, "--subject", "ada")
+        let one = try await scene.sluice(
+            "users",
+            "list",
+            "--organization",
+            id,
+            "--subject",
+            "ada",
+            "--issuer",
+            "https://issuer.example.com"
+        )
         #expect(one.complaint == "sluice: organization \(id) has no user with this subject\n", "\(one.complaint)")
     }
 
@@ -206,8 +215,8 @@ import Testing
         try await scene.execute("CREATE TABLE users (name text)")
         let result = try await scene.sluice("migrate")
         #expect(result.status == 1)
-        #expect(result.complaint.hasPrefix("sluice: migration 0001_base failed: "), "\(result.complaint)")
-        #expect(result.complaint.contains("users"))
+        #expect(result.complaint.contains("has tables or types of another program"), "\(result.complaint)")
+        #expect(result.complaint.contains("(users)") && result.complaint.contains("Nothing was changed"))
         #expect(try await scene.number("SELECT count(*) FROM pg_tables WHERE tablename = 'organizations'") == 0)
     }
 

@@ -39,7 +39,12 @@ enum ShownMessage {
             }
             values.insert(String(argument[argument.index(after: equals)...]))
         }
-        return values.filter { $0.utf8.count <= longestWord && !$0.contains(".") }
+        // a part of a token has letters of both cases, or digits between them
+        return values.filter { value in
+            let isWord = value.utf8.allSatisfy { (0x61...0x7a).contains($0) }
+            let isNumber = value.utf8.allSatisfy { (0x30...0x39).contains($0) }
+            return value.utf8.count <= longestWord && (isWord || isNumber)
+        }
     }
 
     /// An argument, what stands behind its `=`, and the parts of it that a parser may name alone.

@@ -3,6 +3,8 @@ import SyncModel
 
 /// Bounds on bodies that arrive before their senders are authenticated.
 package struct UnverifiedBodyLimits: Sendable {
+    /// The age from which the oldest body gives way first; of younger ones the largest does.
+    package var youth: Duration = .seconds(1)
     /// Bytes of all bodies.
     package var bytes = 16_777_216
     /// Bytes of each body that are not counted: a connection holds more by itself.
@@ -43,9 +45,6 @@ struct UnverifiedRoom: Sendable {
         /// There is no room, and the body has lost what it had; so have these.
         case refused(evicted: [Ticket])
     }
-
-    /// A body younger than this is not cut off before larger ones are.
-    private static let youth: Duration = .seconds(1)
 
     private struct Body {
         let origin: Origin
@@ -137,7 +136,7 @@ struct UnverifiedRoom: Sendable {
         for (other, body) in bodies where !body.isWhole && isInScope(body.origin) {
             guard body.counted > 0 || other == ticket else { continue }
             let bytes = other == ticket ? own.bytes : body.bytes
-            let age = now - body.since >= Self.youth ? now - body.since : .zero
+            let age = now - body.since >= limits.youth ? now - body.since : .zero
             if let found, (found.age, found.bytes) >= (age, bytes) { continue }
             found = (other, age, bytes)
         }
