@@ -264,7 +264,7 @@ import Testing
             guard found["autovacuum"]?.status == "failed" else { continue }
             #expect(found["autovacuum"]?.advice?.contains("autovacuum = on") == true)
             #expect(found["connections"]?.status == "failed")
-            #expect(found["connections"]?.finding == "a gateway uses up to 15 of 3")
+            #expect(found["connections"]?.finding == "a gateway uses up to 16 of 3")
             break
         }
         await connection.closeAndWait()
