@@ -56,7 +56,7 @@ import Testing
         }
         #expect(try await scene.operate(.PUT, "\(scene.admin)/sources/crm", Self.settings).status == 201)
         let connections = try await trickle(200, scene, to: path(scene))
-        let text = String(repeating: "x", count: 300_000)
+        let text = String(repeating: "x", count: 200_000)
         for number in 0..<16 {
             let large = number % 2 == 0 ? text : ""
             let reply = try await send(
