@@ -24,7 +24,7 @@ package struct WriteHealth: Sendable {
 
     package init() {}
 
-    /// Whether an error says that the database as a whole takes no writes.
+    /// Whether an error means that the database as a whole accepts no writes.
     package static func counts(_ error: PostgresError) -> Bool {
         // a full pool is full of work, and 53400 is a limit that one statement exceeds
         error.isUnavailable && error.kind != .poolExhausted && error.sqlState != "53400"

@@ -11,7 +11,7 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     case passwordMissing
     /// 28000: no line of `pg_hba.conf` admits this host, role and database.
     case notAdmitted
-    /// 28000 without a text that tells the cases above apart, as from a server that reports in another language.
+    /// 28000 without a text that separates the cases above, as from a server that reports in another language.
     case roleRefused
     /// 3D000.
     case databaseMissing
@@ -65,7 +65,7 @@ extension ConnectFailure {
 
     /// Reads libpq's message of a failed connection, one line for each host that was tried.
     ///
-    /// libpq has no other way to the SQLSTATE of an error that comes before the session: with verbose errors it stands
+    /// libpq has no other way to the SQLSTATE of an error that comes before the session: with verbose errors it is
     /// between severity and text, as in `FATAL:  28000: role "x" does not exist`. The first host's error decides, but a
     /// server's answer goes before the absence of one.
     static func read(_ text: String) -> Report {

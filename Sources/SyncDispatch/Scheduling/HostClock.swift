@@ -70,7 +70,7 @@ final class HostClock<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Records the end of a request, whatever came of it.
+    /// Records the end of a request with any outcome.
     func end(_ ticket: Ticket, took elapsed: Duration) {
         state.withLock { state in
             guard let request = state.requests.removeValue(forKey: ticket) else { return }

@@ -21,7 +21,7 @@ final class Inbox: Sendable {
         var due: Due?
         /// How many lanes of organizations may run, as runners have read it.
         var caps: [UUID: Int] = [:]
-        /// What became of requests to upstreams, in order.
+        /// The outcomes of requests to upstreams, in order.
         var requests: [HostClock<LaneKey>.Event] = []
         var isClosed = false
 
