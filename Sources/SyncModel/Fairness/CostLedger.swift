@@ -18,17 +18,28 @@ struct CostLedger: Sendable {
     static let capacity = 8_192
     /// The weight of a new measurement.
     private static let learning = 0.25
+    /// The share of recent work in groups with an organization's jobs from which on those jobs are measured alone. Below
+    /// it, groups with and without the organization show what its jobs take.
+    private static let sharedBySuspects = 0.5
     /// A group whose least time is above this is slow for another reason than its flush.
     private static let mostFixed = 5_000.0
     /// Microseconds that a unit of work takes until it was measured.
     private static let firstRate = 50.0
+    /// Work for which the measurement of an organization's jobs in a group of its own is good.
+    private static let sampleLife = 2_000_000.0
+    /// Groups from one that measures a single organization to the next: bounds what measuring costs the others.
+    private static let sampleInterval = 16
 
     private struct Account {
         /// Microseconds that a unit takes.
         var rate: Double
         /// Recent work, as of ``at``.
         var use = 0.0
+        /// Recent work of all groups that held its jobs: what its own work is at most.
+        var sharedUse = 0.0
         var at: Double
+        /// When a group held only its jobs.
+        var sampledAt = -Double.infinity
     }
 
     private var accounts: [UUID: Account] = [:]
@@ -42,6 +53,8 @@ struct CostLedger: Sendable {
     private var busy: Set<UUID> = []
     /// When an organization that takes little was last there.
     private var quietAt = -Double.infinity
+    /// Groups since one that measured a single organization.
+    private var unsampled = 0
     /// What a group takes whatever is in it: a little above the least that was measured.
     private(set) var fixed = 1_000.0
 
@@ -53,6 +66,17 @@ struct CostLedger: Sendable {
     /// What a job is expected to take beside the fixed part of its group.
     func cost(of item: GroupLine.Item) -> Double {
         (accounts[item.lane.organization]?.rate ?? rate) * item.units
+    }
+
+    /// Whether the next group should hold only this organization's jobs, to measure them.
+    ///
+    /// The time of a group does not show whose jobs took it. An organization whose jobs are in most groups is therefore
+    /// measured alone, in one of ``sampleInterval`` groups at most.
+    func needsSample(of organization: UUID) -> Bool {
+        guard unsampled >= Self.sampleInterval, use >= Self.leastUse, let account = accounts[organization] else {
+            return false
+        }
+        return clock - account.sampledAt >= Self.sampleLife && account.sharedUse >= use * Self.sharedBySuspects
     }
 
     /// Notes that an organization has a job waiting.
@@ -74,16 +98,28 @@ struct CostLedger: Sendable {
         }
         guard expected > 0 else { return [:] }
         let actual = max(took - fixed, expected / 64, 1)
-        let factor = min(max(actual / expected, 0.125), 8)
+        let factor = limited(actual / expected)
         clock += actual
         use = use * exp(-actual / Self.memory) + actual
         rate += (rate * factor - rate) * Self.learning * 0.25
+        let isSample = costs.count == 1
+        unsampled = isSample ? 0 : unsampled + 1
+        let known = isSample ? 0 : costs.reduce(0) { $0 + (isKnown($1.key) ? $1.value.expected : 0) }
+        // what those whose rate was not measured lately took
+        let rest = expected > known ? limited((actual - known) / (expected - known)) : 1
         for (organization, cost) in costs {
             let share = cost.expected / expected
             costs[organization]?.actual = actual * share
             var account = accounts[organization] ?? Account(rate: rate, at: clock)
-            account.rate += account.rate * (factor - 1) * Self.learning * share
-            account.use = account.use * exp((account.at - clock) / Self.memory) + actual * share
+            if isSample {
+                account.rate *= 1 + (actual / expected - 1) * (isKnown(organization) ? 0.5 : 1)
+                account.sampledAt = clock
+            } else if !isKnown(organization) {
+                account.rate *= 1 + (rest - 1) * Self.learning * share
+            }
+            let decay = exp((account.at - clock) / Self.memory)
+            account.use = account.use * decay + actual * share
+            account.sharedUse = account.sharedUse * decay + actual
             account.at = clock
             accounts[organization] = account
         }
@@ -92,6 +128,14 @@ struct CostLedger: Sendable {
         forget()
         return costs
     }
+
+    /// Whether an organization's rate was measured in a group of its own lately.
+    private func isKnown(_ organization: UUID) -> Bool {
+        accounts[organization].map { clock - $0.sampledAt < 2 * Self.sampleLife } ?? false
+    }
+
+    /// A single group changes a rate eightfold at most.
+    private func limited(_ factor: Double) -> Double { min(max(factor, 0.125), 8) }
 
     private mutating func judge(_ organization: UUID) {
         guard let account = accounts[organization] else {

@@ -148,12 +148,15 @@ public struct GroupLine: Sendable {
         var strangers = 0
         // those that had more than their turn
         var owing: [UUID] = []
+        var isSample = false
         // every organization once, in turn
         while !group.isFull, passed.count < Self.looks, let id = desks[desk].popFirst() {
-            if !turns[desk].isDue(id) || isApart(id, from: taken) {
+            if !turns[desk].isDue(id) {
                 owing.append(id)
             } else if add(of: id, to: &group, at: desk) {
                 taken.append(id)
+                isSample = taken.count == 1 && ledger.needsSample(of: id)
+                if isSample { break }
             } else {
                 if isStranger(id, in: group) { strangers += 1 }
                 passed.append(id)
@@ -162,7 +165,10 @@ public struct GroupLine: Sendable {
         let isEverybodyOffered = desks[desk].isEmpty
         desks[desk].prepend(passed)
         // then again, as long as there is room
-        if isEverybodyOffered && passed.count == strangers || group.items.isEmpty {
+        if isSample {
+            var others: [UUID] = []
+            takeAgain(at: desk, &group, &taken, &others)
+        } else if isEverybodyOffered && passed.count == strangers || group.items.isEmpty {
             takeAgain(at: desk, &group, &taken, &owing)
         }
         for id in owing { desks[desk].append(id) }
@@ -181,7 +187,6 @@ public struct GroupLine: Sendable {
             turns[desk].advance(for: again)
             var left: [UUID] = []
             for id in again {
-                if isApart(id, from: taken) { continue }
                 guard !group.isFull, turns[desk].isDue(id) else {
                     left.append(id)
                     continue
@@ -195,15 +200,6 @@ public struct GroupLine: Sendable {
             }
             again = left
         }
-    }
-
-    /// Whether an organization has to wait for a group without the organizations that are in it.
-    ///
-    /// In crowded times a group holds jobs of one busy organization. Its measured time then is that organization's: in
-    /// groups of several, the cost of each could not be told from the number of its jobs.
-    private func isApart(_ id: UUID, from taken: [UUID]) -> Bool {
-        guard ledger.isCrowded, ledger.isBusy(id) else { return false }
-        return taken.contains { $0 != id && ledger.isBusy($0) }
     }
 
     private mutating func add(of id: UUID, to group: inout Group, at desk: Int) -> Bool {

@@ -96,10 +96,7 @@ import Testing
             if bench.clock > 2_000_000 { break }
         }
         let (one, other) = (bench.served[slow] ?? 0, bench.served[quick] ?? 0)
-        // where two busy organizations are in every group, the ledger cannot tell whose jobs take long
-        withKnownIssue("the cost of organizations that share every group is not told apart") {
-            #expect(one < other * 1.5 && other < one * 1.5, "\(one) and \(other)")
-        }
+        #expect(one < other * 1.5 && other < one * 1.5, "\(one) and \(other)")
     }
 
     /// However busy others are, and however many of them: a job waits for the group in hand, and for its own.
