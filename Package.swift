@@ -14,6 +14,26 @@ func server(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["Gateway"]))
 }
 
+let features = ["Administration", "Encryption", "Ingest", "Operators", "Retention", "Transfer", "Users", "Webhooks"]
+let featureTargets = features.map { Target.Dependency(stringLiteral: $0 + "Feature") }
+
+/// A part of the gateway around the engine, in a folder of its own.
+func feature(_ name: String, dependencies: [Target.Dependency] = []) -> Target {
+    .target(
+        name: name + "Feature",
+        dependencies: [
+            "JSONText", "Postgres", "SyncHTTP", "SyncModel", "SyncStore", "Telemetry",
+            server("Crypto", "swift-crypto"),
+            server("HTTPTypes", "swift-http-types"),
+            server("Logging", "swift-log"),
+            server("Metrics", "swift-metrics"),
+            server("ServiceLifecycle", "swift-service-lifecycle"),
+        ] + dependencies,
+        path: "Sources/Features/" + name,
+        swiftSettings: settings
+    )
+}
+
 // Every target exists to forbid an import; scripts/lint-imports holds the list that `make lint` checks.
 let package = Package(
     name: "sluice",
@@ -114,16 +134,6 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
-            name: "SyncMaintenance",
-            dependencies: [
-                "SyncModel", "SyncStore", "Postgres", "JSONText",
-                server("Logging", "swift-log"),
-                server("Metrics", "swift-metrics"),
-                server("ServiceLifecycle", "swift-service-lifecycle"),
-            ],
-            swiftSettings: settings
-        ),
-        .target(
             name: "Tokens",
             dependencies: [
                 "SyncModel", "JSONText",
@@ -137,7 +147,7 @@ let package = Package(
         .target(
             name: "SyncHTTP",
             dependencies: [
-                "CConsole", "CContract", "GroupCommit", "StandardWebhooks", "SyncMaintenance", "SyncModel", "SyncStore",
+                "CConsole", "CContract", "GroupCommit", "StandardWebhooks", "SyncModel", "SyncStore",
                 "Tokens", "JSONText", "Telemetry",
                 server("Crypto", "swift-crypto"),
                 server("DequeModule", "swift-collections"),
@@ -177,10 +187,38 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // Features: each is a folder, and none imports another
+        feature("Administration"),
+        feature(
+            "Encryption",
+            dependencies: [server("Logging", "swift-log")]
+        ),
+        feature(
+            "Ingest",
+            dependencies: [
+                "StandardWebhooks", "SyncDispatch", "SyncUpstream", "Tokens",
+                server("DequeModule", "swift-collections"),
+            ]
+        ),
+        feature("Operators", dependencies: ["CConsole", "Tokens"]),
+        feature("Retention"),
+        feature("Transfer"),
+        feature("Users", dependencies: ["Tokens"]),
+        feature(
+            "Webhooks",
+            dependencies: [
+                "StandardWebhooks", "SyncDispatch", "SyncUpstream",
+                server("AsyncHTTPClient", "async-http-client"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+            ]
+        ),
+
         .executableTarget(
             name: "Sluice",
-            dependencies: [
-                "CMalloc", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncMaintenance",
+            dependencies: featureTargets + [
+                "CMalloc", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP",
                 "SyncModel", "SyncStore", "SyncUpstream",
                 "Telemetry", "Tokens",
                 server("ArgumentParser", "swift-argument-parser"),
@@ -214,8 +252,7 @@ let package = Package(
         ),
         .testTarget(
             name: "StoreSupport",
-            dependencies: [
-                "SyncMaintenance",
+            dependencies: featureTargets + [
                 "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
                 server("Logging", "swift-log"),
             ],
@@ -223,8 +260,8 @@ let package = Package(
         ),
         .testTarget(
             name: "GatewaySupport",
-            dependencies: [
-                "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncMaintenance", "SyncModel",
+            dependencies: featureTargets + [
+                "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncModel",
                 "SyncStore", "SyncUpstream", "Sluice", "Telemetry", "TestSupport", "Tokens",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Logging", "swift-log"),
@@ -249,7 +286,7 @@ let package = Package(
         ),
         .testTarget(
             name: "TokensTests",
-            dependencies: [
+            dependencies: featureTargets + [
                 "SyncModel", "Tokens",
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
@@ -259,7 +296,7 @@ let package = Package(
         ),
         .testTarget(
             name: "SyncHTTPTests",
-            dependencies: [
+            dependencies: featureTargets + [
                 "SyncHTTP", "SyncStore", "SyncModel", "JSONText",
                 server("HTTPTypes", "swift-http-types"),
                 server("HummingbirdCore", "hummingbird"),
@@ -269,16 +306,15 @@ let package = Package(
         ),
         .testTarget(
             name: "SluiceTests",
-            dependencies: [
-                "SyncMaintenance",
+            dependencies: featureTargets + [
                 "Sluice", "StandardWebhooks", "SyncHTTP", "SyncModel", "SyncStore", server("Logging", "swift-log"),
             ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "GatewayTests",
-            dependencies: [
-                "JSONText", "GatewaySupport", "Postgres", "StandardWebhooks", "SyncHTTP", "SyncMaintenance",
+            dependencies: featureTargets + [
+                "JSONText", "GatewaySupport", "Postgres", "StandardWebhooks", "SyncHTTP",
                 "SyncModel", "SyncStore", "Sluice", "Telemetry", "TestSupport", "Tokens",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Crypto", "swift-crypto"),
@@ -301,7 +337,7 @@ let package = Package(
         ),
         .testTarget(
             name: "SyncUpstreamTests",
-            dependencies: [
+            dependencies: featureTargets + [
                 "SyncUpstream", "SyncModel", "JSONText", "TestSupport",
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
@@ -312,8 +348,7 @@ let package = Package(
         ),
         .testTarget(
             name: "SyncDispatchTests",
-            dependencies: [
-                "SyncMaintenance",
+            dependencies: featureTargets + [
                 "SyncDispatch", "GroupCommit", "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText",
                 "StoreSupport",
                 "TestSupport",
@@ -324,13 +359,12 @@ let package = Package(
         ),
         .testTarget(
             name: "SyncModelTests",
-            dependencies: ["SyncModel", "SyncHTTP", "JSONText", "TestSupport"],
+            dependencies: featureTargets + ["SyncModel", "SyncHTTP", "JSONText", "TestSupport"],
             swiftSettings: settings
         ),
         .testTarget(
             name: "SyncStoreTests",
-            dependencies: [
-                "SyncMaintenance",
+            dependencies: featureTargets + [
                 "GroupCommit", "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText", "StoreSupport",
                 "TestSupport",
                 server("Logging", "swift-log"),

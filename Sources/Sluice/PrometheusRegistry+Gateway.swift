@@ -1,6 +1,5 @@
 import Postgres
 import SyncDispatch
-import SyncMaintenance
 import SyncModel
 import SyncStore
 import Telemetry
@@ -9,7 +8,7 @@ import Tokens
 extension PrometheusRegistry {
     /// Describes metrics that code counts directly. To be called before that code creates them: a metric keeps the
     /// description that it was created with.
-    func describeGateway() {
+    func describeEngine() {
         let push = "sluice_commit_group_"
         describe(push + "pushes", kind: .histogram, help: "Pushes committed in one transaction.")
         describe(push + "mutations", kind: .histogram, help: "Mutations committed in one transaction.")
@@ -43,32 +42,9 @@ extension PrometheusRegistry {
                 StoreMetrics.ingestEvents,
                 "Events from elsewhere by what became of them: applied, stale, echo, parked, duplicate, refused."
             ),
-            (
-                SourceMetrics.runs,
-                "Runs of sources, and messages to them, by kind and outcome: succeeded, failed, lost, unauthorized."
-            ),
-            (
-                SourceMetrics.retries,
-                "Batches of sources that were handed in again, by kind and reason: too_large, unavailable, parked."
-            ),
-            (
-                SourceMetrics.events,
-                "Events that sources brought, by kind and what became of them; ignored where no rule is for them."
-            ),
             (DispatchMetrics.attempts, "Requests sent to upstreams, by what came of them."),
             (DispatchMetrics.leasesLost, "Outcomes thrown away because another worker had taken the lane."),
-            (
-                WebhookMetrics.attempts,
-                "Attempts to deliver webhooks, by what became of the delivery: delivered, waiting (tried again), dead."
-            ),
-            (WebhookMetrics.leasesLost, "Attempts thrown away because another worker had taken the webhook."),
-            (RetentionMetrics.rows, "Rows that retention changed or deleted, by what they were."),
-            (MaintenanceMetrics.erasedUsers, "Users whose data were erased, by this replica."),
-            (MaintenanceMetrics.untoldErasures, "Attempts to tell an upstream of an erasure that were in vain."),
-            (MaintenanceMetrics.unfinishedActs, "Acts of operators whose outcome could not be written to the audit."),
-            (MaintenanceMetrics.joinedUsers, "Users that operators joined into others, through this replica."),
-            (OperationMetrics.mutations, "Mutations that operators' operations looked at here, by what came of them."),
-            (OperationMetrics.ended, "Operators' operations that came to their end here, by how."),
+            (StoreMetrics.unfinishedActs, "Acts of operators whose outcome could not be written to the audit."),
         ]
         for (name, help) in counters { describe(name, kind: .counter, help: help) }
         describe(
@@ -78,18 +54,11 @@ extension PrometheusRegistry {
             buckets: MetricBuckets.seconds + [30, 60, 90]
         )
         describe(
-            WebhookMetrics.requestDuration,
-            kind: .histogram,
-            help: "Time that requests to webhooks took, time-outs included."
-        )
-        describe(
             DispatchMetrics.completion,
             kind: .histogram,
             help: "Time from a forwarded mutation's acceptance to its final outcome.",
             buckets: MetricBuckets.upToADay
         )
-        let step = "Time of a step of retention, from its first statement to its commit."
-        describe(RetentionMetrics.stepDuration, kind: .histogram, help: step)
     }
 
     /// `sluice_build_info`, always 1: its label says which version runs.
@@ -156,114 +125,6 @@ extension PrometheusRegistry {
             )
             registry.setGauges(oldest, report.rows.map { (labels: $0.labels, value: $0.seconds) })
             registry.setGauges(halted, report.rows.map { (labels: $0.labels, value: Double($0.halted)) })
-        }
-    }
-
-    /// The state of webhooks: here, and in the database over all organizations as of the last count.
-    func addWebhookMetrics(of courier: WebhookCourier, _ census: WebhookCensus) {
-        addGauge(
-            "sluice_webhooks",
-            "Webhooks of all organizations, by state: enabled, failing (of these, paused), gone (answered 410).",
-            by: "state"
-        ) {
-            guard let found = census.findings else { return [:] }
-            return ["enabled": found.enabled, "failing": found.failing, "gone": found.gone].mapValues(Double.init)
-        }
-        addGauge("sluice_webhooks_running", "Webhooks that this replica sends to.") { Double(courier.current) }
-        addGauge("sluice_webhooks_awaiting", "Webhooks that await an answer, and take no place.") {
-            Double(courier.awaiting)
-        }
-        addGauge(
-            "sluice_webhook_failing_seconds",
-            "How long the webhook has failed that has failed longest; 0 without any."
-        ) {
-            census.findings.map { $0.failingSince.map(Self.age) ?? 0 }
-        }
-    }
-
-    /// The state of sources, in the database over all organizations as of the last count.
-    func addSourceMetrics(of census: SourceCensus) {
-        let name = "sluice_sources"
-        let help = "Sources of all organizations that are served, by kind and state: ok, failing, disabled."
-        describe(name, kind: .gauge, help: help)
-        onScrape { registry in
-            guard let found = census.findings else { return }
-            for kind in SourceKind.allCases {
-                let one = found[kind] ?? SourceStore.Census()
-                for (state, count) in [("ok", one.ok), ("failing", one.failing), ("disabled", one.disabled)] {
-                    registry.setGauge(name, [("kind", kind.rawValue), ("state", state)], to: Double(count))
-                }
-            }
-        }
-        addGauge(
-            "sluice_source_last_success_seconds",
-            "How long ago the source's last success was that has had none for longest, by kind; 0 without any.",
-            by: "kind"
-        ) {
-            guard let found = census.findings else { return [:] }
-            let workedOn = SourceKind.allCases.filter(\.isWorkedOn).map { kind in
-                (kind.rawValue, found[kind]?.oldestSuccess.map(Self.age) ?? 0)
-            }
-            return Dictionary(uniqueKeysWithValues: workedOn)
-        }
-    }
-
-    func addReplicationMetrics(of replication: ReplicationWorker) {
-        addGauge("sluice_replications_running", "Databases of organizations whose log this replica follows.") {
-            Double(replication.current)
-        }
-        addGauge(
-            "sluice_replication_lag_bytes",
-            "How far the slot that is furthest behind is behind its server's log, of those this replica looked at lately."
-        ) { Double(replication.reports.map(\.lagBytes).max() ?? 0) }
-        addGauge(
-            "sluice_replication_retained_bytes",
-            "The most log that a server keeps for a slot, of those this replica looked at lately."
-        ) { Double(replication.reports.map(\.retainedBytes).max() ?? 0) }
-        addGauge(
-            "sluice_replication_slots",
-            "Slots this replica looked at lately, by the server's wal_status: reserved, extended, unreserved, lost.",
-            by: "wal_status"
-        ) {
-            let found = Dictionary(grouping: replication.reports, by: \.walStatus).mapValues { Double($0.count) }
-            return Dictionary(uniqueKeysWithValues: SlotReport.walStatuses.map { ($0, found[$0] ?? 0) })
-        }
-    }
-
-    func addPollerMetrics(of poller: Poller) {
-        addGauge("sluice_polls_running", "Sources that this replica polls.") { Double(poller.current) }
-        addGauge("sluice_polls_awaiting", "Sources that await an answer, and take no place.") {
-            Double(poller.awaiting)
-        }
-    }
-
-    func addRetentionMetrics(of retention: RetentionService) {
-        addGauge("sluice_retention_running", "1 while this replica runs retention; at most one does.") {
-            retention.state.isRunning ? 1 : 0
-        }
-        addGauge(
-            "sluice_retention_due_since_seconds",
-            "How long the oldest row had been overdue when a run of this replica last left something; else 0."
-        ) { retention.state.overdue }
-        addGauge(
-            "sluice_retention_last_success_timestamp_seconds",
-            "When retention last came to its end, on any replica; 0 before the first."
-        ) { Double(retention.state.finishedAt?.microseconds ?? 0) / 1_000_000 }
-    }
-
-    func addErasureMetrics(of erasures: ErasureService) {
-        addGauge("sluice_erasures_open", "Users who are being erased, on all replicas together; at most 1,000.") {
-            Double(erasures.state.count)
-        }
-        addGauge(
-            "sluice_erasures_open_since_timestamp_seconds",
-            "When the first of the erasures that are under way began; 0 where there is none."
-        ) { Double(erasures.state.since?.microseconds ?? 0) / 1_000_000 }
-    }
-
-    func addOperationMetrics(of operations: OperationService) {
-        addGauge("sluice_operations_running", "Operators' operations that this replica works on.") {
-            Double(operations.count)
         }
     }
 

@@ -5,10 +5,10 @@ import ServiceLifecycle
 import StandardWebhooks
 import SyncDispatch
 import SyncHTTP
-import SyncMaintenance
 import SyncModel
 import SyncStore
 import SyncUpstream
+import Synchronization
 import Telemetry
 import Tokens
 import UnixSignals
@@ -33,7 +33,8 @@ enum Wiring {
         let registry = PrometheusRegistry()
         MetricsSystem.bootstrap(PrometheusMetricsFactory(registry))
         HTTPMetrics.describe(in: registry)
-        registry.describeGateway()
+        registry.describeEngine()
+        for feature in Assembly.features { feature.describeMetrics(in: registry) }
         registry.addProcessMetrics()
         registry.addBuildInformation()
         return registry
@@ -52,6 +53,7 @@ enum Wiring {
         configuration.patience = settings.databasePatience
         configuration.devicesPerUser = settings.maxDevicesPerUser
         configuration.retention = retentionPolicy(settings)
+        configuration.participants = Assembly.features.flatMap { $0.participants }
         return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
@@ -89,65 +91,35 @@ enum Wiring {
         var http = httpConfiguration(settings, signer: signer)
         http.upstream = upstream
         http.probes = upstream
-        var erasing = store.erasing
-        erasing.upstream = upstream
-        let erasures = ErasureService(erasing: erasing, logger: logger)
-        registry.addErasureMetrics(of: erasures)
-        let courier = courier(settings, store: store, logger: logger)
-        let webhooks = WebhookCensus(store: store.webhooks)
-        registry.addWebhookMetrics(of: courier, webhooks)
-        let sources = SourceCensus(store: store.sources)
-        registry.addSourceMetrics(of: sources)
-        let replication = replication(settings, store: store, logger: logger)
-        registry.addReplicationMetrics(of: replication)
-        let dispatcher = dispatcher(settings, store: store, upstream: upstream, courier: courier, logger: logger)
+        var gateway = GatewayContext(store: store, configuration: http, registry: registry, logger: logger)
+        gateway.verifier = verifier
+        // features report the dispatcher's circuits, and the dispatcher reports upstreams to features
+        let dispatching = Dispatching()
+        gateway.circuits = dispatching.openCircuits(limit:)
+        gateway.workers = workers(settings)
+        let features = Assembly.features.map { $0.init(gateway) }
+        for feature in features { feature.addMetrics(to: registry) }
+        let dispatcher = dispatcher(settings, store: store, upstream: upstream, features: features, logger: logger)
+        dispatching.dispatcher.withLock { $0 = dispatcher }
         let census = LaneCensus(store: store.lanes, organizations: settings.metricsOrganizations, now: SystemClock.now)
         registry.addDispatchMetrics(of: dispatcher, census, organizations: settings.metricsOrganizations)
         registry.addClusterMetrics(of: store.cluster.servers)
-        let poller = poller(settings, store: store, upstream: upstream, limits: http.limits, logger: logger)
-        registry.addPollerMetrics(of: poller)
-        let retention = RetentionService(
-            store: store,
-            policy: retentionPolicy(settings),
-            interval: settings.retentionIntervalSeconds,
-            now: SystemClock.now,
-            logger: logger
-        )
-        registry.addRetentionMetrics(of: retention)
-        let operating = OperationService(
-            store: store,
-            retentionDays: settings.retentionAuditDays,
-            logger: logger
-        )
-        registry.addOperationMetrics(of: operating)
         let state = ServingState(logger: logger, onEnding: dispatcher.drain, notify: whenListening)
         let health = GatewayHealth(serving: state, dispatcher: dispatcher, verifier: verifier, database: database)
         let operations = OperationsServer(
-            store: store,
-            registry: registry,
-            configuration: http,
-            verifier: verifier,
+            gateway,
+            features: features,
             readiness: { health.reasons },
             notices: { health.notices },
-            circuits: { dispatcher.openCircuits(limit: $0) },
-            logger: logger,
             onRunning: state.operationsListens
         )
-        let server = PublicServer(
-            store: store,
-            verifier: verifier,
-            configuration: http,
-            logger: logger,
-            onRunning: state.publicListens
-        )
+        let server = PublicServer(gateway, verifier: verifier, features: features, onRunning: state.publicListens)
         // They start in this order; they end in the opposite one, each after the one behind it has ended.
         let services: [any Service] =
-            companions + (database.map { [$0] } ?? []) + [
-                keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest, retention, erasures,
-                operating,
-                courier, replication, poller, dispatcher, census, webhooks, sources, store.clusterCensus, operations,
-                server, state,
-            ]
+            companions + (database.map { [$0] } ?? [])
+            + [keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest]
+            + features.flatMap(\.services)
+            + [dispatcher, census, store.clusterCensus, operations, server, state]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },
             gracefulShutdownSignals: [.sigterm, .sigint],
@@ -186,7 +158,7 @@ enum Wiring {
         _ settings: Settings,
         store: Store,
         upstream: HTTPUpstream,
-        courier: WebhookCourier,
+        features: [any Feature],
         logger: Logger
     ) -> Dispatcher {
         var configuration = DispatchConfiguration(now: SystemClock.now)
@@ -198,60 +170,20 @@ enum Wiring {
             upstream: upstream,
             configuration: configuration,
             logger: logger,
-            worker: store.notifier.gatewayID,
-            noteUpstream: courier.note(upstream:isDown:reason:)
-        )
+            worker: store.notifier.gatewayID
+        ) { organization, isDown, reason in
+            for feature in features { feature.upstreamChanged(of: organization, isDown: isDown, reason: reason) }
+        }
     }
 
-    private static func courier(_ settings: Settings, store: Store, logger: Logger) -> WebhookCourier {
-        var configuration = WebhookCourier.Configuration(now: SystemClock.now)
-        configuration.places = settings.maxWebhooks
-        configuration.placesOfOrganization = max(1, settings.maxWebhooks / 8)
-        let sender = WebhookSender(
-            policy: settings.webhookAddresses,
-            version: Version.current,
-            now: SystemClock.now,
-            logger: logger
-        )
-        return WebhookCourier(
-            store: store.webhooks,
-            post: .signing(by: settings.webhookSigningKey, with: sender, now: SystemClock.now),
-            configuration: configuration,
-            logger: logger
-        )
-    }
-
-    private static func replication(_ settings: Settings, store: Store, logger: Logger) -> ReplicationWorker {
-        var configuration = ReplicationWorker.Configuration(now: SystemClock.now)
-        configuration.places = settings.maxReplications
-        configuration.placesOfOrganization = max(1, settings.maxReplications / 8)
-        configuration.batch = min(configuration.batch, settings.maxMutations)
-        configuration.limits.payloadBytes = settings.maxPayloadBytes
-        let door = replicationDoor(settings)
-        return ReplicationWorker(store: store, door: door, configuration: configuration, logger: logger)
-    }
-
-    /// Where databases that sources follow are reached.
-    static func replicationDoor(_ settings: Settings) -> ReplicationDoor {
-        ReplicationDoor(
-            policy: settings.webhookAddresses,
-            authorities: "/etc/ssl/certs/ca-certificates.crt",
-            resolve: HostAddresses.of
-        )
-    }
-
-    private static func poller(
-        _ settings: Settings,
-        store: Store,
-        upstream: HTTPUpstream,
-        limits: IntakeLimits,
-        logger: Logger
-    ) -> Poller {
-        var configuration = Poller.Configuration(now: SystemClock.now)
-        configuration.places = settings.maxPolls
-        configuration.placesOfOrganization = max(1, settings.maxPolls / 4)
-        configuration.limits = limits
-        return Poller(store: store, upstream: upstream, configuration: configuration, logger: logger)
+    private static func workers(_ settings: Settings) -> WorkerSettings {
+        var workers = WorkerSettings()
+        workers.webhooks = settings.maxWebhooks
+        workers.webhookSigningKey = settings.webhookSigningKey
+        workers.replications = settings.maxReplications
+        workers.polls = settings.maxPolls
+        workers.retentionInterval = settings.retentionIntervalSeconds
+        return workers
     }
 
     private static func httpConfiguration(_ settings: Settings, signer: RequestSigner?) -> HTTPConfiguration {
@@ -278,5 +210,14 @@ enum Wiring {
         configuration.canSign = signer != nil
         configuration.version = Version.current
         return configuration
+    }
+}
+
+/// The dispatcher, once it is created.
+private final class Dispatching: Sendable {
+    let dispatcher = Mutex<Dispatcher?>(nil)
+
+    func openCircuits(limit: Int) -> [CircuitReport] {
+        dispatcher.withLock { $0 }?.openCircuits(limit: limit) ?? []
     }
 }

@@ -23,25 +23,8 @@ package final class Store: Sendable {
     package let lanes: LaneStore
     /// Takes edits that were made elsewhere; a service to run.
     package let ingest: IngestCommit
-    /// Who may bring them.
-    package let serviceTokens: ServiceTokens
-    /// Holds the sources that workers fetch from.
-    package let sources: SourceStore
-    /// Knows the sources that webhooks are received for.
-    package let receivers: SourceReceivers
     package let mutations: MutationReader
     package let mappings: MappingReader
-    /// Groups and lists what stands still, for operators.
-    package let stuckGroups: StuckGroups
-    package let stuckList: StuckList
-    /// Tells all of one mutation.
-    package let stories: StoryReader
-    /// Pages through a user's lane.
-    package let laneListing: LaneListing
-    /// Lists lanes in which nothing runs, for operators.
-    package let stoppedLanes: StoppedLanes
-    /// Says why something of a user's has not arrived.
-    package let explainer: UserExplainer
     /// Reads mutations that are not final.
     package let backlog: BacklogReader
     package let devices: DeviceRegistry
@@ -53,8 +36,6 @@ package final class Store: Sendable {
     package let events: EventReader
     /// Settles failed and conflicting mutations as people decide.
     package let settling: Settlement
-    /// Delivers what endpoints are told.
-    package let webhooks: WebhookStore
     /// Connections for everything but group commit.
     package let pool: Pool
     /// Connections to the server by which gateways tell each other of changes; nil where that is the same.
@@ -66,10 +47,10 @@ package final class Store: Sendable {
     package let now: TimeSource
     package let failure: StoreFailure
     package let logger: Logger
+    /// Features that add rows to the engine's transactions.
+    package let participants: [any CommitParticipant]
     /// Wraps the organizations' data keys; nil where nothing is sealed.
     package let masterKeys: MasterKeys?
-    /// Rings when a run of retention is requested here. The store's, since those who ask and who run are made apart.
-    package let retentionRequested = Doorbell()
     private let keyCheck: MasterKeyCheck
     /// The time limit of ``readiness()``, less than the five seconds of a health check.
     private static let readinessPatience: Duration = .seconds(2)
@@ -77,6 +58,7 @@ package final class Store: Sendable {
     /// pause, while one server hangs.
     private static let clusterPatience: Duration = .seconds(15)
     private let lastReadiness = Mutex<[String]>([])
+    private let parts = Mutex<[ObjectIdentifier: any Sendable]>([:])
 
     /// Opens nothing yet: connections are made at first use and again after they broke.
     package init(_ configuration: StoreConfiguration, now: @escaping TimeSource, logger: Logger) {
@@ -139,6 +121,7 @@ package final class Store: Sendable {
                 catalog: catalog,
                 notifier: notifier,
                 deviceLimit: configuration.devicesPerUser,
+                participants: configuration.participants,
                 now: now,
                 failure: failure
             ),
@@ -156,6 +139,7 @@ package final class Store: Sendable {
                 notifier: notifier,
                 leaseSeconds: configuration.leaseSeconds,
                 parkedBell: parkedBell,
+                participants: configuration.participants,
                 now: now,
                 failure: failure
             ),
@@ -178,6 +162,7 @@ package final class Store: Sendable {
         self.identities = identities
         lastingCallers = LastingCallers(pool: pool, cluster: cluster, failure: failure)
         self.logger = logger
+        participants = configuration.participants
         self.notifier = notifier
         self.pushes = PushCommit(
             committers: pushes,
@@ -192,15 +177,6 @@ package final class Store: Sendable {
             bell: parkedBell,
             pruning: IngestPruning(pool: pool, policy: configuration.retention, now: now, failure: failure),
             heavyLanes: heavyLanes,
-            now: now,
-            failure: failure
-        )
-        serviceTokens = ServiceTokens(pool: pool, cluster: cluster, now: now, failure: failure)
-        sources = SourceStore(pool: pool, catalog: catalog, now: now, failure: failure)
-        receivers = SourceReceivers(
-            pool: pool,
-            cluster: cluster,
-            catalog: catalog,
             now: now,
             failure: failure
         )
@@ -228,13 +204,7 @@ package final class Store: Sendable {
             failure: failure
         )
         mappings = MappingReader(pool: pool, failure: failure)
-        stuckGroups = StuckGroups(pool: pool, cluster: cluster, catalog: catalog, failure: failure)
-        stuckList = StuckList(pool: pool, catalog: catalog, failure: failure)
-        stories = StoryReader(pool: pool, catalog: catalog, now: now, failure: failure)
-        laneListing = LaneListing(pool: pool, failure: failure)
-        stoppedLanes = StoppedLanes(pool: pool, now: now, failure: failure)
         backlog = BacklogReader(pool: pool, now: now, failure: failure)
-        explainer = UserExplainer(pool: pool, catalog: catalog, backlog: backlog, now: now, failure: failure)
         devices = DeviceRegistry(
             pool: pool,
             catalog: catalog,
@@ -246,7 +216,6 @@ package final class Store: Sendable {
         changes = ChangeReader(feed: feed, catalog: catalog, failure: failure)
         pulls = DevicePuller(feed: feed, devices: devices, pool: pool, catalog: catalog, now: now, failure: failure)
         self.events = EventReader(pool: pool, catalog: catalog, failure: failure)
-        webhooks = WebhookStore(pool: pool, catalog: catalog, now: now, failure: failure)
         settling = Settlement(
             pool: pool,
             catalog: catalog,
@@ -256,6 +225,20 @@ package final class Store: Sendable {
             writeTimeout: configuration.patience.settlement
         )
     }
+
+    /// An object of a feature that lives as long as the store, one of each type: for caches and signals that several of
+    /// the feature's parts share.
+    package func shared<Part: Sendable>(_ make: () -> Part) -> Part {
+        parts.withLock { parts in
+            if let part = parts[ObjectIdentifier(Part.self)] as? Part { return part }
+            let part = make()
+            parts[ObjectIdentifier(Part.self)] = part
+            return part
+        }
+    }
+
+    /// Counts failed and conflicting mutations of organizations.
+    package var stuckCounts: StuckCounts { StuckCounts(pool: pool, cluster: cluster, failure: failure) }
 
     /// Why requests cannot be served; empty when they can.
     package func readiness() async -> [String] {

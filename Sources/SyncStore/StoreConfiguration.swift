@@ -27,6 +27,8 @@ package struct StoreConfiguration: Sendable {
     package var devicesPerUser = 1_000
     /// How long is remembered which events from elsewhere were taken, and what was sent.
     package var retention = RetentionPolicy()
+    /// Features that add rows to the engine's transactions.
+    package var participants: [any CommitParticipant] = []
 
     package init(databaseURL: String, poolSize: Int = 8, committers: Int = 2, leaseSeconds: Double = 120) {
         self.databaseURL = databaseURL

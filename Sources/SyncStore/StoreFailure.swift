@@ -121,3 +121,8 @@ package struct StoreFailure: Sendable {
     /// One thing took too long, while the database is there.
     package static var tooLong: Problem { .overloaded("this took too long just now") }
 }
+
+extension Problem {
+    /// Whether the reason is that an organization's data cannot be opened, and not that the database is unavailable.
+    package var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
+}

@@ -4,11 +4,13 @@ import Metrics
 package enum StoreMetrics {
     /// Sealed values that could not be opened when their rows were read.
     package static let unreadableValues = "sluice_unreadable_values_total"
-    /// Look-ups of subjects and of organizations' names in the database, with `outcome`: `found`, `made` (a user who came
-    /// for the first time) or `unknown`.
     /// Events from elsewhere by `result`, see `IngestResult`.
     package static let ingestEvents = "sluice_ingest_events_total"
+    /// Acts of operators whose outcome could not be written to the audit log.
+    package static let unfinishedActs = "sluice_audit_unfinished_total"
     /// Requests to upstreams, by `outcome`. Counted by the dispatcher, read by what operators look on.
     package static let upstreamAttempts = "sluice_upstream_attempts_total"
+    /// Look-ups of subjects and of organizations' names in the database, with `outcome`: `found`, `made` (a new user) or
+    /// `unknown`.
     package static let identityLookups = "sluice_identity_lookups_total"
 }

@@ -1,12 +1,12 @@
 import AsyncHTTPClient
-import NIOCore
-import NIOHTTP1
+package import NIOCore
+package import NIOHTTP1
 import Synchronization
 
-struct CollectedResponse: Sendable {
-    var head: HTTPResponseHead
+package struct CollectedResponse: Sendable {
+    package var head: HTTPResponseHead
     /// Nil when it was longer than the limit, and the rest was not read.
-    var body: ByteBuffer?
+    package var body: ByteBuffer?
     /// Whether the answer broke off, or did not end in time; then the body is the part that arrived.
-    var isCutOff = false
+    package var isCutOff = false
 }

@@ -1,5 +1,5 @@
-import AsyncHTTPClient
-import NIOCore
+package import AsyncHTTPClient
+package import NIOCore
 import NIOHTTP1
 import NIOPosix
 
@@ -23,7 +23,7 @@ package struct HTTPUpstreamConfiguration: Sendable {
 
     package init() {}
 
-    var client: HTTPClient.Configuration {
+    package var client: HTTPClient.Configuration {
         var client = HTTPClient.Configuration(redirectConfiguration: .disallow)
         client.timeout.connect = TimeAmount(connectTimeout)
         client.connectionPool.idleTimeout = TimeAmount(idleTimeout)
@@ -53,7 +53,7 @@ extension HTTPClient {
     /// A client that does everything on one event loop. Where a request and its connection have two, an answer that comes
     /// before all of the request is sent, on a connection that is closed at once, ends the process: the connection is given
     /// back to a pool that has forgotten it (AsyncHTTPClient 1.37).
-    convenience init(
+    package convenience init(
         _ configuration: Configuration,
         on loop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()
     ) {

@@ -3,7 +3,7 @@ import NIOCore
 import NIOPosix
 
 /// Why there was no answer, without the error's own text, which may quote headers.
-enum RequestFailure: Equatable {
+package enum RequestFailure: Equatable {
     case cancelled
     case timedOut
     case connectTimedOut
@@ -13,7 +13,7 @@ enum RequestFailure: Equatable {
     case shutDown
     case other
 
-    init(_ error: any Error) {
+    package init(_ error: any Error) {
         self =
             switch error {
             case let error as HTTPClientError: Self.of(error)
@@ -29,7 +29,7 @@ enum RequestFailure: Equatable {
     /// - Parameters:
     ///   - isSent: whether the request's head was put on a connection.
     ///   - timeout: how long the request was given.
-    func reason(isSent: Bool, isTLS: Bool, timeout: Duration) -> String {
+    package func reason(isSent: Bool, isTLS: Bool, timeout: Duration) -> String {
         switch self {
         case .cancelled: "cancelled"
         case .timedOut: "timed out after \(Self.text(timeout))" + (isSent ? "" : ", before it was sent")

@@ -1,25 +1,25 @@
-import AsyncHTTPClient
-import NIOCore
-import NIOHTTP1
+package import AsyncHTTPClient
+package import NIOCore
+package import NIOHTTP1
 import Synchronization
 
 /// Gathers the answer to one request, and notes how far the request got.
-final class ResponseCollector: HTTPClientResponseDelegate {
-    typealias Response = CollectedResponse
+package final class ResponseCollector: HTTPClientResponseDelegate {
+    package typealias Response = CollectedResponse
 
     /// Ends the reading of a body that is too long.
     private struct TooLong: Error {}
 
     private struct State {
-        var isSent = false
-        var response: CollectedResponse?
-        var isCut = false
+        package var isSent = false
+        package var response: CollectedResponse?
+        package var isCut = false
     }
 
     private let maximumBytes: Int
     private let state = Mutex(State())
 
-    init(maximumBytes: Int) {
+    package init(maximumBytes: Int) {
         self.maximumBytes = maximumBytes
     }
 
@@ -27,15 +27,15 @@ final class ResponseCollector: HTTPClientResponseDelegate {
     ///
     /// Exact, because the client, its connections and this delegate run on one event loop: the client reports it
     /// before it does anything else, even before it fails the request.
-    var isSent: Bool { state.withLock { $0.isSent } }
+    package var isSent: Bool { state.withLock { $0.isSent } }
 
     /// The answer, for a request that failed because reading was stopped; nil otherwise.
-    var cutResponse: CollectedResponse? { state.withLock { $0.isCut ? $0.response : nil } }
+    package var cutResponse: CollectedResponse? { state.withLock { $0.isCut ? $0.response : nil } }
 
     /// The answer, for a request that failed after an upstream had begun to answer it with a success: then it has
     /// taken effect, whatever became of the rest. Nil otherwise; of other answers the rest may matter, and sending the
     /// request again does no harm.
-    var brokenSuccess: CollectedResponse? {
+    package var brokenSuccess: CollectedResponse? {
         state.withLock { state in
             guard var response = state.response, (200...299).contains(response.head.status.code) else { return nil }
             response.isCutOff = true
@@ -43,11 +43,11 @@ final class ResponseCollector: HTTPClientResponseDelegate {
         }
     }
 
-    func didSendRequestHead(task: HTTPClient.Task<Response>, _ head: HTTPRequestHead) {
+    package func didSendRequestHead(task: HTTPClient.Task<Response>, _ head: HTTPRequestHead) {
         state.withLock { $0.isSent = true }
     }
 
-    func didReceiveHead(task: HTTPClient.Task<Response>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
+    package func didReceiveHead(task: HTTPClient.Task<Response>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
         let isTooLong = state.withLock { state in
             let length = head.headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0
             state.isCut = length > maximumBytes
@@ -57,7 +57,7 @@ final class ResponseCollector: HTTPClientResponseDelegate {
         return goOn(unless: isTooLong, task)
     }
 
-    func didReceiveBodyPart(task: HTTPClient.Task<Response>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
+    package func didReceiveBodyPart(task: HTTPClient.Task<Response>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
         let isTooLong = state.withLock { state in
             let length = (state.response?.body?.readableBytes ?? 0) + buffer.readableBytes
             state.isCut = length > maximumBytes
@@ -73,7 +73,7 @@ final class ResponseCollector: HTTPClientResponseDelegate {
         return goOn(unless: isTooLong, task)
     }
 
-    func didFinishRequest(task: HTTPClient.Task<Response>) throws -> CollectedResponse {
+    package func didFinishRequest(task: HTTPClient.Task<Response>) throws -> CollectedResponse {
         guard let response = state.withLock({ $0.response }) else { throw HTTPClientError.remoteConnectionClosed }
         return response
     }

@@ -1,11 +1,13 @@
 package import Foundation
+import IngestFeature
 import Logging
+import OperatorsFeature
 import Postgres
+import RetentionFeature
 import ServiceLifecycle
 package import StandardWebhooks
 import SyncDispatch
 package import SyncHTTP
-import SyncMaintenance
 package import SyncModel
 package import SyncStore
 import SyncUpstream
@@ -13,6 +15,7 @@ import Synchronization
 import Telemetry
 package import TestSupport
 package import Tokens
+import WebhooksFeature
 
 @testable import Sluice
 
@@ -112,6 +115,7 @@ package final class LiveGateway: RunningGateway {
         let uri = role.map { database.uri(user: $0) } ?? database.uri
         var settings = StoreConfiguration(databaseURL: uri, poolSize: 3, committers: 2)
         settings.patience = patience
+        settings.participants = Assembly.features.flatMap { $0.participants }
         settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
         let store = Store(settings, now: { clock.now }, logger: logger)
         let (publicPorts, tellPublic) = AsyncStream<Int>.makeStream()
@@ -127,13 +131,6 @@ package final class LiveGateway: RunningGateway {
         )
         var configuration = configuration
         configuration.probes = upstream
-        let server = PublicServer(
-            store: store,
-            verifier: verifier,
-            configuration: configuration,
-            logger: logger,
-            onRunning: { tellPublic.yield($0.port) }
-        )
         let reader = HTTPReader(version: "test", logger: logger)
         let keeper = KeyKeeper(verifier: verifier, fetch: reader.keySet, now: { clock.now }, logger: logger)
         var dispatch = DispatchConfiguration(now: { clock.now })
@@ -160,14 +157,21 @@ package final class LiveGateway: RunningGateway {
             worker: store.notifier.gatewayID,
             noteUpstream: courier.note(upstream:isDown:reason:)
         )
-        let operations = OperationsServer(
+        var gateway = GatewayContext(
             store: store,
-            registry: GatewayMetrics.registry,
             configuration: configuration,
+            registry: GatewayMetrics.registry,
+            logger: logger
+        )
+        gateway.verifier = verifier
+        gateway.circuits = { dispatcher.openCircuits(limit: $0) }
+        let features = Assembly.features.map { $0.init(gateway) }
+        let operations = OperationsServer(gateway, features: features, onRunning: { tellOperations.yield($0.port) })
+        let server = PublicServer(
+            gateway,
             verifier: verifier,
-            circuits: { dispatcher.openCircuits(limit: $0) },
-            logger: logger,
-            onRunning: { tellOperations.yield($0.port) }
+            features: features,
+            onRunning: { tellPublic.yield($0.port) }
         )
         let lanes: [any Service] = forwards ? [store.lanes, dispatcher] : []
         let retention = RetentionService(

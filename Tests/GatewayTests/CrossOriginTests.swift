@@ -5,6 +5,7 @@ import NIOHTTP1
 import SyncModel
 import Testing
 
+@testable import OperatorsFeature
 @testable import SyncHTTP
 
 /// What web pages of other origins may ask and read (WHATWG Fetch, the CORS protocol).

@@ -2,6 +2,7 @@ import Foundation
 import GatewaySupport
 import Glibc
 import JSONText
+import OperatorsFeature
 import SyncModel
 import TestSupport
 import Testing

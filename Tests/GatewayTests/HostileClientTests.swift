@@ -1,6 +1,7 @@
 import Foundation
 import GatewaySupport
 import NIOHTTP1
+import OperatorsFeature
 import SyncHTTP
 import SyncModel
 import TestSupport

@@ -1,6 +1,7 @@
 import GatewaySupport
 import JSONText
 import NIOHTTP1
+import OperatorsFeature
 import SyncHTTP
 import Testing
 

@@ -11,7 +11,10 @@ import TestSupport
 import Testing
 import Tokens
 
+@testable import OperatorsFeature
+@testable import Sluice
 @testable import SyncHTTP
+@testable import WebhooksFeature
 
 /// The OpenAPI document: that it is one, that it says what there is, and that what it shows happens.
 @Suite struct OpenAPITests {
@@ -202,14 +205,16 @@ import Tokens
         var configuration = HTTPConfiguration(now: now)
         configuration.operatorTokens = OperatorTokens(parsing: LiveGateway.operatorToken)
         let store = Store(StoreConfiguration(databaseURL: "postgresql:///"), now: now, logger: logger)
+        let registry = PrometheusRegistry()
+        let gateway = GatewayContext(store: store, configuration: configuration, registry: registry, logger: logger)
+        let features = Assembly.features.map { $0.init(gateway) }
         return (
             PublicServer(
-                store: store,
+                gateway,
                 verifier: try await TokenVerifier(configuration: LiveGateway.tokens),
-                configuration: configuration,
-                logger: logger
+                features: features
             ),
-            OperationsServer(store: store, registry: PrometheusRegistry(), configuration: configuration, logger: logger)
+            OperationsServer(gateway, features: features)
         )
     }
 }

@@ -3,6 +3,7 @@ import GatewaySupport
 import HTTPTypes
 import JSONText
 import NIOHTTP1
+import OperatorsFeature
 import SyncModel
 import TestSupport
 import Testing

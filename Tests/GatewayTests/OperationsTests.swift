@@ -2,8 +2,8 @@ import Foundation
 import GatewaySupport
 import JSONText
 import NIOHTTP1
+import OperatorsFeature
 import SyncHTTP
-import SyncMaintenance
 import SyncModel
 import TestSupport
 import Testing

@@ -3,6 +3,7 @@ import GatewaySupport
 import Glibc
 import JSONText
 import NIOHTTP1
+import OperatorsFeature
 import Postgres
 import SyncModel
 import SyncStore

@@ -2,13 +2,15 @@ import Foundation
 import GatewaySupport
 import JSONText
 import NIOHTTP1
+import OperatorsFeature
 import Postgres
 import SyncHTTP
-import SyncMaintenance
 import SyncModel
 import SyncStore
 import TestSupport
 import Testing
+
+@testable import AdministrationFeature
 
 /// Encryption at rest, as clients, operators and the machine's tools see it.
 @Suite struct SealingOverHTTPTests {

@@ -3,6 +3,7 @@ import Foundation
 import GatewaySupport
 import JSONText
 import NIOHTTP1
+import OperatorsFeature
 import Postgres
 import SyncModel
 import TestSupport

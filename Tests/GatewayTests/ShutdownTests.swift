@@ -2,6 +2,7 @@ import Foundation
 import GatewaySupport
 import Glibc
 import JSONText
+import OperatorsFeature
 import Postgres
 import TestSupport
 import Testing

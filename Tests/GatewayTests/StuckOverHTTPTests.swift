@@ -3,6 +3,7 @@ import GatewaySupport
 import HTTPTypes
 import JSONText
 import NIOHTTP1
+import OperatorsFeature
 import SyncHTTP
 import SyncModel
 import TestSupport

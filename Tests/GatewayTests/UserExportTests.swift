@@ -8,7 +8,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import UsersFeature
 
 /// `GET /admin/organizations/{id}/users/{user}/export`
 @Suite struct UserExportTests {

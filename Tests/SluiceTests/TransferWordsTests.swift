@@ -1,5 +1,5 @@
-import SyncMaintenance
 import Testing
+import TransferFeature
 
 @testable import Sluice
 

@@ -1,4 +1,5 @@
 import Foundation
+import IngestFeature
 package import JSONText
 import SyncHTTP
 package import SyncModel
@@ -19,7 +20,7 @@ package final class EventSource: Sendable {
     /// Sends events, each as JSON text without its braces' `event_id` where that is given.
     package func send(_ events: [String], through other: Gateway? = nil) async throws -> [JSONValue] {
         let body = #"{"events":[\#(events.joined(separator: ","))]}"#
-        let bearer = ServiceTokens.Bearer(
+        let bearer = IngestBearer(
             organization: organization.id,
             tokenID: UUID(),
             source: name,

@@ -1,3 +1,4 @@
+import AdministrationFeature
 package import Foundation
 import Logging
 import Postgres
@@ -6,8 +7,7 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 package import TestSupport
-
-@testable import SyncMaintenance
+import WebhooksFeature
 
 /// A store on a database of its own, as the HTTP layer sees it, with a clock that the test moves.
 package final class Gateway: Sendable {
@@ -37,6 +37,7 @@ package final class Gateway: Sendable {
         // nothing is late because the machine is slow; what is late for a reason is tested on real processes
         settings.patience = DatabasePatience(statement: .seconds(60))
         if let lookInterval { settings.lookInterval = lookInterval }
+        settings.participants = [WebhookParticipant()]
         settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
         let store = Store(settings, now: { clock.now }, logger: logger)
         self.store = store

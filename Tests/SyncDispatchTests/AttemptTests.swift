@@ -7,6 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
+@testable import OperatorsFeature
 @testable import SyncDispatch
 @testable import SyncStore
 

@@ -9,8 +9,8 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import IngestFeature
 @testable import SyncDispatch
-@testable import SyncMaintenance
 @testable import SyncStore
 
 /// An organization's own database, on a server that keeps a logical log, with a publication of its table `contact`.

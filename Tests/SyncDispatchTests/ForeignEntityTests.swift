@@ -5,7 +5,7 @@ import SyncHTTP
 import SyncModel
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
 
 /// Nobody's mutation changes in the feed what it says nothing about, and nobody learns of what is another's.

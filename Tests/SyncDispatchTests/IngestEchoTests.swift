@@ -6,7 +6,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import IngestFeature
 @testable import SyncStore
 
 /// Edits made at an API that the gateway's own requests go to as well.

@@ -7,8 +7,8 @@ import TestSupport
 import Testing
 
 @testable import SyncDispatch
-@testable import SyncMaintenance
 @testable import SyncStore
+@testable import UsersFeature
 
 /// What an upstream sees of two users who are joined.
 @Suite struct JoinedLaneTests {

@@ -10,8 +10,9 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import AdministrationFeature
+@testable import IngestFeature
 @testable import SyncDispatch
-@testable import SyncMaintenance
 @testable import SyncStore
 
 /// Pollers whose clock the test moves, and upstreams that answer as the test says.

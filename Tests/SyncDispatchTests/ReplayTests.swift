@@ -7,7 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
 
 /// Mutations reach the upstream in causal order, with ids in place, and what it answers is what the user reads.

@@ -7,8 +7,8 @@ import SyncModel
 import TestSupport
 import Testing
 
+@testable import IngestFeature
 @testable import SyncDispatch
-@testable import SyncMaintenance
 @testable import SyncStore
 
 /// What SQL changes in an organization's own database is in the feed, once.

@@ -7,8 +7,8 @@ import SyncModel
 import TestSupport
 import Testing
 
+@testable import RetentionFeature
 @testable import SyncDispatch
-@testable import SyncMaintenance
 @testable import SyncStore
 
 @Suite struct RetentionServiceTests {
@@ -42,7 +42,7 @@ import Testing
         gateway.clock.advance(seconds: 31 * 86_400)
         await service.look()
         #expect(service.state.finishedAt == gateway.clock.now)
-        let status = try await gateway.store.retention.status()
+        let status = try await gateway.store.retentionStatus()
         #expect(status.lastReport.map { String(decoding: $0, as: UTF8.self) }?.hasPrefix(#"{"records":1"#) == true)
         let second = gateway.clock.now
         gateway.clock.advance(seconds: 3_599)
@@ -119,6 +119,6 @@ import Testing
         try await waitUntil("it has run again") { service.state.finishedAt == gateway.clock.now }
         await group.triggerGracefulShutdown()
         try await running
-        #expect(try await gateway.store.retention.status().runningSince == nil)
+        #expect(try await gateway.store.retentionStatus().runningSince == nil)
     }
 }

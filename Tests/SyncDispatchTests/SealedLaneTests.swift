@@ -9,8 +9,8 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import EncryptionFeature
 @testable import SyncDispatch
-@testable import SyncMaintenance
 @testable import SyncStore
 
 /// Encryption at rest, of what lanes store.

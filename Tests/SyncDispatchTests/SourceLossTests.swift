@@ -7,8 +7,9 @@ import SyncModel
 import TestSupport
 import Testing
 
+@testable import AdministrationFeature
+@testable import IngestFeature
 @testable import SyncDispatch
-@testable import SyncMaintenance
 @testable import SyncStore
 
 /// A source takes every change, or stops with an error that states what to do.

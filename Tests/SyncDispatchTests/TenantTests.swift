@@ -6,7 +6,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
 
 /// Nobody's ids are put in place in anybody else's requests.

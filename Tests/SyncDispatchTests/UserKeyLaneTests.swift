@@ -9,7 +9,6 @@ import TestSupport
 import Testing
 
 @testable import SyncDispatch
-@testable import SyncMaintenance
 @testable import SyncStore
 
 /// Lanes of users with data keys of their own.

@@ -10,9 +10,10 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import AdministrationFeature
 @testable import SyncDispatch
-@testable import SyncMaintenance
 @testable import SyncStore
+@testable import WebhooksFeature
 
 /// Deliveries by couriers whose clock the test moves, to endpoints that do what the test says.
 @Suite struct WebhookCourierTests {

@@ -7,8 +7,8 @@ import TestSupport
 import Testing
 
 @testable import SyncDispatch
-@testable import SyncMaintenance
 @testable import SyncStore
+@testable import WebhooksFeature
 
 /// What endpoints are told of mutations that lanes run.
 @Suite struct WebhookLaneTests {

@@ -2,6 +2,7 @@ import HTTPTypes
 import SyncModel
 import Testing
 
+@testable import OperatorsFeature
 @testable import SyncHTTP
 
 @Suite struct OperatorSessionTests {

@@ -2,14 +2,15 @@ import Foundation
 import SyncModel
 import Testing
 
+@testable import Postgres
 @testable import SyncHTTP
 
 @Suite("Query parameters")
 struct QueryTests {
     private let names: Set = ["a", "b", "limit", "wait", "status"]
 
-    private func query(_ text: String?) throws(Problem) -> Query {
-        try Query(text, allowing: names)
+    private func query(_ text: String?) throws(Problem) -> URLQuery {
+        try URLQuery(text, allowing: names)
     }
 
     @Test

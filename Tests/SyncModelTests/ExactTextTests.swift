@@ -3,6 +3,7 @@ import JSONText
 import TestSupport
 import Testing
 
+@testable import IngestFeature
 @testable import SyncModel
 
 /// Texts are their bytes: no rule takes two texts of different bytes for one.

@@ -3,6 +3,7 @@ import JSONText
 import SyncModel
 import TestSupport
 import Testing
+import WebhooksFeature
 
 /// When webhooks are tried again, where they may go, and what they say.
 @Suite struct WebhookTests {

@@ -5,8 +5,10 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
+@testable import OperatorsFeature
 @testable import SyncStore
+@testable import UsersFeature
 
 /// Attempts and operations go, or come along, with the users and organizations that they are of.
 @Suite struct AttemptTableTests {

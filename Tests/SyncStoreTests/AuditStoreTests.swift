@@ -5,7 +5,8 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import OperatorsFeature
+@testable import RetentionFeature
 @testable import SyncStore
 
 @Suite struct AuditStoreTests {
@@ -108,7 +109,7 @@ import Testing
                 (NowStatements.troubled, "10001"), (NowStatements.lanes, "10001, now()"),
                 (NowStatements.oldest, "10000"),
                 (NowStatements.firstWaiting, "'\(phone.organization.id)', '\(phone.user)'"),
-                (NowStatements.ofOrganizations, "ARRAY['\(phone.organization.id)']::uuid[], 1001"),
+                (StuckCounts.ofOrganizations, "ARRAY['\(phone.organization.id)']::uuid[], 1001"),
             ] {
                 let plan = try await connection.explain(statement, values, [Query(SettleStatements.planShape)])
                 #expect(!plan.contains("Seq Scan on mutations") && !plan.contains("Seq Scan on lanes"), "\(plan)")
@@ -132,7 +133,7 @@ import Testing
                 """
         )
         connection.close()
-        let counts = try await gateway.store.nowReader.stuck(in: [phone.organization.id, UUID()])
+        let counts = try await gateway.store.stuckCounts.counts(of: [phone.organization.id, UUID()])
         let found = try #require(counts[phone.organization.id])
         #expect(found.failed == CappedCount(count: 1_000, isMore: true))
         #expect(found.conflict == CappedCount(count: 5), "each status is counted by itself")

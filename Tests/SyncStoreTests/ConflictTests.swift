@@ -5,7 +5,7 @@ import SyncHTTP
 import SyncModel
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
 
 @Suite struct ConflictTests {

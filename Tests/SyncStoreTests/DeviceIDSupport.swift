@@ -6,7 +6,7 @@ import SyncHTTP
 import SyncModel
 import TestSupport
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
 
 extension Gateway {

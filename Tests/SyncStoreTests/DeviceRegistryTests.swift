@@ -7,8 +7,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
+@testable import UsersFeature
 
 @Suite(.serialized) struct DeviceRegistryTests {
     private static func register(_ phone: Phone, _ device: UUID? = nil, through gateway: Gateway? = nil) async throws

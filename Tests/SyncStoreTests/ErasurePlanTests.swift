@@ -5,8 +5,8 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
 @testable import SyncStore
+@testable import UsersFeature
 
 /// How the server executes the statements of an erasure and of an export, however large the tables are and whether it
 /// knows that or not.

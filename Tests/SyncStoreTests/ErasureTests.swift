@@ -9,8 +9,9 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
+@testable import UsersFeature
 
 /// A user of whom nothing is to be left.
 @Suite struct ErasureTests {

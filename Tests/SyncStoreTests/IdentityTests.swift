@@ -6,8 +6,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
+@testable import UsersFeature
 
 /// Who is meant by what issuers call their users and organizations.
 @Suite struct IdentityTests {

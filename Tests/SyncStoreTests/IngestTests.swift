@@ -7,7 +7,8 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
+@testable import IngestFeature
 @testable import SyncStore
 
 /// Edits that were made elsewhere, in the built-in store.

@@ -7,8 +7,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
+@testable import UsersFeature
 
 /// Two users who are one person.
 @Suite struct JoinTests {

@@ -46,8 +46,8 @@ import Testing
         try IngestRequest(body: Array(#"{"events":[\#(events.joined(separator: ","))]}"#.utf8), limits: IntakeLimits())
     }
 
-    private func bearer(_ source: Source) -> ServiceTokens.Bearer {
-        ServiceTokens.Bearer(
+    private func bearer(_ source: Source) -> IngestBearer {
+        IngestBearer(
             organization: source.organization.id,
             tokenID: UUID(),
             source: source.name,

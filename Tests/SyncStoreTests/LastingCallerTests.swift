@@ -5,8 +5,8 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
 @testable import SyncStore
+@testable import UsersFeature
 
 /// Which of many listeners are served no more.
 @Suite struct LastingCallerTests {

@@ -2,11 +2,11 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
-import SyncMaintenance
 import SyncModel
 import TestSupport
 import Testing
 
+@testable import RetentionFeature
 @testable import SyncStore
 
 /// Devices' own ids stay as long as their entity lives, and go with its tombstone.

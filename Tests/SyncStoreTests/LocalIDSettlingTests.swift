@@ -1,11 +1,11 @@
 import Foundation
 import JSONText
 import StoreSupport
-import SyncMaintenance
 import SyncModel
 import TestSupport
 import Testing
 
+@testable import RetentionFeature
 @testable import SyncStore
 
 /// What settling does to devices' own ids, as the rows say it.

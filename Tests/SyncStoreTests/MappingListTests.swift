@@ -7,7 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
 
 @Suite(.serialized) struct MappingListTests {

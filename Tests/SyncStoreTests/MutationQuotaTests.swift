@@ -7,7 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
 
 /// The quota of new mutations that each user has, kept in the transaction that takes a push.

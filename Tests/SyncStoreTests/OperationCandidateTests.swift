@@ -5,7 +5,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import OperatorsFeature
 @testable import SyncStore
 
 /// What operators ask for is found behind more than a count goes through.
@@ -69,7 +69,9 @@ import Testing
         let state = try await reader.state()
         #expect(state.failed == CappedCount(count: 10_000, isMore: true))
         #expect(state.conflict == CappedCount(count: 1))
-        let counts = try #require(try await reader.stuck(in: [one.organization.id])[one.organization.id])
+        let counts = try #require(
+            try await one.gateway.store.stuckCounts.counts(of: [one.organization.id])[one.organization.id]
+        )
         #expect(counts.failed == CappedCount(count: 1_000, isMore: true))
         #expect(counts.conflict == CappedCount(count: 1))
     }

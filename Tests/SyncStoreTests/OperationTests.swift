@@ -8,8 +8,9 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import OperatorsFeature
 @testable import SyncStore
+@testable import UsersFeature
 
 /// Operators' retries, discards and resolves of many mutations, worked on by whichever gateway is there.
 @Suite struct OperationTests {

@@ -6,7 +6,7 @@ import SyncHTTP
 import SyncModel
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
 
 /// Entities of a type with `visibility: "user"` exist for their creator only: to anybody else every answer about one is

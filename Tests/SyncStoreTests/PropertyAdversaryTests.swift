@@ -7,7 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
 
 /// What a group of pushes, a replica's memory and an operator can do to each other at the worst moment.

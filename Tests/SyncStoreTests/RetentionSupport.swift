@@ -6,7 +6,7 @@ import StoreSupport
 import SyncModel
 import Testing
 
-@testable import SyncMaintenance
+@testable import RetentionFeature
 @testable import SyncStore
 
 extension Gateway {

@@ -7,7 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import RetentionFeature
 @testable import SyncStore
 
 @Suite struct RetentionTests {
@@ -441,7 +441,7 @@ import Testing
         try await retention.release(first, report: RetentionReport(), due: one.clock.now)
         #expect(try await step(two, second)?.changed == 1)
         try await two.store.retention.release(second, report: RetentionReport(), due: two.clock.now.adding(seconds: 60))
-        let status = try await two.store.retention.status()
+        let status = try await two.store.retentionStatus()
         #expect(status.runningSince == nil && status.finishedAt == two.clock.now)
         #expect(try await two.store.retention.claim(owner: UUID(), interval: 3_600) == nil)
         try await two.store.retention.ask()
@@ -541,7 +541,7 @@ import Testing
             UPDATE retention_places SET shrunk_until = '\(ahead)', mappings_seen_at = '\(ahead)'
             """
         )
-        let status = try await gateway.store.retention.status()
+        let status = try await gateway.store.retentionStatus()
         #expect(status.runningSince == nil && status.isDue(at: gateway.clock.now, interval: 3_600))
         let lease = try #require(try await gateway.store.retention.claim(owner: UUID(), interval: 3_600))
         try await gateway.store.retention.release(lease, report: nil, due: gateway.clock.now)

@@ -2,11 +2,11 @@ import Foundation
 import JSONText
 import Postgres
 import StoreSupport
-import SyncMaintenance
 import SyncModel
 import TestSupport
 import Testing
 
+@testable import RetentionFeature
 @testable import SyncStore
 
 /// A year in a few seconds: what is made is given up after some days, and tables keep their size.

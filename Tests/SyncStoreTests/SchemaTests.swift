@@ -7,8 +7,15 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
+@testable import EncryptionFeature
+@testable import IngestFeature
+@testable import OperatorsFeature
+@testable import RetentionFeature
 @testable import SyncStore
+@testable import TransferFeature
+@testable import UsersFeature
+@testable import WebhooksFeature
 
 @Suite struct SchemaTests {
     @Test func `the binary holds every migration of the folder`() throws {

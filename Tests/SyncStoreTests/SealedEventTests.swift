@@ -6,7 +6,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import EncryptionFeature
 @testable import SyncStore
 
 /// Encryption at rest, of what events bring.

@@ -8,7 +8,8 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
+@testable import EncryptionFeature
 @testable import SyncStore
 
 /// Encryption at rest, of what pushes store.

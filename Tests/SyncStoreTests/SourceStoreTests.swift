@@ -6,7 +6,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
+@testable import EncryptionFeature
+@testable import IngestFeature
 @testable import SyncStore
 
 /// What workers and receivers do with sources, and operators.

@@ -5,7 +5,8 @@ import SyncHTTP
 import SyncModel
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
+@testable import OperatorsFeature
 @testable import SyncStore
 
 /// What stands still, by what it has in common, over users and organizations.

@@ -6,7 +6,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import OperatorsFeature
 @testable import SyncStore
 
 /// How the server executes what operators ask for, however large the tables are and whether it knows that or not.
@@ -45,7 +45,7 @@ import Testing
             (StuckWay.pageOfSomeGroupsOfAll, "\(newest), 10000, \(conflicts), 21", 1_500),
             (StuckWay.edgeOfSomeGroupsOfAll, "\(newest), 10000", 500),
             (NowStatements.troubled, "101", 1_500),
-            (NowStatements.ofOrganizations, "ARRAY[\(organization)]::uuid[], 101", 2_500),
+            (StuckCounts.ofOrganizations, "ARRAY[\(organization)]::uuid[], 101", 2_500),
         ]
         let stories: [(Statement, String, Int)] = [
             (

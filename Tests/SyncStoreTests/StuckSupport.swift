@@ -4,7 +4,7 @@ import Postgres
 import StoreSupport
 import SyncModel
 
-@testable import SyncMaintenance
+@testable import OperatorsFeature
 @testable import SyncStore
 
 extension Phone {

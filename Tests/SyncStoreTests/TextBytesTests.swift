@@ -7,8 +7,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
+@testable import TransferFeature
 
 /// Ids of different bytes name different entities on every way into the store.
 @Suite struct TextBytesTests {

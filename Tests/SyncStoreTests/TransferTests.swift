@@ -7,8 +7,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
+@testable import TransferFeature
 
 /// Imports and exports of organizations' entities.
 @Suite struct TransferTests {

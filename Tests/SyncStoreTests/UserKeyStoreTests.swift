@@ -7,8 +7,10 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
+@testable import EncryptionFeature
 @testable import SyncStore
+@testable import UsersFeature
 
 /// Users with data keys of their own.
 @Suite struct UserKeyStoreTests {

@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
 @testable import SyncStore
 
 @Suite struct WakeUpTests {

@@ -7,8 +7,8 @@ import TestSupport
 import Testing
 
 @testable import GroupCommit
-@testable import SyncMaintenance
 @testable import SyncStore
+@testable import WebhooksFeature
 
 /// What endpoints are told of: written with what it tells of, and for nobody who does not wish to know.
 @Suite struct WebhookOutboxTests {

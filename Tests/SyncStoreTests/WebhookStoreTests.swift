@@ -7,8 +7,11 @@ import SyncModel
 import TestSupport
 import Testing
 
-@testable import SyncMaintenance
+@testable import AdministrationFeature
+@testable import EncryptionFeature
+@testable import RetentionFeature
 @testable import SyncStore
+@testable import WebhooksFeature
 
 /// What workers read and write: under a lease, in numbers, and nothing of anybody else.
 @Suite struct WebhookStoreTests {

@@ -6,8 +6,8 @@ import SyncHTTP
 import SyncModel
 import TestSupport
 
-@testable import SyncMaintenance
 @testable import SyncStore
+@testable import WebhooksFeature
 
 /// What tests of webhooks have in common.
 extension Gateway {

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import SyncUpstream
+@testable import WebhooksFeature
 
 /// One organization's server must not end the gateway that all others use: whatever it sends is an answer.
 @Suite struct HostileAnswersTests {

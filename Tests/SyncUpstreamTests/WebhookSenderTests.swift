@@ -5,6 +5,7 @@ import NIOPosix
 import SyncModel
 import Synchronization
 import Testing
+import WebhooksFeature
 
 @testable import SyncUpstream
 

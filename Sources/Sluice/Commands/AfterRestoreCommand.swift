@@ -1,6 +1,7 @@
+import AdministrationFeature
 import ArgumentParser
+import IngestFeature
 import JSONText
-import SyncMaintenance
 import SyncModel
 import SyncStore
 
@@ -40,21 +41,22 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         ) { administration throws(Problem) -> Result? in
             let others = isForced ? 0 : try await Self.lastingSessions(administration)
             if others > 0 { return .others(others) }
-            return .done(try await administration.setRightAfterRestore())
+            let report = try await administration.setRightAfterRestore()
+            return .done(report, try await administration.restoredSources())
         }
         switch result {
         case .others(let count):
             let reason = "gateways are connected to the database (\(count) connections); end them first, or use --force"
             throw Terminal.failure(reason, Terminal.tryAgain)
-        case .done(let report):
-            options.say(Self.words(report)) {
+        case .done(let report, let sources):
+            options.say(Self.words(report, sources)) {
                 $0.member("feeds", report.feeds)
                 $0.member("lanes", report.lanes)
                 $0.member("erasures", report.erasures)
                 $0.member("had_retention", report.hadRetention)
                 $0.name("sources")
                 $0.beginArray()
-                for source in report.sources {
+                for source in sources {
                     $0.beginObject()
                     $0.member("organization_id", source.key.organization)
                     $0.member("name", source.key.name)
@@ -67,14 +69,14 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         }
     }
 
-    private static func words(_ report: RestoreReport) -> String {
+    private static func words(_ report: RestoreReport, _ sources: [RestoredSource]) -> String {
         var lines = [
             "\(report.feeds) organizations: cursors from before are answered 410 from now on",
             "\(report.lanes) lanes were being worked on, and can be taken at once",
         ]
         if report.erasures > 0 { lines.append("\(report.erasures) users had been erased; gateways erase them again") }
         if report.hadRetention { lines.append("retention's turn is free") }
-        for source in report.sources {
+        for source in sources {
             let position = source.confirmed.map { "position \($0)" } ?? "without a position"
             lines.append(
                 "source \(source.key.name) of organization \(source.key.organization.lowercased), \(position): "
@@ -87,7 +89,7 @@ struct AfterRestoreCommand: AsyncParsableCommand {
 
     private enum Result: Sendable {
         case others(Int)
-        case done(RestoreReport)
+        case done(RestoreReport, [RestoredSource])
     }
 
     /// The sessions that remain after two seconds: the server takes a moment to end one, such as this command's own.

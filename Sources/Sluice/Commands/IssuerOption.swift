@@ -1,9 +1,9 @@
 import ArgumentParser
 import Foundation
-import SyncMaintenance
 import SyncModel
 import SyncStore
 import Tokens
+import UsersFeature
 
 /// Whose words a name is.
 struct IssuerOption: ParsableArguments {

@@ -1,6 +1,6 @@
 import ArgumentParser
 import Foundation
-import SyncMaintenance
+import RetentionFeature
 import SyncModel
 import SyncStore
 import Synchronization
@@ -39,7 +39,7 @@ struct RetentionCommand: AsyncParsableCommand {
         let result = try await options.withStore(dryRun ? nil : CommandAct("runRetention"), orElse: busy) {
             store,
             settings throws(Problem) -> RetentionRun.Result? in
-            try await run(on: store.retention, policy: Wiring.retentionPolicy(settings))
+            try await run(on: store, policy: Wiring.retentionPolicy(settings))
         }
         if case .lost = result.ending { throw Terminal.failure("another replica has taken over") }
         let lines = RetentionKind.allCases.map { line($0, result.report[$0]) }
@@ -52,7 +52,8 @@ struct RetentionCommand: AsyncParsableCommand {
     }
 
     /// Nil while another replica holds the lease.
-    private func run(on store: RetentionStore, policy: RetentionPolicy) async throws(Problem) -> RetentionRun.Result? {
+    private func run(on gateway: Store, policy: RetentionPolicy) async throws(Problem) -> RetentionRun.Result? {
+        let store = gateway.retention
         let lease = dryRun ? nil : try await store.claim(owner: UUID(), interval: nil)
         if !dryRun, lease == nil { return nil }
         let pace = Mutex(RetentionPace())
@@ -86,7 +87,7 @@ struct RetentionCommand: AsyncParsableCommand {
             throw problem
         }
         if result.isFinished {
-            let status = try await store.status()
+            let status = try await gateway.retentionStatus()
             // the gateways' own schedule stays
             try await store.release(lease, report: result.report, due: status.dueAt ?? SystemClock.now())
         }

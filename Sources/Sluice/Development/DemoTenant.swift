@@ -1,8 +1,10 @@
+import AdministrationFeature
 import Foundation
-import SyncMaintenance
+import IngestFeature
 import SyncModel
 import SyncStore
 import Tokens
+import UsersFeature
 
 /// An organization with one user to try things with. All ids are fixed, so that a command pasted twice does the same.
 struct DemoTenant: Sendable {

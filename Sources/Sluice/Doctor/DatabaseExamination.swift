@@ -1,3 +1,4 @@
+import IngestFeature
 import Postgres
 import SyncDispatch
 import SyncModel
@@ -159,7 +160,7 @@ struct DatabaseExamination {
             return [.failed("sources", "cannot be listed: \(error.detail)", "Try again.")]
         }
         await store.close()
-        let inspector = SourceInspector(door: Wiring.replicationDoor(settings), now: SystemClock.now)
+        let inspector = SourceInspector(door: .gateway(settings.webhookAddresses), now: SystemClock.now)
         return await SourceExamination(inspector: inspector).diagnoses(of: found)
     }
 

@@ -248,7 +248,7 @@ extension LaneStep {
 
 extension UUID {
     /// In the form that the API uses.
-    var lowercasedText: String { uuidString.lowercased() }
+    package var lowercasedText: String { uuidString.lowercased() }
 }
 
 extension CircuitBreaker.Permit {

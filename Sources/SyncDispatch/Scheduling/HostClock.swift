@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import SyncModel
 import Synchronization
 
@@ -6,9 +6,9 @@ import Synchronization
 ///
 /// An exponentially weighted moving average of the response times decides whether a host is fast. Requests to a host
 /// that is not known to be fast count as unanswered from the moment at which they are sent.
-final class HostClock<Holder: Hashable & Sendable>: Sendable {
+package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     /// A change for ``HostPlaces``. Events are reported in the order in which they happened.
-    enum Event: Sendable {
+    package enum Event: Sendable {
         /// A request of a holder that had none goes unanswered.
         case awaits(Holder, bytes: Int)
         /// No request of the holder goes unanswered any more.
@@ -17,23 +17,23 @@ final class HostClock<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Names a request that is under way.
-    typealias Ticket = Int
+    package typealias Ticket = Int
 
     private struct Request {
-        let holder: Holder
-        let organization: UUID
-        let bytes: Int
-        let sentAt: ContinuousClock.Instant
-        var isReported = false
+        package let holder: Holder
+        package let organization: UUID
+        package let bytes: Int
+        package let sentAt: ContinuousClock.Instant
+        package var isReported = false
     }
 
     private struct State {
-        var requests: [Ticket: Request] = [:]
+        package var requests: [Ticket: Request] = [:]
         /// The number of unanswered requests that were reported, by holder.
-        var reported: [Holder: Int] = [:]
-        var lastTicket = 0
+        package var reported: [Holder: Int] = [:]
+        package var lastTicket = 0
         /// Moving averages of response times, in seconds.
-        var averages: [UUID: Double] = [:]
+        package var averages: [UUID: Double] = [:]
     }
 
     /// The weight of the last response time in the average.
@@ -51,13 +51,13 @@ final class HostClock<Holder: Hashable & Sendable>: Sendable {
     ///   - threshold: how long a request may go unanswered while its holder keeps its place, and below which average a
     ///     host is fast.
     ///   - report: called under a lock, so that events keep their order.
-    init(threshold: Duration = .milliseconds(250), report: @escaping @Sendable (Event) -> Void) {
+    package init(threshold: Duration = .milliseconds(250), report: @escaping @Sendable (Event) -> Void) {
         self.threshold = threshold
         self.report = report
     }
 
     /// Records that a request is about to be sent.
-    func begin(_ holder: Holder, of organization: UUID, bytes: Int, at now: ContinuousClock.Instant = .now) -> Ticket {
+    package func begin(_ holder: Holder, of organization: UUID, bytes: Int, at now: ContinuousClock.Instant = .now) -> Ticket {
         state.withLock { state in
             state.lastTicket += 1
             var request = Request(holder: holder, organization: organization, bytes: bytes, sentAt: now)
@@ -71,7 +71,7 @@ final class HostClock<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Records the end of a request with any outcome.
-    func end(_ ticket: Ticket, took elapsed: Duration) {
+    package func end(_ ticket: Ticket, took elapsed: Duration) {
         state.withLock { state in
             guard let request = state.requests.removeValue(forKey: ticket) else { return }
             let before = pace(request.organization, state)
@@ -91,7 +91,7 @@ final class HostClock<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Records that an organization has no host to wait for.
-    func recordNoHost(of organization: UUID) {
+    package func recordNoHost(of organization: UUID) {
         state.withLock { state in
             guard state.averages[organization] == nil else { return }
             if state.averages.count >= Self.capacity { state.averages = [:] }
@@ -101,7 +101,7 @@ final class HostClock<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Reports the requests that have gone unanswered for longer than the threshold.
-    func look(at now: ContinuousClock.Instant = .now) {
+    package func look(at now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             for (ticket, request) in state.requests where !request.isReported {
                 guard request.sentAt.duration(to: now) >= threshold else { continue }
@@ -112,7 +112,7 @@ final class HostClock<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Reports unanswered requests until the task is cancelled.
-    func run() async {
+    package func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: max(threshold / 2, .milliseconds(20)))
             look()

@@ -1,7 +1,7 @@
-import Foundation
+package import Foundation
 
 /// The measured response time of an organization's host, as a class.
-enum HostPace: Sendable, Hashable {
+package enum HostPace: Sendable, Hashable {
     case fast
     /// No request was answered yet, or the measurement was evicted.
     case unmeasured
@@ -22,7 +22,7 @@ enum HostPace: Sendable, Hashable {
 /// - The bytes of requests that await an answer are bounded in the same way.
 ///
 /// An organization that awaits an answer counts as slow, whatever was measured before. Pure: the caller measures.
-struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
+package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     struct Limits: Sendable {
         /// Holders that work at the same time.
         let places: Int
@@ -85,15 +85,15 @@ struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     // MARK: - Counts
 
     /// All holders.
-    var count: Int { holds.count }
+    package var count: Int { holds.count }
     /// Holders that have a place.
     var working: Int { fast.working + unmeasured.working + slow.working }
     /// Holders that await an answer, and have no place.
-    var awaiting: Int { slow.awaiting }
+    package var awaiting: Int { slow.awaiting }
     /// The holders of all organizations whose hosts are slow.
     var heldBySlow: Int { slow.held }
 
-    func holds(_ holder: Holder) -> Bool { holds[holder] != nil }
+    package func holds(_ holder: Holder) -> Bool { holds[holder] != nil }
 
     func held(by organization: UUID) -> Int { organizations[organization]?.usage.held ?? 0 }
 
@@ -102,7 +102,7 @@ struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     // MARK: - Decisions
 
     /// Whether any organization of that class could get a place now.
-    func hasRoom(isSlow: Bool) -> Bool {
+    package func hasRoom(isSlow: Bool) -> Bool {
         guard count < limits.requests else { return false }
         if isSlow {
             return slow.working < limits.placesOfSlow && working < limits.places && slow.held < limits.requestsOfSlow
@@ -163,7 +163,7 @@ struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Ends what a holder holds.
-    mutating func release(_ holder: Holder) {
+    package mutating func release(_ holder: Holder) {
         resume(holder)
         guard let hold = holds.removeValue(forKey: holder) else { return }
         change(hold.organization) { $0.usage.working -= 1 }
@@ -178,7 +178,7 @@ struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Applies what a clock has reported.
-    mutating func apply(_ event: HostClock<Holder>.Event) {
+    package mutating func apply(_ event: HostClock<Holder>.Event) {
         switch event {
         case .awaits(let holder, let bytes): startAwaiting(holder, bytes: bytes)
         case .answered(let holder): resume(holder)
@@ -192,7 +192,7 @@ struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     ///   - candidates: by organization; the last of each comes first.
     ///   - share: what an organization may hold at most.
     /// - Returns: the candidates that got places, and whether others lack one because too many are taken.
-    mutating func choose(
+    package mutating func choose(
         _ candidates: [UUID: [Holder]],
         atMost share: Int
     ) -> (chosen: [Holder], isCrowded: Bool) {

@@ -1,14 +1,14 @@
 import Synchronization
 
 /// ``HostPlaces`` that several tasks share.
-final class RunningHosts<Holder: Hashable & Sendable>: Sendable {
+package final class RunningHosts<Holder: Hashable & Sendable>: Sendable {
     private let places: Mutex<HostPlaces<Holder>>
 
-    init(places: Int, requests: Int) {
+    package init(places: Int, requests: Int) {
         self.places = Mutex(HostPlaces(HostPlaces.Limits(places: places, requests: requests)))
     }
 
-    func withLock<Result: Sendable>(_ body: (inout HostPlaces<Holder>) -> Result) -> Result {
+    package func withLock<Result: Sendable>(_ body: (inout HostPlaces<Holder>) -> Result) -> Result {
         places.withLock { body(&$0) }
     }
 }

@@ -1,15 +1,15 @@
-import Foundation
-import HTTPTypes
-import SyncModel
-import SyncStore
-import Tokens
+package import Foundation
+package import HTTPTypes
+package import SyncModel
+package import SyncStore
+package import Tokens
 
 /// Who is meant by what a token says.
 extension Authenticator {
     /// The organization that a request is for, and the name that it was found by, if it was one.
     ///
     /// - Throws: `organization_unknown`.
-    func organization(
+    package func organization(
         of claims: TokenClaims,
         _ headers: HTTPFields
     ) async throws(Problem) -> (id: UUID, name: ExternalID?) {
@@ -24,7 +24,7 @@ extension Authenticator {
     }
 
     /// The same where it is in memory; nil says nothing.
-    func organizationAtHand(of claims: TokenClaims, _ headers: HTTPFields) -> (id: UUID, name: ExternalID?)? {
+    package func organizationAtHand(of claims: TokenClaims, _ headers: HTTPFields) -> (id: UUID, name: ExternalID?)? {
         switch try? OrganizationChoice(of: claims.organization, chosen: headers[.sluiceOrganization]) {
         case nil: return nil
         case .id(let id): return (id, nil)
@@ -35,7 +35,7 @@ extension Authenticator {
     }
 
     /// Who a token is for.
-    enum Bearer {
+    package enum Bearer {
         case user(UUID)
         /// One who comes for the first time: the request that needs the user gives them an id.
         case newcomer(Subject)
@@ -45,7 +45,7 @@ extension Authenticator {
     ///
     /// - Throws: `user_unknown` for an id that stands for nobody, and for one that was made here for a subject: it belongs to whoever comes under that, and
     ///   not to another issuer that says it. What ``Identities/user(_:in:)`` throws.
-    func bearer(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> Bearer {
+    package func bearer(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> Bearer {
         switch claims.user {
         case .id(let user):
             guard !Writer.isReserved(user) else { throw Problem.unknownUser }
@@ -62,7 +62,7 @@ extension Authenticator {
     /// The user that a token is for, who is given an id if they come for the first time.
     ///
     /// - Throws: what ``bearer(of:in:)`` and ``Identities/make(_:in:)`` throw.
-    func user(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> UUID {
+    package func user(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> UUID {
         switch try await bearer(of: claims, in: organization) {
         case .user(let user): return user
         case .newcomer(let subject): return try await identities.make(subject, in: organization)
@@ -70,7 +70,7 @@ extension Authenticator {
     }
 
     /// The same where it is in memory; nil says nothing.
-    func userAtHand(of claims: TokenClaims, in organization: UUID) -> UUID? {
+    package func userAtHand(of claims: TokenClaims, in organization: UUID) -> UUID? {
         switch claims.user {
         case .id(let user):
             if Writer.isReserved(user) { return nil }
@@ -82,7 +82,7 @@ extension Authenticator {
 }
 
 extension Problem {
-    static var unknownUser: Problem {
+    package static var unknownUser: Problem {
         Problem(.userUnknown, "The user of this token is not registered with the organization.")
     }
 }

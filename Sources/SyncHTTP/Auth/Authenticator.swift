@@ -1,21 +1,21 @@
-import Foundation
-import HTTPTypes
-import SyncModel
-import SyncStore
-import Tokens
+package import Foundation
+package import HTTPTypes
+package import SyncModel
+package import SyncStore
+package import Tokens
 
 /// Determines a request's caller before its body is read.
-struct Authenticator: Sendable {
-    let verifier: TokenVerifier
-    let catalog: Catalog
-    let identities: Identities
-    let quotas: QuotaGate
-    let now: TimeSource
+package struct Authenticator: Sendable {
+    package let verifier: TokenVerifier
+    package let catalog: Catalog
+    package let identities: Identities
+    package let quotas: QuotaGate
+    package let now: TimeSource
     /// How often the caller of a waiting request is checked again.
-    let checkInterval: Duration
+    package let checkInterval: Duration
 
     /// The caller of a request with a valid token of an active organization.
-    func caller(_ headers: HTTPFields) async throws -> Caller {
+    package func caller(_ headers: HTTPFields) async throws -> Caller {
         let claims = try await claims(BearerToken.of(headers))
         let (id, name) = try await self.organization(of: claims, headers)
         let organization = try await activeOrganization(id)
@@ -26,7 +26,7 @@ struct Authenticator: Sendable {
 
     /// The caller of a request with a valid token of an active organization without quotas, where all of this is in
     /// memory; nil says nothing.
-    func callerAtHand(_ headers: HTTPFields) -> Caller? {
+    package func callerAtHand(_ headers: HTTPFields) -> Caller? {
         guard let token = try? BearerToken.of(headers),
             let claims = verifier.knownClaims(token, now: now()),
             let (id, name) = organizationAtHand(of: claims, headers), let named = userAtHand(of: claims, in: id),
@@ -42,7 +42,7 @@ struct Authenticator: Sendable {
 
     /// Whether the settings still let the issuer of a caller's token speak for the organization. What operators write
     /// is in the database.
-    func isVouchedFor(_ caller: Caller) -> Bool {
+    package func isVouchedFor(_ caller: Caller) -> Bool {
         guard let voucher = caller.voucher else { return true }
         return verifier.stillSpeaks(
             for: caller.organization.id,
@@ -55,7 +55,7 @@ struct Authenticator: Sendable {
     ///
     /// - Throws: why the organization is not served.
     @discardableResult
-    func activeOrganization(_ id: UUID) async throws(Problem) -> Organization {
+    package func activeOrganization(_ id: UUID) async throws(Problem) -> Organization {
         guard let organization = try await catalog.organization(id) else { throw Problem.unknownOrganization }
         switch organization.status {
         case .active: return organization
@@ -67,7 +67,7 @@ struct Authenticator: Sendable {
     /// The user whose requests these are: a joined user is its target.
     ///
     /// - Throws: `user_unknown` where an operator lets users in, and did not let in this one.
-    func owner(of user: UUID, in organization: Organization) async throws(Problem) -> UUID {
+    package func owner(of user: UUID, in organization: Organization) async throws(Problem) -> UUID {
         let owner = try await catalog.owner(of: user, in: organization.id)
         if organization.settings.provisioning == .explicit {
             guard try await catalog.isUserKnown(owner, in: organization.id) else { throw Problem.unknownUser }
@@ -93,7 +93,7 @@ struct Authenticator: Sendable {
     }
 
     /// An endpoint for authenticated callers, within their organization's quota of requests.
-    func callers(
+    package func callers(
         only endpoint: @escaping @Sendable (Exchange, Caller) async throws -> Answer
     ) -> Route.Endpoint {
         { exchange in
@@ -109,7 +109,7 @@ struct Authenticator: Sendable {
     }
 
     /// A direct endpoint for callers that are known from memory.
-    func callersAtHand(
+    package func callersAtHand(
         only endpoint: @escaping @Sendable (DirectExchange, Caller) -> Bool
     ) -> Route.DirectEndpoint {
         { exchange in

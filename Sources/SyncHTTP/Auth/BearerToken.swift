@@ -1,12 +1,12 @@
-import HTTPTypes
+package import HTTPTypes
 import SyncModel
 
 /// `Authorization: Bearer …` (RFC 6750).
-enum BearerToken {
+package enum BearerToken {
     /// The token of a request.
     ///
     /// - Throws: 401 with a challenge: a bare one when no token was sent (RFC 6750, 3.1), with an error otherwise.
-    static func of(_ headers: HTTPFields) throws(Refusal) -> Substring {
+    package static func of(_ headers: HTTPFields) throws(Refusal) -> Substring {
         guard let value = headers[.authorization] else {
             throw Refusal(Problem(.unauthorized, "A bearer token is required."), headers: [.wwwAuthenticate: "Bearer"])
         }
@@ -22,7 +22,7 @@ enum BearerToken {
 
     /// The text behind the scheme, which may be in any case; nil if it is not one token. Several header fields are
     /// joined by commas, which a token can't hold.
-    static func parse(_ value: String) -> Substring? {
+    package static func parse(_ value: String) -> Substring? {
         let scheme = "bearer "
         guard Substring(value.utf8.prefix(scheme.utf8.count)).lowercased() == scheme else { return nil }
         let token = Substring(value.utf8.dropFirst(scheme.utf8.count).drop { $0 == UInt8(ascii: " ") })
@@ -30,19 +30,19 @@ enum BearerToken {
     }
 
     /// Whether the scheme is right and nothing follows it, as of a shell's variable that is not set.
-    static func isEmpty(_ value: String) -> Bool {
+    package static func isEmpty(_ value: String) -> Bool {
         value.lowercased().before(" ") == "bearer"
             && value.utf8.dropFirst("bearer".utf8.count).allSatisfy { $0 == UInt8(ascii: " ") }
     }
 
-    static func isToken(_ text: some StringProtocol) -> Bool {
+    package static func isToken(_ text: some StringProtocol) -> Bool {
         !text.isEmpty && text.utf8.allSatisfy(isTokenByte)
     }
 
     /// A 401 about an invalid token.
     ///
     /// - Parameter description: nothing of a token.
-    static func refusal(_ error: StaticString, _ description: String) -> Refusal {
+    package static func refusal(_ error: StaticString, _ description: String) -> Refusal {
         let challenge = "Bearer error=\"\(error)\", error_description=\"\(plain(description))\""
         return Refusal(Problem(.unauthorized, description), headers: [.wwwAuthenticate: challenge])
     }

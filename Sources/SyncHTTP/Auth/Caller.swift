@@ -1,29 +1,36 @@
-import Foundation
-import SyncModel
-import SyncStore
-import Tokens
+package import Foundation
+package import SyncModel
+package import SyncStore
+package import Tokens
 
 /// The authenticated sender of a request.
-struct Caller: Sendable {
+package struct Caller: Sendable {
     /// Whose word a caller's organization rests on: settings and operators may take it back while a request lasts.
-    struct Voucher: Sendable {
+    package struct Voucher: Sendable {
         /// As it is configured; nil: the one without a name.
-        let issuer: ExactText?
-        let namespace: ExactText
+        package let issuer: ExactText?
+        package let namespace: ExactText
         /// What the issuer calls the organization; nil where the token has its id.
-        let name: ExternalID?
+        package let name: ExternalID?
 
-        init(_ claims: TokenClaims, name: ExternalID?) {
+        package init(_ claims: TokenClaims, name: ExternalID?) {
             issuer = claims.issuer
             namespace = claims.namespace
             self.name = name
         }
     }
 
-    let organization: Organization
-    let user: UUID
+    package let organization: Organization
+    package let user: UUID
     /// When the token expires, in seconds since 1970.
-    let expiresAt: Int64
+    package let expiresAt: Int64
     /// Nil for a source of events, which has a token of this gateway's.
-    var voucher: Voucher?
+    package var voucher: Voucher?
+
+    package init(organization: Organization, user: UUID, expiresAt: Int64, voucher: Voucher? = nil) {
+        self.organization = organization
+        self.user = user
+        self.expiresAt = expiresAt
+        self.voucher = voucher
+    }
 }

@@ -1,11 +1,11 @@
-import Foundation
+package import Foundation
 import JSONText
-import SyncModel
-import Tokens
+package import SyncModel
+package import Tokens
 
 /// Which organization a request is for: the token's, or of several that it names the one that
 /// `X-Sluice-Organization` names. The header never adds one.
-enum OrganizationChoice: Equatable {
+package enum OrganizationChoice: Equatable {
     case id(UUID)
     /// What the token's issuer calls it.
     case name(ExactText)
@@ -13,7 +13,7 @@ enum OrganizationChoice: Equatable {
     /// - Parameter chosen: the header: a name as it stands in the token, percent-encoded where it is not ASCII or has a
     ///   `%`, or the organization's id where that stands there.
     /// - Throws: `organization_unknown`, in the same words for whatever the token does not name.
-    init(of organization: TokenClaims.Organization, chosen: String?) throws(Problem) {
+    package init(of organization: TokenClaims.Organization, chosen: String?) throws(Problem) {
         switch organization {
         case .id(let id):
             if let chosen, UUID(parsing: chosen) != id { throw Problem.unknownOrganization }
@@ -38,7 +38,7 @@ enum OrganizationChoice: Equatable {
 
 extension Problem {
     /// The same whether there is no such organization, or the token's issuer does not speak for it, or it is going.
-    static var unknownOrganization: Problem {
+    package static var unknownOrganization: Problem {
         Problem(.organizationUnknown, "The organization of this token is not known here.")
     }
 }

@@ -1,26 +1,26 @@
 import HTTPTypes
 import JSONText
-import Logging
+package import Logging
 import Metrics
 import SyncModel
-import SyncStore
+package import SyncStore
 import Telemetry
 
 /// Applies organizations' quotas, and reports their state to callers: `RateLimit-Policy` and `RateLimit`
 /// (draft-ietf-httpapi-ratelimit-headers) on every answer.
-struct QuotaGate: Sendable {
+package struct QuotaGate: Sendable {
     private let quotas: RequestQuotas
     private let logger: Logger
     private let ofOrganizations = Counter(label: HTTPMetrics.limited, dimensions: [("quota", "organization")])
     private let ofUsers = Counter(label: HTTPMetrics.limited, dimensions: [("quota", "user")])
 
-    init(quotas: RequestQuotas, logger: Logger) {
+    package init(quotas: RequestQuotas, logger: Logger) {
         self.quotas = quotas
         self.logger = logger
     }
 
     /// The endpoint's answer, or 429 without calling it.
-    func answer(
+    package func answer(
         _ exchange: Exchange,
         _ caller: Caller,
         by endpoint: @Sendable (Exchange, Caller) async throws -> Answer

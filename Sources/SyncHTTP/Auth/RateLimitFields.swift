@@ -1,20 +1,20 @@
-import HTTPTypes
+package import HTTPTypes
 import Logging
 import Metrics
-import SyncModel
+package import SyncModel
 
 /// The two header fields, structured fields (RFC 9651) both: a list of strings with parameters.
-struct RateLimitFields {
+package struct RateLimitFields {
     private let policy: String
     private let standing: String
 
-    init(_ settings: OrganizationSettings, _ standings: [QuotaStanding?]) {
+    package init(_ settings: OrganizationSettings, _ standings: [QuotaStanding?]) {
         policy = [settings.requestQuota, settings.mutationQuota].compactMap { $0.map(Self.item) }
             .joined(separator: ", ")
         standing = standings.compactMap { $0.map(Self.item) }.joined(separator: ", ")
     }
 
-    func add(to fields: inout HTTPFields) {
+    package func add(to fields: inout HTTPFields) {
         if !policy.isEmpty { fields[.rateLimitPolicy] = policy }
         if !standing.isEmpty { fields[.rateLimit] = standing }
     }

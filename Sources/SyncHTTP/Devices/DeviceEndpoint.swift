@@ -16,7 +16,7 @@ struct DeviceEndpoint: Sendable {
     }
 
     func register(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let device = try exchange.uuid(at: 0)
         return try await bodies.withBody(of: exchange, isOptional: true) { body in
             _ = try DeviceRegistration(body: body, limit: bodies.limit)

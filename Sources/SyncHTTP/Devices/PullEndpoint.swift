@@ -19,7 +19,7 @@ struct PullEndpoint: Sendable {
 
     /// Answers a page; with `wait` an empty one is held until something shows or the time is over.
     func pull(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let device = try exchange.uuid(at: 0)
         let request = try await bodies.withBody(of: exchange, isOptional: true) { body in
             try PullRequest(body: body, limit: bodies.limit)

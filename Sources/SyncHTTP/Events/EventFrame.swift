@@ -1,22 +1,22 @@
-import Foundation
+package import Foundation
 import JSONText
-import SyncModel
-import SyncStore
+package import SyncModel
+package import SyncStore
 
 /// Frames of an event stream (WHATWG HTML, 9.2.5).
-enum EventFrame {
+package enum EventFrame {
     /// How long a client has to wait before it connects again, in milliseconds.
-    static let retry = 2_000
+    package static let retry = 2_000
 
     /// The first frame: a cursor to resume from, even if nothing ever happens. Without data it is no event.
-    static func opening(_ cursor: EventCursor) -> [UInt8] {
+    package static func opening(_ cursor: EventCursor) -> [UInt8] {
         Array("retry: \(retry)\nid: \(cursor.text)\n\n".utf8)
     }
 
     /// A comment, so that neither end nor a proxy between them takes the connection for dead.
-    static let keepAlive = Array(": keep-alive\n\n".utf8)
+    package static let keepAlive = Array(": keep-alive\n\n".utf8)
 
-    static func event(_ event: EventReader.Event) -> [UInt8] {
+    package static func event(_ event: EventReader.Event) -> [UInt8] {
         switch event.subject {
         case .mutation(let record): frame("mutation", event.cursor, data(record))
         case .mapping(let mapping): frame("id_mapping", event.cursor, mapping.json())
@@ -39,7 +39,7 @@ enum EventFrame {
     /// The feed has changed up to a position, in a part that the caller may see.
     ///
     /// - Parameter user: whose cursor it is.
-    static func changes(_ cursor: EventCursor, of user: UUID) -> [UInt8] {
+    package static func changes(_ cursor: EventCursor, of user: UUID) -> [UInt8] {
         let epoch = LaneEpoch.mixed(cursor.epoch, user)
         let feed = FeedCursor(epoch: epoch, position: cursor.feed, head: cursor.feed)
         return frame("changes", cursor, Array(#"{"feed":"\#(feed.text)"}"#.utf8))

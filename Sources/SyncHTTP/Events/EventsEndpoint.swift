@@ -10,7 +10,7 @@ struct EventsEndpoint: Sendable {
 
     /// Refuses invalid requests; hands the others to the hub.
     func listen(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let lane = LaneKey(organization: caller.organization.id, user: caller.user)
         let cursor = try await store.events.start(after: lastEventID(exchange), of: lane)
         guard hub.hasRoom(for: caller.organization.id) else { throw hub.overload.problem() }

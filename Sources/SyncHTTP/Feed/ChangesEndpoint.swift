@@ -11,7 +11,7 @@ struct ChangesEndpoint: Sendable {
 
     /// Answers a page; with `wait` an empty one is held until something shows or the time is over.
     func page(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["since", "limit", "entity_type", "wait"])
+        let query = try URLQuery(of: exchange, allowing: ["since", "limit", "entity_type", "wait"])
         let since = try query.text("since")
         let limit = try query.limit(default: Self.defaultLimit)
         let types = try query.entityTypes("entity_type")

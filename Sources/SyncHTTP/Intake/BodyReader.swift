@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import HTTPTypes
 import HummingbirdCore
 import NIOCore
@@ -6,16 +6,21 @@ import NIOHTTPTypes
 import SyncModel
 
 /// Reads the bodies of requests into memory, within their bounds.
-struct BodyReader: Sendable {
+package struct BodyReader: Sendable {
     /// The largest body, in bytes.
-    let limit: Int
-    let budget: FairBudget
+    package let limit: Int
+    package let budget: FairBudget
+
+    package init(limit: Int, budget: FairBudget) {
+        self.limit = limit
+        self.budget = budget
+    }
 
     /// Passes a request's JSON text to `use`, checked for its media type and size alone. It counts as held until `use`
     /// returns, which must keep nothing of it.
     ///
     /// - Parameter isOptional: whether a request without a body passes no bytes, and needs no media type.
-    func withBody<Result>(
+    package func withBody<Result>(
         of exchange: Exchange,
         isOptional: Bool = false,
         _ use: ([UInt8]) async throws -> Result
@@ -36,7 +41,7 @@ struct BodyReader: Sendable {
 
     /// Passes the body of a request whose sender is not authenticated yet to `use`, with the room that it takes. It takes
     /// nothing of ``budget``.
-    func withUnverifiedBody<Result>(
+    package func withUnverifiedBody<Result>(
         of exchange: Exchange,
         addressedTo source: UUID,
         _ use: ([UInt8], UnverifiedBodies.Arrival) async throws -> Result

@@ -1,5 +1,5 @@
 package import JSONText
-package import SyncMaintenance
+import SyncStore
 
 extension CappedCount: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {

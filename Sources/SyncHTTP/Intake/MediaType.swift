@@ -1,10 +1,10 @@
-import HTTPTypes
-import SyncModel
+package import HTTPTypes
+package import SyncModel
 
 /// Whether a body is JSON, not compressed, as endpoints need it.
-enum MediaType {
+package enum MediaType {
     /// - Throws: `unsupported_media_type`.
-    static func requireJSON(_ headers: HTTPFields) throws(Problem) {
+    package static func requireJSON(_ headers: HTTPFields) throws(Problem) {
         if let encoding = headers[.contentEncoding], !isIdentity(encoding) {
             throw Problem(.unsupportedMediaType, "Content-Encoding must be absent or identity.")
         }
@@ -14,7 +14,7 @@ enum MediaType {
     }
 
     /// `application/json` with any parameters: none has a meaning for JSON, which is UTF-8 in any case (RFC 8259, 11).
-    static func isJSON(_ value: String) -> Bool {
+    package static func isJSON(_ value: String) -> Bool {
         if value == "application/json" { return true }
         let type = value.utf8.prefix { $0 != UInt8(ascii: ";") }
         return type.trimmed.lowercased == "application/json" && isOne(value)
@@ -38,7 +38,7 @@ enum MediaType {
         return true
     }
 
-    static func isIdentity(_ value: String) -> Bool {
+    package static func isIdentity(_ value: String) -> Bool {
         value.utf8.split(separator: UInt8(ascii: ",")).allSatisfy {
             $0.trimmed.lowercased == "identity"
         }

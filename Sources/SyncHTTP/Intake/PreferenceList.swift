@@ -1,15 +1,15 @@
 /// The preferences of a `Prefer` field: `name[=value][;parameter…]`, separated by commas. Values may be quoted.
-struct PreferenceList: Sequence, IteratorProtocol {
+package struct PreferenceList: Sequence, IteratorProtocol {
     private static let delimiters = [UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "=")]
 
     private var rest: Substring.UTF8View
 
-    init(_ text: String) {
+    package init(_ text: String) {
         rest = text[...].utf8
     }
 
     /// The next preference; its name is in lower case, its value empty if there is none.
-    mutating func next() -> (name: String, value: String)? {
+    package mutating func next() -> (name: String, value: String)? {
         while true {
             skip { $0.isBlank || $0 == UInt8(ascii: ",") }
             guard !rest.isEmpty else { return nil }

@@ -1,20 +1,20 @@
-import HTTPTypes
+package import HTTPTypes
 import SyncModel
 
 /// A push's preferences in `Prefer` (RFC 7240). Unknown and invalid ones are ignored, and of repeated ones the first
 /// counts.
-struct Preferences: Sendable, Equatable {
+package struct Preferences: Sendable, Equatable {
     /// `handling`: all or nothing, instead of each on its own. Nil: not requested.
     private(set) var isStrict: Bool?
     /// `wait`: how long the answer may be held.
     private(set) var wait: Duration?
 
-    init(_ headers: HTTPFields, longestWait: Duration) {
+    package init(_ headers: HTTPFields, longestWait: Duration) {
         self.init(headers[.prefer] ?? "", longestWait: longestWait)
     }
 
     /// Reads the value; several fields are one list, joined by commas.
-    init(_ text: String, longestWait: Duration) {
+    package init(_ text: String, longestWait: Duration) {
         var seen: Set<ExactText> = []
         for preference in PreferenceList(text) where seen.insert(preference.name).inserted {
             switch preference.name {
@@ -33,7 +33,7 @@ struct Preferences: Sendable, Equatable {
     }
 
     /// The value of `Preference-Applied`: the honoured preferences, with the values applied.
-    var applied: String? {
+    package var applied: String? {
         var honoured: [String] = []
         if let isStrict { honoured.append(isStrict ? "handling=strict" : "handling=lenient") }
         if let wait { honoured.append("wait=\(wait.components.seconds)") }
@@ -41,7 +41,7 @@ struct Preferences: Sendable, Equatable {
     }
 
     /// The preferences of an answer that is not held: no `wait` is honoured.
-    var withoutWait: Preferences {
+    package var withoutWait: Preferences {
         var preferences = self
         preferences.wait = nil
         return preferences

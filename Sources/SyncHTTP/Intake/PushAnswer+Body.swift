@@ -21,7 +21,7 @@ extension PushAnswer: AnswerBody {
 
 extension PushAnswer {
     /// The bytes that the answer will have at most; 0 where it carries no large entities and bodies of upstreams.
-    var estimatedBytes: Int {
+    package var estimatedBytes: Int {
         let contents = verdicts.reduce(0) { $0 + ($1.record?.contentBytes ?? 0) }
         return contents == 0 ? 0 : WorkCost.answer(entries: verdicts.count) + min(contents, contentRoom)
     }

@@ -10,7 +10,7 @@ extension PushEndpoint {
     /// Leaves all others to ``push(_:_:)``, also those that it would refuse: they are rare, and refused in one place.
     ///
     /// - Returns: whether it has begun; if not, nothing has happened.
-    func pushDirectly(_ exchange: DirectExchange, _ caller: Caller) -> Bool {
+    package func pushDirectly(_ exchange: DirectExchange, _ caller: Caller) -> Bool {
         let preferences = Preferences(exchange.headers, longestWait: longestWait)
         guard preferences.wait == nil, exchange.headers[.expect] == nil,
             (try? MediaType.requireJSON(exchange.headers)) != nil,
@@ -68,7 +68,7 @@ private struct PushRoom: Sendable {
     private let gate: FairGate
 
     /// Takes room; nil where some of it would have to be waited for, or refused.
-    init?(_ bytes: Int, of user: LaneKey, _ bodies: BodyReader, _ gate: FairGate) {
+    package init?(_ bytes: Int, of user: LaneKey, _ bodies: BodyReader, _ gate: FairGate) {
         self.bytes = bytes
         self.user = user
         self.bodies = bodies.budget
@@ -80,7 +80,7 @@ private struct PushRoom: Sendable {
         }
     }
 
-    func leave() {
+    package func leave() {
         gate.leave(gate.weight(bytes), of: user)
         bodies.giveBack(bytes, of: user)
     }

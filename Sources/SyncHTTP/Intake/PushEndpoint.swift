@@ -1,19 +1,19 @@
-import HTTPTypes
-import SyncModel
-import SyncStore
+package import HTTPTypes
+package import SyncModel
+package import SyncStore
 
 /// `POST /v1/mutations`: accepts a batch, and answers each mutation's result. `POST /v1/mutations/preview`: answers
 /// what the results would be. Both read bodies within one budget.
-struct PushEndpoint: Sendable {
-    let store: Store
-    let bodies: BodyReader
-    let limits: IntakeLimits
-    let longestWait: Duration
+package struct PushEndpoint: Sendable {
+    package let store: Store
+    package let bodies: BodyReader
+    package let limits: IntakeLimits
+    package let longestWait: Duration
     /// Limits the bodies decoded at a time.
-    let gate: FairGate
+    package let gate: FairGate
     private let metrics = PushMetrics()
 
-    init(store: Store, bodies: BodyReader, gate: FairGate, limits: IntakeLimits, longestWait: Duration) {
+    package init(store: Store, bodies: BodyReader, gate: FairGate, limits: IntakeLimits, longestWait: Duration) {
         self.store = store
         self.bodies = bodies
         self.gate = gate
@@ -21,8 +21,8 @@ struct PushEndpoint: Sendable {
         self.longestWait = longestWait
     }
 
-    func push(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
+    package func push(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
         let preferences = Preferences(exchange.headers, longestWait: longestWait)
         do {
             let committed = try await bodies.withBody(of: exchange) { body in
@@ -38,8 +38,8 @@ struct PushEndpoint: Sendable {
         }
     }
 
-    func preview(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
+    package func preview(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
         let preferences = Preferences(exchange.headers, longestWait: longestWait).withoutWait
         do {
             let json = try await bodies.withBody(of: exchange) { body in
@@ -95,7 +95,7 @@ struct PushEndpoint: Sendable {
 
     /// The request's trace context, if any, in the form that can be stored: additions of later header versions are
     /// left out.
-    func traceparent(of headers: HTTPFields) -> String? {
+    package func traceparent(of headers: HTTPFields) -> String? {
         headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceparent
     }
 
@@ -131,13 +131,13 @@ struct PushEndpoint: Sendable {
     }
 
     /// Counts a push that was committed and waits for nothing more, and answers it.
-    func accepted(_ answer: PushAnswer, _ preferences: Preferences) -> Answer {
+    package func accepted(_ answer: PushAnswer, _ preferences: Preferences) -> Answer {
         metrics.record(answer)
         return reply(to: answer, preferences)
     }
 
     /// Counts a push that was not committed, and says why.
-    func refused(_ error: any Error, _ preferences: Preferences) -> any Error {
+    package func refused(_ error: any Error, _ preferences: Preferences) -> any Error {
         metrics.record(error)
         return refusal(error, preferences)
     }
@@ -160,7 +160,7 @@ struct PushEndpoint: Sendable {
 extension PushAnswer {
     /// The answer with as much of its contents as there is room for: what was committed is answered in any case, and a
     /// client can read each mutation by itself.
-    func fitting(_ hold: AnswerHold) -> PushAnswer {
+    package func fitting(_ hold: AnswerHold) -> PushAnswer {
         let bytes = estimatedBytes
         // a push that waits holds nothing as long as its answer is small
         if bytes == 0 || hold.offers(bytes) { return self }

@@ -1,8 +1,8 @@
 import Metrics
-import SyncModel
+package import SyncModel
 
 /// Counts pushes and the results of their mutations.
-struct PushMetrics: Sendable {
+package struct PushMetrics: Sendable {
     private let accepted = Counter(label: HTTPMetrics.pushes, dimensions: [("result", "accepted")])
     private let refused = Counter(label: HTTPMetrics.pushes, dimensions: [("result", "refused")])
     private let failed = Counter(label: HTTPMetrics.pushes, dimensions: [("result", "error")])
@@ -10,7 +10,7 @@ struct PushMetrics: Sendable {
     private let fresh = Self.counters(replayed: false)
     private let replayed = Self.counters(replayed: true)
 
-    func record(_ answer: PushAnswer) {
+    package func record(_ answer: PushAnswer) {
         accepted.increment()
         size.record(answer.verdicts.count)
         for verdict in answer.verdicts {
@@ -18,7 +18,7 @@ struct PushMetrics: Sendable {
         }
     }
 
-    func record(_ error: any Error) {
+    package func record(_ error: any Error) {
         let isOurs = Refusal(of: error).problem.code.status >= 500
         (isOurs ? failed : refused).increment()
     }

@@ -1,12 +1,11 @@
-import JSONText
-import SyncMaintenance
-import SyncModel
-import SyncStore
+package import JSONText
+package import SyncModel
+package import SyncStore
 
 /// Reads what issuers call organizations and users.
 extension RequestReport {
     /// A list of `{"issuer", "external_id"}`, each once.
-    mutating func externalIDs(_ value: JSONValue) -> [ExternalID]? {
+    package mutating func externalIDs(_ value: JSONValue) -> [ExternalID]? {
         let place = "/external_ids"
         guard let elements = value.elements.map(Array.init) else {
             refuse(place, Rule.memberType, "external_ids must be a list of objects with issuer and external_id")
@@ -37,7 +36,7 @@ extension RequestReport {
     /// Reads a body that is `{"issuer", member}`: an issuer's name, and what it calls somebody.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
-    static func name(
+    package static func name(
         in body: [UInt8],
         called member: String,
         _ what: String

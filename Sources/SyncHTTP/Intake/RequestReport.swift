@@ -1,11 +1,13 @@
-import JSONText
-import SyncModel
+package import JSONText
+package import SyncModel
 
 /// The defects of a small body's members, gathered: an operator learns all of them at once.
-struct RequestReport {
-    var problems: [ProblemDetail] = []
+package struct RequestReport {
+    package var problems: [ProblemDetail] = []
     /// Problems beyond ``ErrorBounds/perBody``, which are counted only.
     private var omitted = 0
+
+    package init() {}
 
     /// Reads a JSON object without duplicates, member by member.
     ///
@@ -14,7 +16,7 @@ struct RequestReport {
     ///   - read: reads a member; false for an unknown one.
     ///   - then: looks at all that was read.
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with all problems gathered.
-    static func read(
+    package static func read(
         _ body: [UInt8],
         of what: String,
         _ read: (inout RequestReport, _ member: String, JSONValue) -> Bool,
@@ -42,7 +44,7 @@ struct RequestReport {
         }
     }
 
-    mutating func refuse(_ pointer: String, _ rule: String, _ detail: String) {
+    package mutating func refuse(_ pointer: String, _ rule: String, _ detail: String) {
         guard problems.count < ErrorBounds.perBody else {
             omitted += 1
             return
@@ -51,14 +53,14 @@ struct RequestReport {
     }
 
     /// Refuses a member that the object at `pointer` does not have.
-    mutating func refuse(unknown member: String, of what: String, at pointer: String = "") {
+    package mutating func refuse(unknown member: String, of what: String, at pointer: String = "") {
         let pointer = JSONPointer(pointer).appending(member: member).text
         let isSuggesting = problems.count < UnknownMember.suggestions
         refuse(pointer, Rule.unknownMember, UnknownMember.detail(member, of: what, isSuggesting: isSuggesting))
     }
 
     /// Returns the value, and refuses the member where it is nil.
-    mutating func value<Value>(_ value: Value?, at pointer: String, _ detail: String) -> Value? {
+    package mutating func value<Value>(_ value: Value?, at pointer: String, _ detail: String) -> Value? {
         if value == nil { refuse(pointer, Rule.range, detail) }
         return value
     }

@@ -12,7 +12,7 @@ struct MappingEndpoint: Sendable {
 
     /// Answers the caller's mappings in the order of change, a page at a time.
     func list(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["since", "status", "limit"])
+        let query = try URLQuery(of: exchange, allowing: ["since", "status", "limit"])
         let since = try query.text("since")
         let statuses = try query.mappingStatuses("status")
         let limit = try query.limit(default: Self.defaultLimit)
@@ -31,7 +31,7 @@ struct MappingEndpoint: Sendable {
 
     /// Answers the mappings of ids that the caller names.
     func lookUp(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let limit = bodies.limit
         let lookup = try await bodies.withBody(of: exchange) { body in
             try await OffEventLoop.read(body) { body throws(Problem) in try MappingLookup(body: body, limit: limit) }

@@ -5,9 +5,9 @@ import SyncModel
 ///
 /// An entity's `current` is in an answer once. A later error about the same state has a pointer to it (`current_at`);
 /// about another state, or where the answer has no room left, it has a mark (`current_omitted`).
-struct AnswerContents {
+package struct AnswerContents {
     /// What a result shows of an error.
-    enum Shown {
+    package enum Shown {
         case whole
         case cut([UInt8])
         /// Not even the error itself fits.
@@ -20,14 +20,14 @@ struct AnswerContents {
     private var places: [EntityKey: (place: String, state: [UInt8])] = [:]
 
     /// - Parameter room: bytes of contents that are larger than ``WorkBounds/small``.
-    init(room: Int = WorkBounds.answer) {
+    package init(room: Int = WorkBounds.answer) {
         self.room = room
     }
 
     /// Decides about an error, a problem object as JSON.
     ///
     /// - Parameter pointer: the error's place in the answer (RFC 6901).
-    mutating func show(error: [UInt8], at pointer: @autoclosure () -> String) -> Shown {
+    package mutating func show(error: [UInt8], at pointer: @autoclosure () -> String) -> Shown {
         guard let outline = CurrentOutline(error) else { return takes(error.count) ? .whole : .nothing }
         if let first = places[outline.key] {
             return .cut(CurrentOutline.cut(error, place: first.state == outline.state ? first.place : nil))
@@ -38,7 +38,7 @@ struct AnswerContents {
     }
 
     /// Whether the answer has room for a value; then it is taken.
-    mutating func takes(_ bytes: Int) -> Bool {
+    package mutating func takes(_ bytes: Int) -> Bool {
         guard bytes > WorkBounds.small else { return true }
         guard bytes <= room else { return false }
         room -= bytes
@@ -48,7 +48,7 @@ struct AnswerContents {
 
 extension MutationRecord {
     /// The bytes of what an answer shows of the mutation beside its names and times, where they are many.
-    var contentBytes: Int {
+    package var contentBytes: Int {
         [error?.count ?? 0, responseBody?.count ?? 0].filter { $0 > WorkBounds.small }.reduce(0, +)
     }
 }

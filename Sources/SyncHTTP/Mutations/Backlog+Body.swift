@@ -55,9 +55,9 @@ extension LaneHold: AnswerBody {
 
 /// A lane's head.
 private struct Head: AnswerBody {
-    let mutation: Backlog.Mutation
+    package let mutation: Backlog.Mutation
 
-    func writeMembers(to writer: inout JSONWriter) {
+    package func writeMembers(to writer: inout JSONWriter) {
         writer.member("id", mutation.id)
         writer.member("device_id", mutation.deviceID)
         writer.member("sequence_number", mutation.sequenceNumber)

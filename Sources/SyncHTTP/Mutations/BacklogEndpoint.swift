@@ -1,13 +1,13 @@
 import HTTPTypes
 import SyncModel
-import SyncStore
+package import SyncStore
 
 /// `GET /v1/backlog`: the caller's mutations that are not final, and what holds the lane.
-struct BacklogEndpoint: Sendable {
-    let store: Store
+package struct BacklogEndpoint: Sendable {
+    package let store: Store
 
-    func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
+    package func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
         try await exchange.hold.enter(AnswerHold.backlog)
         let json = try await OffEventLoop.run {
             try await store.backlog.backlog(organization: caller.organization.id, user: caller.user).json()

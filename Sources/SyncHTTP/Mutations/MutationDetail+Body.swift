@@ -10,7 +10,7 @@ extension MutationDetail: AnswerBody {
     }
 
     /// - Parameter place: the mutation's place in the answer (RFC 6901).
-    func writeMembers(
+    package func writeMembers(
         _ contents: inout AnswerContents,
         at place: @autoclosure () -> String,
         to writer: inout JSONWriter

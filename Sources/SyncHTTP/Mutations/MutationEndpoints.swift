@@ -1,16 +1,16 @@
 import HTTPTypes
 import SyncModel
-import SyncStore
+package import SyncStore
 
 /// Reading mutations: `GET /v1/mutations/{id}` and `GET /v1/mutations`.
-struct MutationEndpoints: Sendable {
-    let store: Store
-    let longestWait: Duration
+package struct MutationEndpoints: Sendable {
+    package let store: Store
+    package let longestWait: Duration
 
     /// Answers one mutation; with `wait`, once it is settled or the time is over.
-    func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+    package func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let id = try exchange.uuid(at: 0)
-        let wait = try Query(of: exchange, allowing: ["wait"]).wait(upTo: longestWait)
+        let wait = try URLQuery(of: exchange, allowing: ["wait"]).wait(upTo: longestWait)
         let json = try await ClientPresence.reading(on: exchange, wait: wait) { wait in
             try await store.mutations.mutation(
                 id,
@@ -25,8 +25,8 @@ struct MutationEndpoints: Sendable {
     }
 
     /// Answers the caller's mutations in lane order, a page at a time.
-    func list(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        let filter = try Query(of: exchange, allowing: Query.mutationFilter).mutationFilter()
+    package func list(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        let filter = try URLQuery(of: exchange, allowing: URLQuery.mutationFilter).mutationFilter()
         try await exchange.hold.enter()
         let page = try await OffEventLoop.run {
             try await store.mutations.list(filter, organization: caller.organization, user: caller.user).json()

@@ -1,5 +1,5 @@
-import JSONText
-import SyncModel
+package import JSONText
+package import SyncModel
 
 extension MutationRecord {
     /// Writes the members of a result into an open object.
@@ -8,7 +8,7 @@ extension MutationRecord {
     ///   - replayed: nil leaves the member out.
     ///   - contents: what the answer has room for.
     ///   - place: the result's place in the answer (RFC 6901).
-    func writeResultMembers(
+    package func writeResultMembers(
         replayed: Bool?,
         _ contents: inout AnswerContents,
         at place: @autoclosure () -> String,
@@ -82,7 +82,7 @@ extension MutationStatus {
 
 extension JSONWriter {
     /// Writes `local_id` as the device wrote it: its number, or the client id.
-    mutating func localID(_ name: ClientName?) {
+    package mutating func localID(_ name: ClientName?) {
         switch name {
         case .number(let number, _): member("local_id", number)
         case .id(let id): member("local_id", id)

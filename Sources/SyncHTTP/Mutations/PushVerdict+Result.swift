@@ -1,6 +1,6 @@
 import Foundation
-import JSONText
-import SyncModel
+package import JSONText
+package import SyncModel
 
 extension PushVerdict {
     /// Writes the members of an entry's result into an open object.
@@ -9,7 +9,7 @@ extension PushVerdict {
     ///   - entry: evaluated only where there is no record.
     ///   - contents: what the answer has room for.
     ///   - index: the result's place in the answer.
-    func writeResultMembers(
+    package func writeResultMembers(
         of entry: @autoclosure () -> EntryName,
         _ contents: inout AnswerContents,
         at index: Int,
@@ -52,7 +52,7 @@ extension PushVerdict {
 
 extension JSONWriter {
     /// Writes the member `warnings` of a result, which most results lack.
-    mutating func warning(_ warning: PushWarning?, at index: Int) {
+    package mutating func warning(_ warning: PushWarning?, at index: Int) {
         guard let warning else { return }
         member("warnings", [warning]) { writer, warning in
             writer.beginObject()

@@ -1,12 +1,12 @@
-import SyncModel
-import SyncStore
+package import SyncModel
+package import SyncStore
 
-extension Query {
+extension URLQuery {
     /// The parameters of a list of mutations.
-    static let mutationFilter: Set = ["status", "device_id", "entity_type", "limit", "cursor"]
+    package static let mutationFilter: Set = ["status", "device_id", "entity_type", "limit", "cursor"]
 
     /// The filter of a list of mutations, and its page.
-    func mutationFilter() throws(Problem) -> MutationFilter {
+    package func mutationFilter() throws(Problem) -> MutationFilter {
         MutationFilter(
             statuses: try statuses("status"),
             deviceID: try uuid("device_id"),
@@ -17,13 +17,13 @@ extension Query {
     }
 
     /// Statuses of stored mutations, repeated or separated by commas: `rejected` is an answer, never stored.
-    func statuses(_ name: String) throws(Problem) -> [MutationStatus] {
+    package func statuses(_ name: String) throws(Problem) -> [MutationStatus] {
         let known = MutationStatus.allCases.filter { $0 != .rejected }
         var statuses: [MutationStatus] = []
         for word in list(name) {
             guard let status = known.first(where: { $0.rawValue == word }) else {
                 let names = known.map(\.rawValue).joined(separator: ", ")
-                throw Query.invalid(name, "must name statuses: \(names)")
+                throw URLQuery.invalid(name, "must name statuses: \(names)")
             }
             statuses.append(status)
         }
@@ -31,12 +31,12 @@ extension Query {
     }
 
     /// Statuses of id mappings, repeated or separated by commas.
-    func mappingStatuses(_ name: String) throws(Problem) -> [IDMapping.Status] {
+    package func mappingStatuses(_ name: String) throws(Problem) -> [IDMapping.Status] {
         var statuses: [IDMapping.Status] = []
         for word in list(name) {
             guard let status = IDMapping.Status(rawValue: word) else {
                 let names = IDMapping.Status.allCases.map(\.rawValue).joined(separator: ", ")
-                throw Query.invalid(name, "must name statuses: \(names)")
+                throw URLQuery.invalid(name, "must name statuses: \(names)")
             }
             if !statuses.contains(status) { statuses.append(status) }
         }

@@ -1,19 +1,19 @@
-import Foundation
+package import Foundation
 import HTTPTypes
 import JSONText
-import SyncMaintenance
-import SyncModel
+package import SyncModel
+package import SyncStore
 
 /// Writes what one request of an operator does, or looks at.
-struct OperatorAudit: Sendable {
-    let log: AuditLog
-    let token: OperatorToken
+package struct OperatorAudit: Sendable {
+    package let log: AuditLog
+    package let token: OperatorToken
     /// `Sluice-Reason`, decoded.
-    let reason: String?
-    let requestID: String
+    package let reason: String?
+    package let requestID: String
 
     /// - Throws: `invalid_request` for a reason that is none.
-    init(_ exchange: Exchange, by token: OperatorToken, in log: AuditLog) throws(Problem) {
+    package init(_ exchange: Exchange, by token: OperatorToken, in log: AuditLog) throws(Problem) {
         self.log = log
         self.token = token
         requestID = exchange.requestID
@@ -26,7 +26,7 @@ struct OperatorAudit: Sendable {
     ///   - action: its `operationId`.
     ///   - names: of the path's parameters, in order.
     ///   - target: what its query says.
-    func recording(
+    package func recording(
         _ action: String,
         _ names: [String],
         _ target: ActTarget?,
@@ -52,7 +52,7 @@ struct OperatorAudit: Sendable {
     ///
     /// - Parameter target: names of kinds, and which ones; users apart.
     /// - Throws: where it cannot be written: then it must not be answered.
-    func look(
+    package func look(
         _ action: String,
         of organization: UUID,
         user: UUID? = nil,
@@ -83,7 +83,7 @@ struct OperatorAudit: Sendable {
         guard let field = headers[.sluiceReason], !field.isEmpty else { return nil }
         // what is not ASCII comes percent-encoded: of bytes above it nobody knows what they stand for
         guard field.utf8.allSatisfy({ (0x20..<0x7f).contains($0) }),
-            let reason = Query.decode(field.utf8).flatMap(AuditReason.reading)
+            let reason = URLQuery.decode(field.utf8).flatMap(AuditReason.reading)
         else {
             let detail = """
                 Sluice-Reason must be 1 to \(AuditReason.maximumBytes) bytes of percent-encoded UTF-8 text without control \

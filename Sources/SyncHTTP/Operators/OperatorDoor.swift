@@ -1,23 +1,23 @@
-import HTTPTypes
-import SyncMaintenance
-import SyncModel
+package import HTTPTypes
+package import SyncModel
+package import SyncStore
 
 /// Lets operators in: by a bearer token, or by the cookie that the console has got for one.
-struct OperatorDoor: Sendable {
-    let tokens: OperatorTokens
-    let ended: EndedSessions
-    let now: TimeSource
+package struct OperatorDoor: Sendable {
+    package let tokens: OperatorTokens
+    package let ended: EndedSessions
+    package let now: TimeSource
 
     /// Who is let in: by which token, and until when in seconds since 1970 where that has an end.
-    struct Guest: Sendable {
-        let token: OperatorToken
-        var end: Int64?
+    package struct Guest: Sendable {
+        package let token: OperatorToken
+        package var end: Int64?
     }
 
     /// The token that a request comes with.
     ///
     /// - Throws: 401, or 403 where a cookie came along with what another page has asked.
-    func guest(of request: HTTPRequest) async throws(Refusal) -> Guest {
+    package func guest(of request: HTTPRequest) async throws(Refusal) -> Guest {
         if request.headerFields[.authorization] == nil, let cookie = SessionCookie.value(request.headerFields) {
             guard let session = OperatorSession.token(of: cookie, among: tokens, at: now()) else {
                 throw BearerToken.refusal("invalid_token", "The session has ended; sign in again.")
@@ -38,14 +38,14 @@ struct OperatorDoor: Sendable {
     }
 
     /// - Throws: also 403 where the token is good for less.
-    func admit(_ request: HTTPRequest, for scope: OperatorScope) async throws(Refusal) -> Guest {
+    package func admit(_ request: HTTPRequest, for scope: OperatorScope) async throws(Refusal) -> Guest {
         let guest = try await guest(of: request)
         try Self.require(scope, of: guest.token)
         return guest
     }
 
     /// - Throws: 403 where a token is good for less.
-    static func require(_ scope: OperatorScope, of token: OperatorToken) throws(Refusal) {
+    package static func require(_ scope: OperatorScope, of token: OperatorToken) throws(Refusal) {
         guard token.scope >= scope else {
             let own = token.scope.rawValue
             throw Refusal(

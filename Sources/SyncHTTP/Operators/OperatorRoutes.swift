@@ -1,22 +1,21 @@
-import HTTPTypes
-import SyncMaintenance
-import SyncModel
-import SyncStore
+package import HTTPTypes
+package import SyncModel
+package import SyncStore
 
 /// The routes of `/admin`: each with what a token has to be good for, with what the audit is told of it, and with whom
 /// the others who look on are told was changed.
-struct OperatorRoutes {
+package struct OperatorRoutes {
     /// What the path of everything of an organization begins with.
     private static let organization = "/admin/organizations/{id}"
 
-    let door: OperatorDoor
-    let log: AuditLog
-    let notifier: ChangeNotifier
+    package let door: OperatorDoor
+    package let log: AuditLog
+    package let notifier: ChangeNotifier
     private(set) var table: RouteTable
     /// The names by which the audit calls acts, and looks at what users wrote.
     private(set) var audited: [String] = []
 
-    init(adding table: RouteTable, behind door: OperatorDoor, log: AuditLog, notifier: ChangeNotifier) {
+    package init(adding table: RouteTable, behind door: OperatorDoor, log: AuditLog, notifier: ChangeNotifier) {
         self.door = door
         self.log = log
         self.notifier = notifier
@@ -29,7 +28,7 @@ struct OperatorRoutes {
     ///   - name: its `operationId` in the contract where it shows what users wrote: then the audit is told. Nil: it
     ///     does not, or tells the audit itself.
     ///   - told: what of its query the audit is told.
-    mutating func look(
+    package mutating func look(
         at path: String,
         needs scope: OperatorScope = .read,
         audited name: String? = nil,
@@ -45,7 +44,7 @@ struct OperatorRoutes {
     /// - Parameters:
     ///   - name: its `operationId` in the contract, by which the audit calls it.
     ///   - told: what of its query the audit is told.
-    mutating func act(
+    package mutating func act(
         _ name: String,
         _ method: HTTPRequest.Method,
         _ path: String,
@@ -62,6 +61,16 @@ struct OperatorRoutes {
             }
             return answer
         }
+    }
+
+    /// A route that needs no token: signing in and out.
+    package mutating func addOpen(_ method: HTTPRequest.Method, _ path: String, _ endpoint: @escaping Route.Endpoint) {
+        table.add(method, path, answers: nil, endpoint)
+    }
+
+    /// Static pages at a path and below it.
+    package mutating func addPages(at path: String, _ endpoint: @escaping Route.Endpoint) {
+        table.addPages(at: path, endpoint)
     }
 
     private mutating func add(

@@ -1,17 +1,17 @@
 import Crypto
-import Foundation
-import SyncModel
+package import Foundation
+package import SyncModel
 
 /// What the cookie of a signed-in operator holds: which token it stands for, until when, and a proof of both that only
 /// who knows the token's digest can make. Every gateway accepts it until it expires, its token is removed from the
 /// setting, or the operator signs out (``EndedSessions``).
-enum OperatorSession {
+package enum OperatorSession {
     /// How long one lasts, in seconds.
-    static let seconds: Int64 = 43_200
+    package static let seconds: Int64 = 43_200
     private static let version = "v1"
 
     /// `v1.`, the token's name among the configured ones, when it ends in seconds since 1970, and the proof.
-    static func text(for token: OperatorToken, until end: Int64) -> String {
+    package static func text(for token: OperatorToken, until end: Int64) -> String {
         let claim = "\(version).\(mark(of: token)).\(end)"
         let proof = HMAC<SHA256>.authenticationCode(for: Data(claim.utf8), using: key(of: token))
         return claim + "." + OperatorToken.hexadecimal(proof)
@@ -19,7 +19,7 @@ enum OperatorSession {
 
     /// The token that a cookie stands for, and when that ends; nil for one that was not made here, has ended, or whose
     /// token is not configured any more.
-    static func token(
+    package static func token(
         of text: some StringProtocol,
         among tokens: OperatorTokens,
         at now: Timestamp
@@ -41,7 +41,7 @@ enum OperatorSession {
     }
 
     /// The digest under which the end of a session is stored.
-    static func digest(of text: some StringProtocol) -> Data { Data(SHA256.hash(data: Data(text.utf8))) }
+    package static func digest(of text: some StringProtocol) -> Data { Data(SHA256.hash(data: Data(text.utf8))) }
 
     private static func key(of token: OperatorToken) -> SymmetricKey {
         HKDF<SHA256>.deriveKey(

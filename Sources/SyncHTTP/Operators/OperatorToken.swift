@@ -5,17 +5,17 @@ package import SyncModel
 package struct OperatorToken: Sendable, Equatable {
     /// Whose acts they are that nobody named is to answer for.
     package static let usualName = "operator"
-    static let hashPrefix = "sha256:"
+    package static let hashPrefix = "sha256:"
 
     /// Who acts with it, as the audit tells.
     @Exact package private(set) var name: String
     package let scope: OperatorScope
     /// SHA-256 of the secret.
-    let digest: [UInt8]
+    package let digest: [UInt8]
 
     /// Reads `[name@][scope:]secret`, the secret in plain text or as ``OperatorTokens/hash(of:)`` gives it; nil unless it
     /// is valid: a bearer token holds letters, digits and `-._~+/=` only (RFC 6750, 2.1), so neither `@` nor `:`.
-    init?(parsing word: Substring) {
+    package init?(parsing word: Substring) {
         var rest = word
         var name = Self.usualName
         if let at = rest.firstIndex(of: "@") {
@@ -40,11 +40,11 @@ package struct OperatorToken: Sendable, Equatable {
             && text.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == UInt8(ascii: "-") }
     }
 
-    static func digest(of text: some StringProtocol) -> [UInt8] {
+    package static func digest(of text: some StringProtocol) -> [UInt8] {
         Array(SHA256.hash(data: Array(text.utf8)))
     }
 
-    static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+    package static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
         let digits = Array("0123456789abcdef")
         return String(bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
     }

@@ -9,7 +9,7 @@ package struct OperatorTokens: Sendable, Equatable {
     /// The length of the shortest token, in bytes.
     package static let minimumBytes = 16
 
-    let all: [OperatorToken]
+    package let all: [OperatorToken]
 
     /// Reads tokens with white space between them, each as ``OperatorToken/init(parsing:)`` takes it; nil unless all are
     /// valid.
@@ -39,7 +39,7 @@ package struct OperatorTokens: Sendable, Equatable {
 
     /// The one that a text is. Takes the same time for every text: compares all bytes of all digests. Of a token that is
     /// configured twice the first counts.
-    func token(_ text: some StringProtocol) -> OperatorToken? {
+    package func token(_ text: some StringProtocol) -> OperatorToken? {
         let digest = OperatorToken.digest(of: text)
         var found: OperatorToken?
         for token in all.reversed() {

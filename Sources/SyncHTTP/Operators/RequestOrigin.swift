@@ -1,17 +1,17 @@
-import HTTPTypes
+package import HTTPTypes
 
 /// Where a browser says that a request comes from. A cookie goes along with requests that other pages make, too; these
 /// two fields are the browser's own, and no page can change them.
-struct RequestOrigin {
-    let method: HTTPRequest.Method
+package struct RequestOrigin {
+    package let method: HTTPRequest.Method
     /// `Sec-Fetch-Site` (W3C Fetch Metadata); browsers leave it out where they do not trust the connection.
-    let site: String?
+    package let site: String?
     /// RFC 6454
-    let origin: String?
+    package let origin: String?
     /// The `Host` that was asked.
-    let host: String?
+    package let host: String?
 
-    init(_ request: HTTPRequest) {
+    package init(_ request: HTTPRequest) {
         method = request.method
         site = request.headerFields[.secFetchSite]
         origin = request.headerFields[.origin]
@@ -20,7 +20,7 @@ struct RequestOrigin {
 
     /// Whether a request that a cookie vouches for may be served: one that changes something has to come from the
     /// console itself; one that only looks must not come from another page.
-    var isOwn: Bool {
+    package var isOwn: Bool {
         let isLook = method == .get || method == .head
         if let site { return site == "same-origin" || isLook && site == "none" }
         guard let origin else { return isLook }
@@ -28,7 +28,7 @@ struct RequestOrigin {
     }
 
     /// Whether a sign-in may be: programs say nothing of where they come from.
-    var maySignIn: Bool {
+    package var maySignIn: Bool {
         if let site { return site == "same-origin" }
         return origin.map(isOfHost) ?? true
     }

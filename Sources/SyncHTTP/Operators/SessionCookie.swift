@@ -1,13 +1,13 @@
-import HTTPTypes
+package import HTTPTypes
 
 /// The cookie of the console (RFC 6265). Over TLS, which a proxy in front tells of, its name has the prefix that no
 /// other host can set it under.
-enum SessionCookie {
+package enum SessionCookie {
     private static let name = "sluice_session"
     private static let hostName = "__Host-sluice_session"
 
     /// Its value; nil without one.
-    static func value(_ headers: HTTPFields) -> Substring? {
+    package static func value(_ headers: HTTPFields) -> Substring? {
         var found: Substring?
         for field in headers[values: .cookie] {
             for pair in field.split(separator: ";") {
@@ -21,7 +21,7 @@ enum SessionCookie {
     }
 
     /// The `Set-Cookie` field; an age of 0 removes it.
-    static func field(_ value: String, seconds: Int64, over headers: HTTPFields) -> String {
+    package static func field(_ value: String, seconds: Int64, over headers: HTTPFields) -> String {
         let isSecure = headers[.xForwardedProto]?.lowercased() == "https"
         let end = "; HttpOnly; SameSite=Strict; Path=/; Max-Age=\(seconds)"
         return isSecure ? "\(hostName)=\(value); Secure\(end)" : "\(name)=\(value)\(end)"

@@ -1,5 +1,5 @@
-import SyncMaintenance
 package import SyncModel
+import SyncStore
 
 /// The settings of both servers. Everything that a client can make grow has its bound here.
 package struct HTTPConfiguration: Sendable {
@@ -63,11 +63,11 @@ package struct HTTPConfiguration: Sendable {
     /// How long a request to join two users, or to erase one, waits for their lanes to come to rest.
     package var joinPatience: Duration = .seconds(30)
     /// For how many seconds both are not served before, so that every gateway knows.
-    package var joinSettling = UserJoining.settlingSeconds
+    package var joinSettling = Catalog.settlingSeconds
 
     /// How often the caller of a waiting request is checked. Cached organizations are five seconds old at most, so a
     /// suspended one's waits end within seven.
-    package var checkInterval: Duration = .seconds(UserJoining.waitSeconds)
+    package var checkInterval: Duration = .seconds(Catalog.waitSeconds)
     /// How often a stream of events sends a keep-alive.
     package var keepAlive: Duration = .seconds(15)
     /// How often is looked which callers of streams are still served: they hear of it within five seconds.

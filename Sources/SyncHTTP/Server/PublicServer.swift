@@ -1,9 +1,8 @@
 import HTTPTypes
-package import Logging
 import Metrics
 import ServiceLifecycle
 import SyncModel
-package import SyncStore
+import SyncStore
 package import Tokens
 
 /// The server for the sync workers of devices: `/v1`, and also the contract and the gateway's public key.
@@ -14,14 +13,18 @@ package struct PublicServer: Service {
 
     /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
     ///
-    /// - Parameter onRunning: called once it listens, with the address it got; a port of 0 is the system's choice.
+    /// - Parameters:
+    ///   - gateway: the engine's parts.
+    ///   - verifier: verifies the tokens of users.
+    ///   - features: add routes.
+    ///   - onRunning: called once when the server listens, with its address; a port of 0 is the system's choice.
     package init(
-        store: Store,
+        _ gateway: GatewayContext,
         verifier: TokenVerifier,
-        configuration: HTTPConfiguration,
-        logger: Logger,
+        features: [any Feature],
         onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
     ) {
+        let (store, configuration, logger) = (gateway.store, gateway.configuration, gateway.logger)
         let authenticator = Authenticator(
             verifier: verifier,
             catalog: store.catalog,
@@ -38,12 +41,14 @@ package struct PublicServer: Service {
             configuration: configuration,
             responder: Responder(
                 routes: Self.routes(
-                    configuration,
-                    store: store,
-                    authenticator: authenticator,
+                    gateway,
+                    PublicContext(
+                        authenticator: authenticator,
+                        budgets: budgets,
+                        bodies: BodyReader(limit: configuration.limits.bodyBytes, budget: budgets.bodies)
+                    ),
                     events: events,
-                    budgets: budgets,
-                    logger: logger
+                    features: features
                 ),
                 budgets: budgets,
                 logger: logger,
@@ -70,20 +75,18 @@ package struct PublicServer: Service {
     }
 
     private static func routes(
-        _ configuration: HTTPConfiguration,
-        store: Store,
-        authenticator: Authenticator,
+        _ gateway: GatewayContext,
+        _ context: PublicContext,
         events hub: EventHub,
-        budgets: Budgets,
-        logger: Logger
+        features: [any Feature]
     ) -> RouteTable {
-        let budget = budgets.bodies
-        let bodies = BodyReader(limit: configuration.limits.bodyBytes, budget: budget)
+        let (store, configuration) = (gateway.store, gateway.configuration)
+        let (authenticator, bodies, budget) = (context.authenticator, context.bodies, context.budgets.bodies)
         let wait = configuration.maximumWait
         let pushes = PushEndpoint(
             store: store,
             bodies: bodies,
-            gate: budgets.decoding,
+            gate: context.budgets.decoding,
             limits: configuration.limits,
             longestWait: wait
         )
@@ -118,32 +121,12 @@ package struct PublicServer: Service {
         routes.add(.get, "/v1/id-mappings", authenticator.callers(only: mappings.list))
         routes.add(.post, "/v1/id-mappings/lookup", authenticator.callers(only: mappings.lookUp))
         routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))
-        let sources = SourceAuthenticator(tokens: store.serviceTokens, authenticator: authenticator)
-        let ingest = IngestEndpoint(
-            store: store,
-            bodies: bodies,
-            limits: configuration.limits,
-            gate: budgets.decoding
-        )
-        routes.add(.post, "/v1/ingest", sources.sources(only: ingest.ingest))
-        let receiver = ReceiverEndpoint(
-            store: store,
-            bodies: BodyReader(
-                limit: min(configuration.limits.bodyBytes, ReceiverEndpoint.maximumBytes),
-                budget: budget
-            ),
-            limits: configuration.limits,
-            gate: budgets.decoding,
-            authenticator: authenticator,
-            now: configuration.now,
-            logger: logger
-        )
-        routes.add(.post, "/v1/sources/{organization}/{source}", receiver.receive)
         let events = EventsEndpoint(store: store, hub: hub)
         routes.add(.get, "/v1/events", answers: "text/event-stream", authenticator.callers(only: events.listen))
         let keySet = KeySetEndpoint(jwks: configuration.jwks)
         routes.add(.get, "/.well-known/jwks.json", answers: nil, keySet.read)
         routes.add(.get, "/openapi.json", answers: nil, ContractEndpoint().read)
+        for feature in features { feature.addRoutes(to: &routes, context) }
         if let origins = configuration.allowedOrigins { routes.addOptions(CrossOrigin(origins: origins)) }
         return routes
     }

@@ -3,7 +3,7 @@ import Metrics
 
 /// The metrics of one route, made once. Labels are bounded: the route's template, its method and the class of the
 /// status.
-struct RouteMeters: Sendable {
+package struct RouteMeters: Sendable {
     let route: String
     private let succeeded: Counter
     private let redirected: Counter

@@ -1,71 +1,71 @@
-import Foundation
+package import Foundation
 import HTTPTypes
 import JSONText
 import Metrics
-import SyncModel
-import SyncStore
+package import SyncModel
+package import SyncStore
 
 /// A user's decisions about a mutation that stands still: `POST /v1/mutations/{id}/retry`, `…/discard`, `…/resolve`.
 /// Each answers the mutation in its new state.
-struct SettleEndpoints: Sendable {
-    let store: Store
-    let bodies: BodyReader
-    let limits: IntakeLimits
+package struct SettleEndpoints: Sendable {
+    package let store: Store
+    package let bodies: BodyReader
+    package let limits: IntakeLimits
     private let metrics = SettleMetrics()
 
-    init(store: Store, bodies: BodyReader, limits: IntakeLimits) {
+    package init(store: Store, bodies: BodyReader, limits: IntakeLimits) {
         self.store = store
         self.bodies = bodies
         self.limits = limits
     }
 
-    func retry(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
+    package func retry(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
         return try await retry(exchange, of: Owner(caller), exchange.uuid(at: 0))
     }
 
-    func discard(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
+    package func discard(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
         return try await discard(exchange, of: Owner(caller), exchange.uuid(at: 0))
     }
 
-    func resolve(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        _ = try Query(of: exchange)
+    package func resolve(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
         return try await resolve(exchange, of: Owner(caller), exchange.uuid(at: 0))
     }
 
     // MARK: - The same for whoever may decide for the owner
 
     /// Whose mutation it is.
-    struct Owner: Sendable {
-        let organization: Organization
-        let user: UUID
+    package struct Owner: Sendable {
+        package let organization: Organization
+        package let user: UUID
 
-        init(organization: Organization, user: UUID) {
+        package init(organization: Organization, user: UUID) {
             self.organization = organization
             self.user = user
         }
 
-        init(_ caller: Caller) {
+        package init(_ caller: Caller) {
             self.init(organization: caller.organization, user: caller.user)
         }
     }
 
-    func retry(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
+    package func retry(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
         try await settle(exchange, metrics.retried, RetryRequest.init) { request in
             try await store.settling.retry(id, request, organization: owner.organization, user: owner.user)
                 .map { ($0.json(), 1) }
         }
     }
 
-    func discard(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
+    package func discard(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
         try await settle(exchange, metrics.discarded, DiscardRequest.init) { request in
             try await store.settling.discard(id, request, organization: owner.organization, user: owner.user)
                 .map { ($0.json(), $0.ids.count) }
         }
     }
 
-    func resolve(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
+    package func resolve(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
         try await settle(exchange, isBodyOptional: false, metrics.resolved, ResolveRequest.init) { request in
             try await store.settling.resolve(id, request, organization: owner.organization, user: owner.user)
                 .map { ($0.json(), 1) }
@@ -73,7 +73,7 @@ struct SettleEndpoints: Sendable {
     }
 
     /// Says whether a retry would be taken, and changes nothing.
-    func validate(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
+    package func validate(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
         let valid = JSONWriter.object { $0.member("valid", true) }
         return try await settle(exchange, nil, RetryRequest.init) { request in
             let (organization, user) = (owner.organization, owner.user)

@@ -1,9 +1,9 @@
 import Foundation
-import JSONText
+package import JSONText
 
 /// Reads one event of a batch and checks everything that needs nothing but the event itself. Reports all errors, not
 /// just the first.
-struct IngestDecoder {
+package struct IngestDecoder {
     /// The JSON Pointer to the event.
     private let place: String
     private let form: Form
@@ -23,13 +23,13 @@ struct IngestDecoder {
     private var isPrivate = false
 
     /// What an event is written as.
-    enum Form {
+    package enum Form {
         /// As sources send it.
         case event
         /// As a line of a file of entities, which says less: ``EntityLine``.
         case line
 
-        var names: String {
+        package var names: String {
             let common = "entity_type, id, version, occurred_at, operation, document, owner, causing_key"
             return switch self {
             case .event: "event_id, \(common)"
@@ -37,7 +37,7 @@ struct IngestDecoder {
             }
         }
 
-        var required: [String] {
+        package var required: [String] {
             switch self {
             case .event: ["event_id", "entity_type", "id", "operation"]
             case .line: ["entity_type", "id"]
@@ -51,11 +51,11 @@ struct IngestDecoder {
         self.limits = limits
     }
 
-    static func decode(_ value: JSONValue, index: Int, limits: IntakeLimits, hasDefects: Bool) -> IngestRequest.Entry {
+    package static func decode(_ value: JSONValue, index: Int, limits: IntakeLimits, hasDefects: Bool) -> IngestRequest.Entry {
         decode(value, place: "/events/\(index)", form: .event, limits: limits, hasDefects: hasDefects)
     }
 
-    static func decode(
+    package static func decode(
         _ value: JSONValue,
         place: String,
         form: Form,

@@ -66,5 +66,5 @@ public struct SourceMark: Sendable, Hashable {
 extension SourceMark {
     /// What distinguishes two moments of one microsecond in an event id that is made of its content; empty for moments
     /// without further digits, whose ids stay as they were.
-    var fractionSuffix: String { fraction == 0 ? "" : ".\(fraction)" }
+    package var fractionSuffix: String { fraction == 0 ? "" : ".\(fraction)" }
 }

@@ -2,7 +2,7 @@ import JSONText
 
 extension JSONPointer {
     /// The pointer to one member of the value at hand, escaped: `/name`.
-    static func member(_ name: String) -> String {
+    package static func member(_ name: String) -> String {
         JSONPointer().appending(member: name).text
     }
 }

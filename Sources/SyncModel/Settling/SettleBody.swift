@@ -1,7 +1,7 @@
-import JSONText
+package import JSONText
 
 /// The members of a body that settles mutations: a small object without unknown members and duplicates.
-struct SettleBody {
+package struct SettleBody {
     private var members: [(name: String, value: JSONValue)] = []
 
     /// - Parameters:
@@ -10,7 +10,7 @@ struct SettleBody {
     ///   - isOptional: whether an empty body is an empty object.
     /// - Throws: `invalid_json`; `invalid_request` with a pointer to the error; `validation_failed` for a payload that
     ///   cannot be stored, as in a push.
-    init(_ body: [UInt8], limit: Int, names: [String], isOptional: Bool) throws(Problem) {
+    package init(_ body: [UInt8], limit: Int, names: [String], isOptional: Bool) throws(Problem) {
         if body.isEmpty, isOptional { return }
         let (tree, members) = try JSONTree.object(in: body, limit: limit)
         if let defect = tree.defects.first {
@@ -33,12 +33,12 @@ struct SettleBody {
     }
 
     /// A member's value; nil when it is absent or null.
-    subscript(name: String) -> JSONValue? {
+    package subscript(name: String) -> JSONValue? {
         members.first { $0.name == name && !$0.value.isNull }?.value
     }
 
     /// A member whose value is one of a few words; nil when it is absent or null.
-    func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Choice? {
+    package func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Choice? {
         guard let value = self[name] else { return nil }
         guard let choice = value.string.flatMap(Choice.init(rawValue:)) else {
             let words = Choice.allCases.map(\.rawValue).joined(separator: " or ")
@@ -47,7 +47,7 @@ struct SettleBody {
         return choice
     }
 
-    static func problem(_ pointer: String, _ rule: String, _ detail: String) -> Problem {
+    package static func problem(_ pointer: String, _ rule: String, _ detail: String) -> Problem {
         Problem(.invalidRequest, pointer: pointer, rule: rule, detail)
     }
 }

@@ -45,7 +45,7 @@ public struct UpstreamFetch: Sendable, Hashable {
     ]
 
     /// Whether only the gateway sets the header in such requests, in whatever spelling.
-    static func owns(_ name: String) -> Bool { ownHeaders.contains(HeaderField.folded(name)) }
+    package static func owns(_ name: String) -> Bool { ownHeaders.contains(HeaderField.folded(name)) }
 
     /// Whether an operator's header goes out with such requests, unless another of that name takes precedence.
     public static func carries(_ name: String, _ value: String) -> Bool {

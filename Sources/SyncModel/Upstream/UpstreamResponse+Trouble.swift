@@ -22,7 +22,7 @@ extension UpstreamResponse {
 
     /// The target of a redirect, or how the upstream wants requests to be authenticated; for operators and users. Nil
     /// for other answers, and for those that do not say.
-    var pointer: String? {
+    package var pointer: String? {
         switch status {
         case 300...399: Self.place(location).map { Self.placeMark + $0 }
         case 401, 407: challenge.map { "it asks for \($0)" }

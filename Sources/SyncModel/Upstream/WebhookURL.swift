@@ -45,7 +45,7 @@ public struct WebhookURL: Sendable, Hashable {
 
     /// Whether a host is an address to those who read it as `inet_aton` does, as systems' resolvers do: its last part is
     /// a number, decimal, octal or hexadecimal. No name ends so.
-    static func isOddNumber(_ host: String) -> Bool {
+    package static func isOddNumber(_ host: String) -> Bool {
         guard let last = host.split(separator: ".").last?.lowercased() else { return false }
         if last.utf8.allSatisfy({ (48...57).contains($0) }) { return true }
         return last.hasPrefix("0x") && last.dropFirst(2).utf8.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }

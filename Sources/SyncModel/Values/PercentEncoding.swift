@@ -1,7 +1,7 @@
 /// Percent-encoding (RFC 3986, 2.1): the one place that decodes a `%`.
-enum PercentEncoding {
+package enum PercentEncoding {
     /// Whether each `%` is followed by two hex digits.
-    static func isWellFormed(_ text: some Collection<UInt8>) -> Bool {
+    package static func isWellFormed(_ text: some Collection<UInt8>) -> Bool {
         var rest = text[...]
         while let percent = rest.firstIndex(of: 0x25) {
             rest = rest[rest.index(after: percent)...]
@@ -12,7 +12,7 @@ enum PercentEncoding {
     }
 
     /// The decoded text. A `%` without two hex digits after it stays.
-    static func decoded(_ text: some Collection<UInt8>) -> [UInt8] {
+    package static func decoded(_ text: some Collection<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         output.reserveCapacity(text.count)
         var rest = text[...]
@@ -29,7 +29,7 @@ enum PercentEncoding {
 
     /// The text after decoding until nothing is left to decode. In one pass: a decoded byte may complete an escape that
     /// began before it.
-    static func fullyDecoded(_ text: some Sequence<UInt8>) -> [UInt8] {
+    package static func fullyDecoded(_ text: some Sequence<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         for byte in text {
             output.append(byte)
@@ -42,7 +42,7 @@ enum PercentEncoding {
     }
 
     /// Everything but unreserved characters (RFC 3986, 2.3) is encoded.
-    static func encoded(_ text: String) -> [UInt8] {
+    package static func encoded(_ text: String) -> [UInt8] {
         text.utf8.flatMap { byte -> [UInt8] in
             switch byte {
             case 48...57, 65...90, 97...122, 0x2d, 0x2e, 0x5f, 0x7e: [byte]
@@ -52,12 +52,12 @@ enum PercentEncoding {
     }
 
     /// `%` and two digits.
-    static func escaped(_ byte: UInt8) -> [UInt8] {
+    package static func escaped(_ byte: UInt8) -> [UInt8] {
         [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
     }
 
     /// The byte that exactly two hex digits encode; nil for anything else.
-    static func escape(_ digits: some Collection<UInt8>) -> UInt8? {
+    package static func escape(_ digits: some Collection<UInt8>) -> UInt8? {
         guard digits.count == 2, let first = digits.first.flatMap(hexValue),
             let second = digits.dropFirst().first.flatMap(hexValue)
         else { return nil }

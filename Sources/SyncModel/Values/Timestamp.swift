@@ -18,6 +18,9 @@ public struct Timestamp: Sendable, Hashable, Comparable {
         left.microseconds < right.microseconds
     }
 
+    /// The time from this moment to another, in seconds; 0 for a moment in the future.
+    public func age(at now: Timestamp) -> Double { Double(max(0, now.microseconds - microseconds)) / 1_000_000 }
+
     /// The moment `seconds` later (or earlier, when negative).
     public func adding(seconds: Double) -> Timestamp {
         Timestamp(microseconds: microseconds + Int64(seconds * 1_000_000))

@@ -2,7 +2,6 @@ package import Foundation
 import JSONText
 import Postgres
 package import SyncModel
-package import SyncStore
 
 /// The names that issuers have for organizations.
 extension Administration {

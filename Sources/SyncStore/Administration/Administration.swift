@@ -1,19 +1,19 @@
 package import Foundation
-import Logging
-import Postgres
+package import Logging
+package import Postgres
 package import SyncModel
-import SyncStore
 
-/// The operators' actions: organizations and users here; entity types, upstreams and purges in the files beside it.
+/// Administrative access to organizations. Features extend it with what they store of an organization.
 package struct Administration: Sendable {
-    let pool: Pool
-    let cluster: Cluster
-    let catalog: Catalog
-    let identities: Identities
-    let knownTokens: ServiceTokens
-    let now: TimeSource
-    let failure: StoreFailure
-    let logger: Logger
+    package let store: Store
+
+    package var pool: Pool { store.pool }
+    package var cluster: Cluster { store.cluster }
+    package var catalog: Catalog { store.catalog }
+    package var identities: Identities { store.identities }
+    package var failure: StoreFailure { store.failure }
+    package var logger: Logger { store.logger }
+    package func now() -> Timestamp { store.now() }
 
     // MARK: - Organizations
 
@@ -123,43 +123,9 @@ package struct Administration: Sendable {
         }
     }
 
-    // MARK: - Users
-
-    /// Adds a user, or the one that it was joined into. Nil when there is no such organization, else whether the user is
-    /// new.
-    ///
-    /// - Throws: `user_erased`; `invalid_request` of an id that no user has.
-    package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
-        guard !Writer.isReserved(user) else {
-            throw Problem(.invalidRequest, "the id stands for nobody: no user has it")
-        }
-        guard try await self.organization(organization) != nil else { return nil }
-        let lane = LaneKey(organization: organization, user: try await whole(user, in: organization))
-        guard try await !catalog.isErased(lane) else { throw .erasedUserIsNotLetIn }
-        let parameters = Parameters(of: lane, now())
-        let rows = try await run(Self.putUserStatement, parameters, "write a user")
-        catalog.invalidate(organization)
-        return rows.affected > 0
-    }
-
-    /// Removes a user, or the one that it was joined into, from an organization with explicit provisioning; what the user
-    /// pushed stays. False when the user was unknown.
-    package func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
-        let whole = try await whole(user, in: organization)
-        let parameters = Parameters(of: LaneKey(organization: organization, user: whole))
-        let rows = try await run(Self.deleteUserStatement, parameters, "delete a user")
-        catalog.invalidate(organization)
-        return rows.affected > 0
-    }
-
-    /// The user that one was joined into, or itself: a token of the one is let in as the other.
-    private func whole(_ user: UUID, in organization: UUID) async throws(Problem) -> UUID {
-        let parameters = Parameters(of: LaneKey(organization: organization, user: user))
-        return try await rows(Self.wholeStatement, parameters, "look up a user") { try $0.uuid("into_id") }.first
-            ?? user
-    }
-
-    func run(_ statement: Statement, _ parameters: Parameters, _ what: StaticString) async throws(Problem) -> Rows {
+    package func run(_ statement: Statement, _ parameters: Parameters, _ what: StaticString) async throws(Problem)
+        -> Rows
+    {
         do {
             return try await pool.run([Query(statement, parameters)])[0]
         } catch {
@@ -167,7 +133,7 @@ package struct Administration: Sendable {
         }
     }
 
-    func rows<Row>(
+    package func rows<Row>(
         _ statement: Statement,
         _ parameters: Parameters,
         _ what: StaticString,
@@ -215,7 +181,7 @@ package struct Administration: Sendable {
         """
     )
 
-    static let getStatement = Statement(
+    package static let getStatement = Statement(
         "organizations_get",
         "SELECT \(OrganizationRow.list) FROM organizations o WHERE o.id = $1"
     )
@@ -252,31 +218,21 @@ package struct Administration: Sendable {
         "SELECT \(UserFacts.hasOldGateway("$1", within: "$2")) AS has_old_gateway"
     )
 
-    static let wholeStatement = Statement(
-        "users_whole",
-        """
-        SELECT j.into_id FROM user_joins j
-        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.closed_until IS NULL
-        """
+    package static let isThereStatement = Statement(
+        "webhooks_organization",
+        "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging'"
     )
 
-    static let putUserStatement = Statement(
-        "users_put",
-        """
-        INSERT INTO users AS u (organization_id, user_id, created_at)
-        SELECT $1::uuid, $2::uuid, $3::timestamptz WHERE NOT (\(ErasedUsers.isErased("$1::uuid", "$2::uuid")))
-        ON CONFLICT (organization_id, user_id) DO NOTHING
-        """
+    /// One writer of an organization's upstream at a time, and none once a purge has begun, which waits for this lock.
+    package static let lockUpstreamStatement = Statement(
+        "upstreams_lock",
+        "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging' FOR NO KEY UPDATE"
     )
 
-    static let deleteUserStatement = Statement(
-        "users_delete",
-        "DELETE FROM users WHERE organization_id = $1 AND user_id = $2"
-    )
-
-    static let statements = [
+    package static let statements = [
+        isThereStatement, lockUpstreamStatement,
         namedStatement, listStatement, searchStatement, getStatement, makeStatement, changeStatement, feedStatement,
-        oldGatewayStatement, wholeStatement, putUserStatement, deleteUserStatement,
+        oldGatewayStatement,
     ]
 }
 
@@ -289,9 +245,5 @@ extension Problem {
             rule: Rule.needsMasterKey,
             "users have keys of their own only where data are sealed: set SLUICE_MASTER_KEY_FILE, with a key that wraps"
         )
-    }
-
-    static var erasedUserIsNotLetIn: Problem {
-        Problem(.userErased, "The user was erased, and is not let in again: give the person another id.")
     }
 }

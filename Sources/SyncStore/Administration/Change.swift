@@ -6,7 +6,7 @@ package enum Change<Value: Sendable>: Sendable {
     case reset
     case set(Value)
 
-    func apply(to value: inout Value, default initial: Value) {
+    package func apply(to value: inout Value, default initial: Value) {
         switch self {
         case .keep: break
         case .reset: value = initial

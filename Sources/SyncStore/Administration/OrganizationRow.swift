@@ -2,7 +2,6 @@ package import Foundation
 import JSONText
 import Postgres
 package import SyncModel
-package import SyncStore
 
 /// An organization as operators see it.
 package struct OrganizationRow: Sendable {

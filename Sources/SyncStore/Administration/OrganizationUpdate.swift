@@ -1,5 +1,4 @@
 package import SyncModel
-package import SyncStore
 
 /// Changes an organization, or describes a new one; nil keeps a value, or gives it its default.
 package struct OrganizationUpdate: Sendable {

@@ -1,6 +1,5 @@
 import Foundation
 import SyncModel
-import SyncStore
 import Synchronization
 
 /// Ids of acts in the order in which they are made here, those of one millisecond too: the audit is read by them.

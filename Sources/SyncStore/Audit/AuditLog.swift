@@ -3,7 +3,6 @@ import JSONText
 import Metrics
 import Postgres
 package import SyncModel
-import SyncStore
 
 /// The table of what operators did: a row before the act and its outcome after it, so that none is without its row,
 /// whatever ends the gateway meanwhile.
@@ -15,7 +14,7 @@ package struct AuditLog: Sendable {
     let now: TimeSource
     let failure: StoreFailure
     private let ids = AuditIDs()
-    private let unfinished = Counter(label: MaintenanceMetrics.unfinishedActs)
+    private let unfinished = Counter(label: StoreMetrics.unfinishedActs)
 
     init(pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
         self.pool = pool

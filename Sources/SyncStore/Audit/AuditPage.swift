@@ -1,7 +1,6 @@
 package import Foundation
 import Postgres
 import SyncModel
-import SyncStore
 
 /// A page of the audit.
 package struct AuditPage: Sendable {

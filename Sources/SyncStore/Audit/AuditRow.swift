@@ -2,7 +2,6 @@ package import Foundation
 import JSONText
 import Postgres
 package import SyncModel
-import SyncStore
 
 /// An act, as it is kept.
 package struct AuditRow: Sendable {

@@ -1,12 +1,11 @@
-import Postgres
-import SyncStore
+package import Postgres
 
 /// The statements of the audit. Users who were erased are written as their hashes, whenever that was.
-enum AuditStatements {
+package enum AuditStatements {
     private static func hash(_ user: String) -> String { "sha256(uuid_send($1::uuid) || uuid_send(\(user)::uuid))" }
 
     /// - Parameters: organization, id, moment, actor, scope, action, reason, target, user, into, request, outcome.
-    static let begin = Statement(
+    package static let begin = Statement(
         "audit_begin",
         """
         INSERT INTO audit AS a (organization_id, id, at, actor, scope, action, reason, target, user_id, user_hash, into_id,
@@ -35,7 +34,7 @@ enum AuditStatements {
     private static func isErased(_ user: String) -> String { "is_erased($1::uuid, \(user)::uuid)" }
 
     /// - Parameters: organization, id, outcome, and the users whom it turned out to be about.
-    static let end = Statement(
+    package static let end = Statement(
         "audit_end",
         """
         UPDATE audit AS a
@@ -55,9 +54,9 @@ enum AuditStatements {
     // MARK: - Reading
 
     /// Acts of an organization ($1): the first and the behind-last id, rows to look at, actor, action, rows to show.
-    static let page = page("audit_page", of: "a.organization_id = $1 AND ", first: 2)
+    package static let page = page("audit_page", of: "a.organization_id = $1 AND ", first: 2)
     /// Of all, and of none.
-    static let pageOfAll = page("audit_page_of_all", of: "", first: 1)
+    package static let pageOfAll = page("audit_page_of_all", of: "", first: 1)
 
     /// Looks at so many rows by the index, and filters these: however rare what is asked for is, no page reads more.
     private static func page(_ name: String, of organization: String, first: Int) -> Statement {
@@ -90,7 +89,7 @@ enum AuditStatements {
     // MARK: - What goes
 
     /// Acts before an id ($1) and behind another ($2), of any organization, the oldest first; up to $3.
-    static let old = Statement(
+    package static let old = Statement(
         "audit_old",
         """
         SELECT a.organization_id, a.id, a.at FROM audit a
@@ -101,7 +100,7 @@ enum AuditStatements {
     )
 
     /// By organizations ($1) and ids ($2).
-    static let drop = Statement(
+    package static let drop = Statement(
         "audit_drop",
         """
         DELETE FROM audit AS a
@@ -111,7 +110,7 @@ enum AuditStatements {
     )
 
     /// Takes erased users ($2) out of it, and which rows of theirs it was about. That an act erased them stays.
-    static let erase = Statement(
+    package static let erase = Statement(
         "audit_erase_user",
         """
         UPDATE audit AS a
@@ -120,7 +119,7 @@ enum AuditStatements {
         WHERE a.organization_id = $1 AND a.user_id = ANY ($2::uuid[])
         """
     )
-    static let eraseInto = Statement(
+    package static let eraseInto = Statement(
         "audit_erase_into",
         """
         UPDATE audit AS a
@@ -130,7 +129,7 @@ enum AuditStatements {
     )
 
     /// Takes all users of a purged organization out of it, $2 rows at a time.
-    static let purge = Statement(
+    package static let purge = Statement(
         "audit_purge_users",
         """
         UPDATE audit AS a
@@ -150,5 +149,5 @@ enum AuditStatements {
     )
 
     /// Beside ``purge``, which is a purge's.
-    static let all = [begin, end, page, pageOfAll, old, drop, erase, eraseInto]
+    package static let all = [begin, end, page, pageOfAll, old, drop, erase, eraseInto]
 }

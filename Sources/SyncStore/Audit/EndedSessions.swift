@@ -1,7 +1,6 @@
 package import Foundation
 import Postgres
 package import SyncModel
-import SyncStore
 import Synchronization
 
 /// Console sessions that operators ended by signing out, shared by all gateways of the database.

@@ -11,9 +11,13 @@ import Synchronization
 /// own transaction, and a purged organization takes no new lanes.
 package final class Catalog: Sendable {
     /// How long a cached entry is valid, in microseconds.
-    static let lifetime: Int64 = 5_000_000
+    package static let lifetime: Int64 = 5_000_000
     /// The same in seconds.
     package static let lifetimeSeconds = Double(lifetime) / 1_000_000
+    /// How often the caller of a waiting request is checked, in seconds.
+    package static let waitSeconds: Double = 2
+    /// Seconds after which no gateway serves an organization or a user as before a change, waiting requests included.
+    package static let settlingSeconds = lifetimeSeconds + waitSeconds + 1
     /// Organizations cached at most; beyond it the cache starts over.
     static let capacity = 20_000
 
@@ -27,7 +31,7 @@ package final class Catalog: Sendable {
         /// Seals and opens the organization's stored values.
         var seal: Seal
         /// Users that are others by now.
-        var joins = UserJoins()
+        package var joins = UserJoins()
         /// Whether events from elsewhere are taken: somebody has a service token that is good.
         var hasSources = false
         /// Users who are erased since a short while, or just now.

@@ -6,14 +6,14 @@ import Synchronization
 /// database nor a caller with a good key has to wait for it to be turned away.
 ///
 /// Callers that wait are not counted: each holds a connection of its own, and those are.
-final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private typealias Waiter = CheckedContinuation<Result<Value?, any Error>, Never>
 
     private struct State {
-        var waiters: [Key: [Waiter]] = [:]
+        package var waiters: [Key: [Waiter]] = [:]
         /// The keys of `waiters`, in the order in which they were first asked for.
-        var keys: Deque<Key> = []
-        var isLooking = false
+        package var keys: Deque<Key> = []
+        package var isLooking = false
     }
 
     private let limit: Int
@@ -23,7 +23,7 @@ final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: Sendable 
     /// - Parameters:
     ///   - limit: keys of one look-up at most.
     ///   - look: answers what is found of different keys.
-    init(limit: Int = 256, _ look: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
+    package init(limit: Int = 256, _ look: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
         self.limit = limit
         self.look = look
     }
@@ -31,7 +31,7 @@ final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: Sendable 
     /// What is found of a key, at a moment after the call.
     ///
     /// - Throws: what the look-up throws that the key was in.
-    func find(_ key: Key) async throws -> Value? {
+    package func find(_ key: Key) async throws -> Value? {
         try await withCheckedContinuation { waiter in
             let mustBegin = state.withLock { state in
                 if state.waiters[key] == nil { state.keys.append(key) }

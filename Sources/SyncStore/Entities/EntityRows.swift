@@ -10,7 +10,7 @@ package enum EntityRows {
     /// The columns of an entity, for a table that is called `table`.
     ///
     /// - Parameter document: the expression for the document, where it is not simply the column.
-    static func list(of table: String, document: String? = nil) -> String {
+    package static func list(of table: String, document: String? = nil) -> String {
         let names = [
             "organization_id", "entity_type", "id", "id_is_integer", "version", "is_deleted", "document", "owner_id",
             "client_id", "updated_by", "updated_on", "run_base", "etag",
@@ -21,7 +21,7 @@ package enum EntityRows {
     }
 
     /// Reads the columns of ``list(of:document:)``.
-    static func read(_ row: inout RowReader, _ seals: SealTable) throws -> (of: Key, state: EntityState) {
+    package static func read(_ row: inout RowReader, _ seals: SealTable) throws -> (of: Key, state: EntityState) {
         let organization = try row.uuid("organization_id")
         let key = try row.entityKey()
         let place = SealedPlace.document(type: key.type, id: key.id)

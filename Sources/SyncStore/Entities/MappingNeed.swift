@@ -1,8 +1,6 @@
-import SyncStore
-
 /// Which mappings idempotency records may need: a repetition may name an entity by its server id where the first try
 /// had the client id, or the other way round.
-enum MappingNeed {
+package enum MappingNeed {
     /// Mutations of a user that are examined. Where so many old ones are open, all younger ones count as records.
     private static let examined = 16
 
@@ -15,7 +13,7 @@ enum MappingNeed {
     /// is. A join moves mutations behind others and notes a use of their mappings (``JoinStatements/mappings``).
     /// ``NeededIDs`` covers open mutations. Every position is positive; the index by position is of use only where a
     /// condition names it.
-    static let isOver = """
+    package static let isOver = """
         coalesce(i.last_used_at, i.resolved_at, i.created_at) + interval '\(tolerance) seconds' < (
                     SELECT CASE
                         WHEN count(f.synced_at) > 0 THEN min(f.accepted_at) FILTER (WHERE f.synced_at IS NOT NULL)

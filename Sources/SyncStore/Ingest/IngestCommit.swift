@@ -55,7 +55,7 @@ package final class IngestCommit: Service {
     ///
     /// - Throws: the problem that refuses the whole batch; `overloaded` and `store_unavailable` with `retryAfter`;
     ///   `payload_too_large` where the batch is too much by itself. A part of it may not be (``submitHalving(_:from:)``).
-    package func submit(_ request: IngestRequest, from bearer: ServiceTokens.Bearer) async throws(Problem)
+    package func submit(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
     {
         var answer = try await take(request, from: bearer)
@@ -76,7 +76,7 @@ package final class IngestCommit: Service {
     /// Takes a batch as ``submit(_:from:)`` does, and the halves of one that is too much by itself.
     ///
     /// - Throws: as ``submit(_:from:)``; `payload_too_large` where a single event is too much.
-    package func submitHalving(_ request: IngestRequest, from bearer: ServiceTokens.Bearer) async throws(Problem)
+    package func submitHalving(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
     {
         do throws(Problem) {
@@ -93,7 +93,7 @@ package final class IngestCommit: Service {
     }
 
     /// Takes the first events of a batch, as many as a transaction may.
-    private func take(_ request: IngestRequest, from bearer: ServiceTokens.Bearer) async throws(Problem)
+    private func take(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
     {
         let place = try await catalog.entry(bearer.organization).place

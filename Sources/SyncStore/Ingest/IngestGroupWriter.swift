@@ -14,7 +14,7 @@ struct IngestGroupWriter {
     private var stopped: [QueuePlaceRow] = []
     private var woken: [EntityRows.Key] = []
     private var postponed: [(name: EventName, until: Timestamp)] = []
-    private var used: [ServiceTokens.Bearer] = []
+    private var used: [IngestBearer] = []
     private var types: [TypeRow] = []
     /// The places of the feeds' rows in the results.
     private var feedResults: [Int] = []
@@ -58,7 +58,7 @@ struct IngestGroupWriter {
         postponed.append((name, now.adding(seconds: seconds)))
     }
 
-    mutating func use(_ bearer: ServiceTokens.Bearer) { used.append(bearer) }
+    mutating func use(_ bearer: IngestBearer) { used.append(bearer) }
 
     mutating func register(_ new: [EntityType], in organization: UUID) {
         for type in new where !types.contains(where: { $0.organization == organization && $0.type.name == type.name }) {

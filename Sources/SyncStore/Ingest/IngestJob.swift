@@ -6,7 +6,7 @@ import SyncModel
 struct IngestJob: GroupJob {
     enum Task {
         /// A batch that has come.
-        case take(IngestRequest, ServiceTokens.Bearer)
+        case take(IngestRequest, IngestBearer)
         /// Entities whose events that wait are to be judged anew, so many of each.
         case release([EntityKey], limit: Int)
     }

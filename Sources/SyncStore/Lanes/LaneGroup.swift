@@ -33,6 +33,7 @@ struct LaneGroup {
         entries: [UUID: Catalog.Entry],
         _ certainty: Certainty,
         leaseSeconds: Double,
+        participants: [any CommitParticipant],
         now: Timestamp,
         makeID: @escaping @Sendable () -> UUID
     ) {
@@ -42,7 +43,7 @@ struct LaneGroup {
         let seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
         reader = QueuedReader(seals: seals, now: now)
         sources = entries.filter(\.value.hasSources).map(\.key).sorted()
-        writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now)
+        writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now, participants: participants)
         documentSeals = SealTable(entries.mapValues { certainty.hasNewestKeys ? $0.seal.lastWord : $0.seal })
         planner = TurnPlanner(leaseSeconds: leaseSeconds)
         self.now = now

@@ -9,6 +9,7 @@ struct LaneGroupWriter {
     /// Organizations that events from elsewhere are taken of: what is sent for them is noted.
     let sources: Set<UUID>
     let now: Timestamp
+    let participants: [any CommitParticipant]
 
     /// In this order: outcomes, mappings, local ids, known ids, released mutations, then reads what comes next.
     func settleQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
@@ -74,7 +75,7 @@ struct LaneGroupWriter {
         var mappings: [MappingOutcomeRow] = []
         var localIDs: [CreatedIDRow] = []
         var knownIDs = KnownIDs()
-        var records: [WebhookRecord] = []
+        var stuck: [StuckOutcome] = []
         var attempts: [AttemptRow] = []
         for case let plan? in plans {
             let (lane, state) = (plan.request.lane, plan.lane)
@@ -84,7 +85,8 @@ struct LaneGroupWriter {
                 if let row = CreatedIDRow(lane, outcome) { localIDs.append(row) }
                 if let row = AttemptRow(lane, outcome) { attempts.append(row) }
                 knownIDs.add(lane, outcome.mutation, outcome.outcome, state)
-                records += outcome.records(of: lane, state) { WebhookOutbox.makeID(at: now) }
+                guard let status = outcome.status, status.isForAPerson else { continue }
+                stuck.append(StuckOutcome(lane: lane, state: state, origin: .lane(outcome)))
             }
         }
         var queries: [Query] = []
@@ -97,8 +99,7 @@ struct LaneGroupWriter {
         }
         add(LaneStatements.writeMappings, MappingOutcomeRow.columns, mappings, to: &queries)
         if !localIDs.isEmpty { queries.append(CreatedIDRow.columns.query(LaneStatements.writeLocalIDs, localIDs)) }
-        // usually there are none: what succeeds is told to nobody
-        if !records.isEmpty { queries.append(WebhookOutbox.query(records, at: now)) }
+        queries += participants.queries(for: stuck, at: now)
         return queries + knownIDs.queries
     }
 

@@ -1,6 +1,6 @@
-import SyncModel
+package import SyncModel
 
-struct LaneRow {
+package struct LaneRow {
     let key: LaneKey
-    let state: LaneState
+    package let state: LaneState
 }

@@ -19,10 +19,10 @@ package enum LaneRows {
     )
 
     /// The columns of a ``LaneState``, behind the lane's key; for a table that is called `x`.
-    static let list = columns.names(of: "x")
+    package static let list = columns.names(of: "x")
 
     /// Reads the columns of ``list``.
-    static func read(_ row: inout RowReader) throws -> LaneRow {
+    package static func read(_ row: inout RowReader) throws -> LaneRow {
         LaneRow(
             key: try row.lane(),
             state: LaneState(

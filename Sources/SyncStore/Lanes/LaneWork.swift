@@ -13,6 +13,7 @@ struct LaneWork: GroupWork {
     let leaseSeconds: Double
     /// Rings where events from elsewhere may have waited for an outcome.
     let parkedBell: ParkedBell
+    let participants: [any CommitParticipant]
     let now: TimeSource
     let failure: StoreFailure
     let ids = UUIDv7Generator()
@@ -56,7 +57,14 @@ struct LaneWork: GroupWork {
         _ moment: Timestamp,
         on connection: Connection
     ) async throws {
-        var steps = LaneGroup(group, entries: entries, certainty, leaseSeconds: leaseSeconds, now: moment) { [ids] in
+        var steps = LaneGroup(
+            group,
+            entries: entries,
+            certainty,
+            leaseSeconds: leaseSeconds,
+            participants: participants,
+            now: moment
+        ) { [ids] in
             ids.make(at: moment)
         }
         try steps.readLocked(await connection.run(steps.lockQueries))

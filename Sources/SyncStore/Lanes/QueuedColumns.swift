@@ -1,11 +1,11 @@
 import Foundation
-import Postgres
-import SyncModel
+package import Postgres
+package import SyncModel
 
 /// The columns of `mutations` that make a ``QueuedMutation``.
-enum QueuedColumns {
+package enum QueuedColumns {
     /// For a table that is called `m`.
-    static let list = """
+    package static let list = """
         m.id, m.device_id, m.position, m.accepted_at, m.operation, \(EntityName.list), m.max_attempts,
             m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids,
             m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method,
@@ -13,14 +13,14 @@ enum QueuedColumns {
         """
 
     /// Reads the place in the lane, of a row whose other columns are not read.
-    static func position(_ row: inout RowReader) throws -> Int64 {
+    package static func position(_ row: inout RowReader) throws -> Int64 {
         row.skip("id")
         row.skip("device_id")
         return try row.int64("position")
     }
 
     /// Reads the columns of ``list``.
-    static func mutation(_ row: inout RowReader, _ seal: LaneSeal) throws -> QueuedMutation {
+    package static func mutation(_ row: inout RowReader, _ seal: LaneSeal) throws -> QueuedMutation {
         let id = try row.uuid("id")
         var mutation = QueuedMutation(
             id: id,

@@ -1,6 +1,6 @@
 import Foundation
 import Postgres
-import SyncModel
+package import SyncModel
 
 /// Reads mutations that are in flight, or next in their lanes.
 struct QueuedReader {
@@ -57,7 +57,7 @@ struct QueuedReader {
 
 extension Catalog.Entry {
     /// A mutation's type; one that an operator has not declared was registered at its first use.
-    func type(_ name: String) -> EntityType {
+    package func type(_ name: String) -> EntityType {
         types[name] ?? EntityType(firstUseOf: name, hasUpstream: organization?.upstream != nil)
     }
 }

@@ -12,6 +12,7 @@ struct GroupWriter {
     private let sightings: [GroupPlan.Placed]
     private let now: Timestamp
     private let seals: SealTable
+    private let participants: [any CommitParticipant]
     /// The places of the feeds' rows in the results.
     private var feedResults: [Int] = []
     private(set) var queries: [Query] = []
@@ -21,9 +22,11 @@ struct GroupWriter {
         plan: GroupPlan,
         uses: [MappingUse],
         now: Timestamp,
-        seals: SealTable
+        seals: SealTable,
+        participants: [any CommitParticipant]
     ) throws(SealError) {
         self.group = group
+        self.participants = participants
         self.seals = seals
         self.plan = plan
         self.uses = uses
@@ -36,7 +39,7 @@ struct GroupWriter {
             addUsers()
         }
         try addMutations()
-        addWebhookRecords()
+        addParticipants()
         addMappings()
         addMappingUses()
         addLocalIDs()
@@ -131,18 +134,18 @@ struct GroupWriter {
         queries.append(Query(GroupStatements.writeMutations, parameters))
     }
 
-    /// What endpoints are told of mutations that failed at once, or are in conflict; usually there are none.
-    private mutating func addWebhookRecords() {
-        var records: [WebhookRecord] = []
+    /// Usually no mutation fails or conflicts at once.
+    private mutating func addParticipants() {
+        var outcomes: [StuckOutcome] = []
         for change in changes {
-            let lane = group[change.index].lane
+            let (lane, state) = (group[change.index].lane, change.plan.lane)
             let stuck = change.plan.mutations.filter(\.record.status.isForAPerson)
             // in the user's order, whatever the order in the request
             for new in stuck.sorted(by: { $0.record.position < $1.record.position }) {
-                records += new.records(of: lane, change.plan.lane) { WebhookOutbox.makeID(at: now) }
+                outcomes.append(StuckOutcome(lane: lane, state: state, origin: .push(new)))
             }
         }
-        if !records.isEmpty { queries.append(WebhookOutbox.query(records, at: now)) }
+        queries += participants.queries(for: outcomes, at: now)
     }
 
     // MARK: - Ids

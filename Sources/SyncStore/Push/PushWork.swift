@@ -12,6 +12,7 @@ struct PushWork: GroupWork {
     let now: TimeSource
     /// Devices that a user may have.
     let deviceLimit: Int
+    let participants: [any CommitParticipant]
     let failure: StoreFailure
     let hints = WatermarkHints()
     private let ids = UUIDv7Generator()
@@ -20,12 +21,14 @@ struct PushWork: GroupWork {
         catalog: Catalog,
         notifier: ChangeNotifier,
         deviceLimit: Int,
+        participants: [any CommitParticipant],
         now: @escaping TimeSource,
         failure: StoreFailure
     ) {
         self.catalog = catalog
         self.notifier = notifier
         self.deviceLimit = deviceLimit
+        self.participants = participants
         self.now = now
         self.failure = failure
     }
@@ -78,7 +81,8 @@ struct PushWork: GroupWork {
             plan: plan,
             uses: snapshot.mappingUses,
             now: moment,
-            seals: sealing
+            seals: sealing,
+            participants: participants
         )
         let feeds = try writer.feeds(await connection.run(writer.queries))
         finish(group, plan, feeds, at: moment)

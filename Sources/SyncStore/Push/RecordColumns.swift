@@ -1,17 +1,17 @@
-import Postgres
-import SyncModel
+package import Postgres
+package import SyncModel
 
 /// The columns of `mutations` that make a ``MutationRecord``.
-enum RecordColumns {
+package enum RecordColumns {
     /// For a table that is called `m`.
-    static let list = """
+    package static let list = """
         m.id, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, \(EntityName.list), m.status,
             m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, \(Dependencies.open) AS depends_on, m.resolution, m.response_status,
             m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.accepted_at, m.synced_at
         """
 
     /// The same without contents, for decisions that need none of them.
-    static let outline = list.replacing("m.response_body", with: "NULL::json AS response_body")
+    package static let outline = list.replacing("m.response_body", with: "NULL::json AS response_body")
         .replacing("m.error", with: "NULL::json AS error")
 
     /// The same, from a table with the running sums `bytes_to` and `all_to` of ``bytes``: contents that do not fit are
@@ -20,7 +20,7 @@ enum RecordColumns {
     /// - Parameters:
     ///   - limit: the parameter with the bytes that one request may have.
     ///   - all: the parameter with the bytes that are read together.
-    static func bounded(by limit: String, all: String) -> String {
+    package static func bounded(by limit: String, all: String) -> String {
         let fits = """
             (m.bytes <= \(WorkBounds.small)
                 OR (m.bytes_to - m.bytes < \(limit)::int8 AND m.all_to - m.bytes < \(all)::int8))
@@ -34,10 +34,10 @@ enum RecordColumns {
     }
 
     /// The bytes of a mutation's contents, for a table that is called `x`.
-    static let bytes = "(\(RowBytes.of("x.response_body")) + \(RowBytes.of("x.error")))::int8 AS bytes"
+    package static let bytes = "(\(RowBytes.of("x.response_body")) + \(RowBytes.of("x.error")))::int8 AS bytes"
 
     /// Reads the columns of ``bounded(by:all:)``.
-    static func boundedRecord(_ row: inout RowReader, _ seal: LaneSeal) throws -> MutationRecord {
+    package static func boundedRecord(_ row: inout RowReader, _ seal: LaneSeal) throws -> MutationRecord {
         let record = try record(&row, seal)
         var omitted: [String] = []
         if try row.bool("lacks_response") { omitted.append("response") }
@@ -46,7 +46,7 @@ enum RecordColumns {
     }
 
     /// Reads the columns of ``list``. The record names members that could not be opened, after those in `unreadable`.
-    static func record(
+    package static func record(
         _ row: inout RowReader,
         _ seal: LaneSeal,
         unreadable: [String] = []

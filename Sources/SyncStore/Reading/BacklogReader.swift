@@ -1,17 +1,17 @@
 package import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 
 /// Reads a user's mutations that are not final, and what holds the lane.
 package struct BacklogReader: Sendable {
     /// Devices that are shown at most.
-    static let deviceLimit: Int64 = 1_000
+    package static let deviceLimit: Int64 = 1_000
     /// Open mutations that are counted at most, the first in lane order.
-    static let countLimit: Int64 = 100_000
+    package static let countLimit: Int64 = 100_000
 
-    let pool: Pool
-    let now: TimeSource
-    let failure: StoreFailure
+    package let pool: Pool
+    package let now: TimeSource
+    package let failure: StoreFailure
 
     /// A user's backlog: all of it as it stood at one moment. Empty for a user who never pushed.
     package func backlog(organization: UUID, user: UUID) async throws(Problem) -> Backlog {
@@ -55,7 +55,7 @@ package struct BacklogReader: Sendable {
     )
 
     /// The lane, and the mutation that halts it or, in a running lane, the first that is pending or in flight.
-    static let laneStatement = Statement(
+    package static let laneStatement = Statement(
         "backlog_lane",
         """
         SELECT \(LaneRows.list),
@@ -83,7 +83,7 @@ package struct BacklogReader: Sendable {
         """
     )
 
-    static let devicesStatement = Statement(
+    package static let devicesStatement = Statement(
         "backlog_devices",
         """
         SELECT d.device_id, d.accepted_sequence, d.last_seen_at
@@ -95,7 +95,7 @@ package struct BacklogReader: Sendable {
     )
 
     /// Counts by device and status, the first of each, and whether there are more than were counted.
-    static let countsStatement = Statement(
+    package static let countsStatement = Statement(
         "backlog_counts",
         """
         WITH o AS MATERIALIZED (
@@ -116,7 +116,7 @@ package struct BacklogReader: Sendable {
     )
 
     /// Mutations by their places; for the one at `$4` also what it waits for.
-    static let positionsStatement = Statement(
+    package static let positionsStatement = Statement(
         "backlog_positions",
         """
         SELECT \(BacklogColumns.list), CASE WHEN m.position = $4 THEN \(Dependencies.open) ELSE '{}' END AS depends_on
@@ -129,18 +129,18 @@ package struct BacklogReader: Sendable {
         """
     )
 
-    static let statements = [laneStatement, devicesStatement, countsStatement, positionsStatement]
+    package static let statements = [laneStatement, devicesStatement, countsStatement, positionsStatement]
 }
 
 /// The columns of `mutations` that make a ``Backlog/Mutation``.
 private enum BacklogColumns {
     /// For a table that is called `m`; followed by what the mutation waits for, as `depends_on`.
-    static let list = """
+    package static let list = """
         m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
             m.next_retry_at, m.created_at, m.accepted_at
         """
 
-    static func mutation(_ row: inout RowReader) throws -> Backlog.Mutation {
+    package static func mutation(_ row: inout RowReader) throws -> Backlog.Mutation {
         Backlog.Mutation(
             id: try row.uuid("id"),
             deviceID: try row.uuid("device_id"),
@@ -159,13 +159,13 @@ private enum BacklogColumns {
 }
 
 /// A lane and its head, as ``BacklogReader/laneStatement`` found them.
-struct LaneHead {
+package struct LaneHead {
     private(set) var lane: LaneState?
     private(set) var head: Backlog.Mutation?
     private var hasUpstream = false
     private var isForwarded = false
 
-    init(_ rows: Rows) throws {
+    package init(_ rows: Rows) throws {
         guard var row = rows.first else { return }
         lane = try LaneRows.read(&row).state
         hasUpstream = try row.bool("has_upstream")
@@ -174,14 +174,14 @@ struct LaneHead {
     }
 
     /// The mutation that halts the lane.
-    var haltedBy: UUID? { lane?.haltedBy }
+    package var haltedBy: UUID? { lane?.haltedBy }
 
     /// What holds the lane.
     ///
     /// - Parameters:
     ///   - state: the lane at another time; nil for the lane as it was read.
     ///   - other: the head, where no mutation halts the lane or runs next.
-    func hold(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp) -> LaneHold? {
+    package func hold(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp) -> LaneHold? {
         guard let lane = state ?? lane, let head = head ?? other else { return nil }
         return LaneHold(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
     }
@@ -197,7 +197,7 @@ private struct Reading {
     private var firstBlocked: Int64?
     private var mutations: [Int64: Backlog.Mutation] = [:]
 
-    init(_ results: [Rows]) throws {
+    package init(_ results: [Rows]) throws {
         lane = try LaneHead(results[1])
         backlog.devices = try results[2].read { row in
             Backlog.Device(
@@ -224,22 +224,22 @@ private struct Reading {
     }
 
     /// The head's place, if the head is blocked.
-    var missingHead: Int64? { lane.head == nil ? firstBlocked : nil }
+    package var missingHead: Int64? { lane.head == nil ? firstBlocked : nil }
 
     /// The places of mutations that are to be shown and were not read yet.
-    var wantedPositions: [Int64] {
+    package var wantedPositions: [Int64] {
         let shown = backlog.devices.compactMap { oldest[$0.id] }
         return Set(shown + [missingHead].compactMap { $0 }).sorted()
     }
 
-    mutating func add(_ rows: Rows) throws {
+    package mutating func add(_ rows: Rows) throws {
         for var row in rows {
             let mutation = try BacklogColumns.mutation(&row)
             mutations[mutation.position] = mutation
         }
     }
 
-    func backlog(now: Timestamp) -> Backlog {
+    package func backlog(now: Timestamp) -> Backlog {
         var backlog = backlog
         for index in backlog.devices.indices {
             let id = backlog.devices[index].id

@@ -10,12 +10,12 @@ package struct CappedCount: Sendable, Hashable {
     }
 
     /// Of rows that were looked for up to one more than the cap, in places of which as many were looked into.
-    init(_ count: Int64, among looked: Int64, cap: Int64) {
+    package init(_ count: Int64, among looked: Int64, cap: Int64) {
         self.init(count: Int(min(count, cap)), isMore: max(count, looked) > cap)
     }
 
     /// Of rows that were looked for up to one more than the cap.
-    init(looked count: Int64, cap: Int64) {
+    package init(looked count: Int64, cap: Int64) {
         self.init(count: Int(min(count, cap)), isMore: count > cap)
     }
 }

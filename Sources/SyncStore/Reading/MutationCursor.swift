@@ -1,6 +1,6 @@
 import Foundation
 import JSONText
-import SyncModel
+package import SyncModel
 
 /// A place in a user's list in lane order, bound to the filter that it was made with.
 struct MutationCursor {
@@ -52,9 +52,9 @@ struct OrganizationMutationCursor {
 }
 
 extension Problem {
-    static var cursorOfAnotherFilter: Problem {
+    package static var cursorOfAnotherFilter: Problem {
         invalidParameter("cursor was made with another filter; start over without it")
     }
 
-    static var foreignCursor: Problem { invalidParameter("the query parameter 'cursor' is not one of ours") }
+    package static var foreignCursor: Problem { invalidParameter("the query parameter 'cursor' is not one of ours") }
 }

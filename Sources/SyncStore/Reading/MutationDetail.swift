@@ -1,5 +1,5 @@
 package import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 
 /// A mutation with all its attributes.
@@ -29,7 +29,7 @@ package struct MutationDetail: Sendable {
     /// Whether it was accepted longer ago than the organization's limit for fresh mutations.
     package private(set) var isStale = false
 
-    init(_ row: inout RowReader, user: UUID, _ organizationSeal: Seal) throws {
+    package init(_ row: inout RowReader, user: UUID, _ organizationSeal: Seal) throws {
         let seal = LaneSeal(seal: organizationSeal, user: user)
         self.user = user
         let id = try row.uuid("id")
@@ -67,7 +67,7 @@ package struct MutationDetail: Sendable {
     }
 
     /// The mutation as it is shown at a moment.
-    func seen(in organization: Organization, at now: Timestamp) -> MutationDetail {
+    package func seen(in organization: Organization, at now: Timestamp) -> MutationDetail {
         var detail = self
         detail.isStale = createdAt.adding(seconds: Double(organization.settings.staleAfterDays) * 86_400) < now
         return detail

@@ -1,5 +1,5 @@
 package import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 
 extension MutationReader {
@@ -74,7 +74,7 @@ extension MutationReader {
     }
 
     /// Records, with the contents of as many as fit the bytes in $4.
-    static let recordsStatement = Statement(
+    package static let recordsStatement = Statement(
         "mutations_records",
         """
         SELECT \(RecordColumns.bounded(by: "$4", all: "$5"))

@@ -1,5 +1,5 @@
 package import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 
 /// Reads mutations, one user's own at a time.
@@ -140,7 +140,7 @@ package struct MutationReader: Sendable {
 
     // MARK: - Statements
 
-    static let byIDStatement = Statement(
+    package static let byIDStatement = Statement(
         "mutations_by_id",
         """
         SELECT \(MutationDetail.list), false AS has_more

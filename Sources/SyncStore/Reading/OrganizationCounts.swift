@@ -1,5 +1,4 @@
 import Postgres
-import SyncStore
 
 /// What is stuck in an organization.
 package struct OrganizationCounts: Sendable {

@@ -1,10 +1,10 @@
 import Postgres
-import SyncModel
+package import SyncModel
 
 /// What the queries about mutations that stand still have in common.
 package enum StuckRows {
     /// Groups that one look goes through.
-    static let walk = 10_000
+    package static let walk = 10_000
 
     /// Whether a row stands still: the predicate of the indexes `stuck_mutations_…`, to the letter.
     package static func are(_ table: String) -> String {
@@ -12,10 +12,10 @@ package enum StuckRows {
     }
 
     /// The same for those queries that go by time: it opens the indexes by time to them, and to them alone.
-    static func areInTime(_ table: String) -> String { "\(are(table)) AND \(table).position > 0" }
+    package static func areInTime(_ table: String) -> String { "\(are(table)) AND \(table).position > 0" }
 
     /// Whether a row `x` is of the group that a row is called `group` for.
-    static func isOf(_ group: String) -> String {
+    package static func isOf(_ group: String) -> String {
         """
         x.entity_type = \(group).entity_type AND x.error_code = \(group).error_code
                     AND x.error_status = \(group).error_status AND \(are("x"))
@@ -23,7 +23,7 @@ package enum StuckRows {
     }
 
     /// The groups of an organization, as a recursive query `w`: from group to group, a look-up each.
-    static func groups(of organization: String) -> String {
+    package static func groups(of organization: String) -> String {
         distinct("entity_type", "error_code", "error_status", of: organization)
     }
 
@@ -54,18 +54,18 @@ package enum StuckRows {
     }
 
     /// What a statement begins with that looks into the groups `g` of one organization.
-    static func withGroups(of organization: String) -> String {
+    package static func withGroups(of organization: String) -> String {
         "WITH RECURSIVE \(groups(of: organization)), g AS MATERIALIZED (SELECT * FROM w LIMIT \(walk))"
     }
 
     /// Whether `g` has all groups. A condition of the whole query, on which what it belongs to is executed or not.
-    static let hasAllGroups = "(SELECT count(*) FROM g) < \(walk)"
-    static let lacksGroups = "(SELECT count(*) FROM g) >= \(walk)"
+    package static let hasAllGroups = "(SELECT count(*) FROM g) < \(walk)"
+    package static let lacksGroups = "(SELECT count(*) FROM g) >= \(walk)"
 
     /// Whether a row is of one of the wanted groups: `error_code` tells the statuses apart.
     ///
     /// - Parameter first: the number of the first of four parameters: statuses, type, code, status of the answer.
-    static func match(_ table: String, from first: Int) -> String {
+    package static func match(_ table: String, from first: Int) -> String {
         """
         (cardinality($\(first)::text[]) = 0
                 OR CASE WHEN \(table).error_code = 'conflict' THEN 'conflict' ELSE 'failed' END = ANY ($\(first)))
@@ -78,14 +78,14 @@ package enum StuckRows {
 
 extension StuckFilter {
     /// Whether it leaves some groups out: what fits may then be far from the next in time.
-    var isOfSomeGroups: Bool {
+    package var isOfSomeGroups: Bool {
         Set(statuses).count == 1 || entityType != nil || errorCode != nil || responseStatus != nil
     }
 }
 
 extension Parameters {
     /// The parameters of ``StuckRows/match(_:from:)``.
-    mutating func add(groupsOf filter: StuckFilter) {
+    package mutating func add(groupsOf filter: StuckFilter) {
         add(filter.statuses.map(\.rawValue))
         add(filter.entityType)
         add(filter.errorCode)

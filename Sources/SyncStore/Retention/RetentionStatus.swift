@@ -1,10 +1,14 @@
 import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
-import SyncStore
 
 /// Retention's state, over all replicas.
 package struct RetentionStatus: Sendable {
+    /// How long a lease lasts without renewal, in seconds.
+    package static let leaseSeconds: Double = 60
+    /// The pause after an interrupted run, in seconds.
+    package static let secondTry: Double = 60
+
     /// When the current run began; nil when none is under way.
     package let runningSince: Timestamp?
     /// When the next run is due; nil: at once.
@@ -14,7 +18,7 @@ package struct RetentionStatus: Sendable {
     /// That run's numbers, a JSON object by kind.
     package let lastReport: [UInt8]?
 
-    /// Reads a row of ``RetentionStatements/status``.
+    /// Reads a row of ``statement``.
     init(_ rows: Rows, now: Timestamp) throws {
         guard var row = rows.first else { throw PostgresError(.decoding, "retention_runs has no row") }
         let expires = try row.optionalMoment("expires_at")
@@ -31,11 +35,28 @@ package struct RetentionStatus: Sendable {
     }
 
     /// A lease that ends later was written by a wrong clock.
-    static func latestExpiry(at now: Timestamp) -> Timestamp { now.adding(seconds: 2 * RetentionStore.leaseSeconds) }
+    package static func latestExpiry(at now: Timestamp) -> Timestamp { now.adding(seconds: 2 * leaseSeconds) }
 
     /// The same for the time when a run is due, which is also later than an interval from now when the interval was longer
     /// then. Replicas' clocks may differ by some seconds.
-    static func latestDue(at now: Timestamp, interval: Double) -> Timestamp {
-        now.adding(seconds: max(interval, RetentionService.secondTry) + 60)
+    package static func latestDue(at now: Timestamp, interval: Double) -> Timestamp {
+        now.adding(seconds: max(interval, secondTry) + 60)
+    }
+
+    package static let statement = Statement(
+        "retention_status",
+        """
+        SELECT r.expires_at, r.due_at, r.started_at, r.finished_at, r.last_report
+        FROM retention_runs r WHERE r.name = 'retention'
+        """
+    )
+}
+
+extension Store {
+    /// Retention's state, over all replicas.
+    package func retentionStatus() async throws(Problem) -> RetentionStatus {
+        try await failure.reporting("read the state of retention") {
+            try RetentionStatus(await pool.run([Query(RetentionStatus.statement, Parameters())])[0], now: now())
+        }
     }
 }

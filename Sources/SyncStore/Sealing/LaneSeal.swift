@@ -7,6 +7,11 @@ package struct LaneSeal: Sendable {
     package let seal: Seal
     package let user: UUID
 
+    package init(seal: Seal, user: UUID) {
+        self.seal = seal
+        self.user = user
+    }
+
     package func seal(json plain: [UInt8]?, _ column: SealedPlace.Column, of id: UUID) throws(SealError) -> [UInt8]? {
         try seal.seal(json: plain, as: .mutation(column, user: user, id: id))
     }

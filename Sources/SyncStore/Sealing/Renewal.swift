@@ -1,24 +1,23 @@
-import Foundation
-import SyncModel
-import SyncStore
+package import Foundation
+package import SyncModel
 
 /// Opens stored values and seals them anew.
-struct Renewal {
-    let seal: Seal
+package struct Renewal {
+    package let seal: Seal
     /// Whether values are sealed anew; otherwise they are opened only, and stay as they are.
     private let seals: Bool
     /// What a value's place is afterwards; usually it stays where it is.
     private let destination: @Sendable (SealedPlace) -> SealedPlace
     /// A value that cannot be opened, or not sealed anew.
-    struct Closed: Sendable {
-        let place: SealedPlace
-        let cover: SealedText.Cover
-        let error: SealError
+    package struct Closed: Sendable {
+        package let place: SealedPlace
+        package let cover: SealedText.Cover
+        package let error: SealError
     }
 
-    private(set) var closed: [Closed] = []
+    package private(set) var closed: [Closed] = []
 
-    init(
+    package init(
         seal: Seal,
         seals: Bool = true,
         destination: @escaping @Sendable (SealedPlace) -> SealedPlace = { $0 }
@@ -30,13 +29,13 @@ struct Renewal {
 
     /// - Throws: ``StoreFailure/sealed`` where a value could not be opened that another master key opens: what it is sealed
     ///   with must not go.
-    func check() throws(Problem) {
+    package func check() throws(Problem) {
         for case .unknownKey(let number) in closed.map(\.error) where seal.isThere(number) { throw StoreFailure.sealed }
         for case .closedUserKey in closed.map(\.error) { throw StoreFailure.sealed }
     }
 
     /// A value sealed anew; one that cannot be opened stays unchanged and is added to ``closed``.
-    mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
+    package mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
         let destination = destination(place)
         return try renewed(stored, place, SealedText.cover(of: stored ?? [], isJSON: true)) { seal throws(SealError) in
             try seal.open(json: stored, as: place)
@@ -46,7 +45,7 @@ struct Renewal {
     }
 
     /// The same of a document, which may be sealed with its owner's key.
-    mutating func json(
+    package mutating func json(
         _ stored: [UInt8]?,
         as place: SealedPlace,
         type: String,
@@ -60,7 +59,7 @@ struct Renewal {
     }
 
     /// The same of a text column.
-    mutating func text(_ stored: String?, as place: SealedPlace) throws(SealError) -> String? {
+    package mutating func text(_ stored: String?, as place: SealedPlace) throws(SealError) -> String? {
         let destination = destination(place)
         return try renewed(stored, place, SealedText.cover(of: Array((stored ?? "").utf8), isJSON: false)) {
             seal throws(SealError) in

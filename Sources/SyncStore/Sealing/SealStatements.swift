@@ -1,9 +1,9 @@
-import Postgres
+package import Postgres
 
 /// Statements of a ``SealingRun``; those of a lane's rows are in its ``SealedTable``.
-enum SealStatements {
+package enum SealStatements {
     /// SQL: whether a value is to be sealed anew: it exists and has another beginning.
-    static func isOther(_ column: String, _ beginning: String) -> String {
+    package static func isOther(_ column: String, _ beginning: String) -> String {
         "coalesce(NOT starts_with(\(column)::text, \(beginning)), false)"
     }
 
@@ -16,13 +16,13 @@ enum SealStatements {
         """
     }
 
-    static let nextLane = Statement(
+    package static let nextLane = Statement(
         "seal_next_lane",
         "SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id >= $2 ORDER BY user_id LIMIT 1"
     )
 
     /// The upstream's error for a failed create is kept sealed in the mutation; this copy is never read.
-    static let clearMappings = Statement(
+    package static let clearMappings = Statement(
         "seal_clear_mappings",
         """
         UPDATE id_mappings SET last_error = NULL
@@ -36,7 +36,7 @@ enum SealStatements {
         """
     )
 
-    static let entities = Statement(
+    package static let entities = Statement(
         "seal_entities",
         """
         SELECT e.entity_type, e.id, \(isOther("e.document", ofOwner("e"))) AS is_due
@@ -47,12 +47,12 @@ enum SealStatements {
         """
     )
 
-    static let writeEntity = Statement(
+    package static let writeEntity = Statement(
         "seal_write_entity",
         "UPDATE entities SET document = $4 WHERE organization_id = $1 AND entity_type = $2 AND id = $3"
     )
 
-    static let parkedEvents = Statement(
+    package static let parkedEvents = Statement(
         "seal_parked_events",
         """
         SELECT p.source, p.event_id, \(isOther("p.document", ofOwner("p"))) AS is_due
@@ -63,10 +63,10 @@ enum SealStatements {
         """
     )
 
-    static let lockParkedEvents = readingParkedEvents("seal_lock_parked_events", fence: "FOR UPDATE")
+    package static let lockParkedEvents = readingParkedEvents("seal_lock_parked_events", fence: "FOR UPDATE")
 
     /// Reads the same without waiting for row locks.
-    static let lookAtParkedEvents = readingParkedEvents("seal_look_at_parked_events", fence: "OFFSET 0")
+    package static let lookAtParkedEvents = readingParkedEvents("seal_look_at_parked_events", fence: "OFFSET 0")
 
     private static func readingParkedEvents(_ name: String, fence: String) -> Statement {
         Statement(
@@ -83,42 +83,42 @@ enum SealStatements {
         )
     }
 
-    static let writeParkedEvent = Statement(
+    package static let writeParkedEvent = Statement(
         "seal_write_parked_event",
         "UPDATE parked_events SET document = $4 WHERE organization_id = $1 AND source = $2 AND event_id = $3"
     )
 
-    static let upstream = Statement(
+    package static let upstream = Statement(
         "seal_upstream",
         "SELECT credential, headers FROM upstreams WHERE organization_id = $1"
     )
 
-    static let writeUpstream = Statement(
+    package static let writeUpstream = Statement(
         "seal_write_upstream",
         "UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1"
     )
 
-    static let webhooks = Statement(
+    package static let webhooks = Statement(
         "seal_webhooks",
         "SELECT id, secret, previous_secret FROM webhook_endpoints WHERE organization_id = $1 ORDER BY id"
     )
 
-    static let writeWebhook = Statement(
+    package static let writeWebhook = Statement(
         "seal_write_webhook",
         "UPDATE webhook_endpoints SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND id = $2"
     )
 
-    static let sources = Statement(
+    package static let sources = Statement(
         "seal_sources",
         "SELECT name, secret, previous_secret FROM sources WHERE organization_id = $1 AND secret IS NOT NULL ORDER BY name"
     )
 
-    static let writeSource = Statement(
+    package static let writeSource = Statement(
         "seal_write_source",
         "UPDATE sources SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND name = $2"
     )
 
-    static let all = [
+    package static let all = [
         nextLane, clearMappings, entities, writeEntity, parkedEvents, lockParkedEvents, lookAtParkedEvents,
         writeParkedEvent, upstream, writeUpstream, webhooks, writeWebhook, sources, writeSource,
     ]

@@ -1,9 +1,8 @@
-import Postgres
-import SyncModel
-import SyncStore
+package import Postgres
+package import SyncModel
 
 /// A kind of rows with sealed values: how to find, read and write those that are to be sealed anew.
-protocol SealedKind: Sendable {
+package protocol SealedKind: Sendable {
     associatedtype Key: Sendable
 
     /// Reads a page of keys from a place on, with a flag for rows to be sealed anew. Its parameters: the place, the
@@ -28,10 +27,10 @@ protocol SealedKind: Sendable {
 }
 
 /// Documents, which are sealed with their owners' keys where nobody else sees those of their type.
-protocol SealedDocuments: SealedKind {}
+package protocol SealedDocuments: SealedKind {}
 
 extension SealedDocuments {
-    func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters) {
+    package func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters) {
         parameters.add(SealedText.beginning(number: number, isJSON: true))
         parameters.add(seal.privateTypes.map(\.string).sorted())
         parameters.add(SealedText.beginning(number: number, isJSON: true).dropLast() + ".")

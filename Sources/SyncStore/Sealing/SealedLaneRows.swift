@@ -1,36 +1,43 @@
-import Foundation
-import Postgres
-import SyncModel
-import SyncStore
+package import Foundation
+package import Postgres
+package import SyncModel
 
 /// A lane's rows of a table, under its lock.
-struct SealedLaneRows: SealedKind {
-    let table: SealedTable
-    let lane: LaneKey
+package struct SealedLaneRows: SealedKind {
+    /// Rows of which one statement finds out whether they are due.
+    package static let scan: Int64 = 500
 
-    var page: Statement { table.page }
+    package let table: SealedTable
+    package let lane: LaneKey
+
+    package init(table: SealedTable, lane: LaneKey) {
+        self.table = table
+        self.lane = lane
+    }
+
+    package var page: Statement { table.page }
     private var hasText: Bool { table.columns.contains(where: \.isText) }
     // clients choose ids: the least UUID is one, too
-    var first: UUID { .least }
+    package var first: UUID { .least }
 
-    func place(_ id: UUID) -> Parameters {
+    package func place(_ id: UUID) -> Parameters {
         let parameters = Parameters(of: lane, id)
         return parameters
     }
 
-    func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters) {
+    package func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters) {
         let user = seal.usesUserKeys ? lane.user : nil
         parameters.add(SealedText.beginning(number: number, user: user, isJSON: true))
         if hasText { parameters.add(SealedText.beginning(number: number, user: user, isJSON: false)) }
     }
 
-    func key(_ row: inout RowReader) throws -> UUID { try row.uuid("id") }
-    func next(after id: UUID) -> UUID? { id.successor }
+    package func key(_ row: inout RowReader) throws -> UUID { try row.uuid("id") }
+    package func next(after id: UUID) -> UUID? { id.successor }
 
-    func read(_ ids: [UUID]) -> [Query] { [LaneRows.lock([lane]), look(ids)] }
-    func look(_ ids: [UUID]) -> Query { Query(table.read, Parameters(of: lane, ids)) }
+    package func read(_ ids: [UUID]) -> [Query] { [LaneRows.lock([lane]), look(ids)] }
+    package func look(_ ids: [UUID]) -> Query { Query(table.read, Parameters(of: lane, ids)) }
 
-    func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
+    package func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query? {
         let id = try row.uuid("id")
         var parameters = place(id)
         for column in table.columns {

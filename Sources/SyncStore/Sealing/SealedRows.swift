@@ -3,6 +3,9 @@ import SyncModel
 /// The result of sealing an organization's rows.
 package struct SealedRows: Sendable, Hashable {
     package var examined = 0
+
+    package init() {}
+
     /// Rows that were written anew.
     package var sealed = 0
     /// Values that cannot be opened and were left unchanged.
@@ -16,12 +19,12 @@ package struct SealedRows: Sendable, Hashable {
     /// Older data keys that stay, because a value that was left is under them, or may be.
     package var keptKeys = 0
     /// The data keys that values which were left are under.
-    private(set) var neededKeys: Set<Int32> = []
+    package private(set) var neededKeys: Set<Int32> = []
     /// Whether one of these values does not say which.
-    private(set) var mayNeedAnyKey = false
+    package private(set) var mayNeedAnyKey = false
 
     /// Notes values that cannot be opened, and why.
-    mutating func leave(_ closed: [Renewal.Closed]) {
+    package mutating func leave(_ closed: [Renewal.Closed]) {
         unreadable += closed.count
         for value in closed {
             if unreadableValues.count < Self.namedValues {

@@ -1,23 +1,23 @@
-import Foundation
-import Postgres
-import SyncModel
+package import Foundation
+package import Postgres
+package import SyncModel
 
 /// A table whose rows belong to lanes.
-struct SealedTable: Sendable {
+package struct SealedTable: Sendable {
     /// A column with sealed values, and the place of its value in a user's row.
-    struct Column: Sendable {
-        let name: StaticString
-        var isText = false
-        let place: @Sendable (_ user: UUID, _ id: UUID) -> SealedPlace
+    package struct Column: Sendable {
+        package let name: StaticString
+        package var isText = false
+        package let place: @Sendable (_ user: UUID, _ id: UUID) -> SealedPlace
     }
 
-    let columns: [Column]
-    let page: Statement
-    let read: Statement
+    package let columns: [Column]
+    package let page: Statement
+    package let read: Statement
     /// Changes no index and no change position: readers need not learn of it.
-    let write: Statement
+    package let write: Statement
 
-    static let mutations = SealedTable(
+    package static let mutations = SealedTable(
         "mutation",
         id: "id",
         [
@@ -27,7 +27,7 @@ struct SealedTable: Sendable {
         ]
     )
 
-    static let rejections = SealedTable(
+    package static let rejections = SealedTable(
         "rejection",
         id: "idempotency_key",
         [
@@ -35,7 +35,7 @@ struct SealedTable: Sendable {
         ]
     )
 
-    static let statements = [mutations, rejections].flatMap { [$0.page, $0.read, $0.write] }
+    package static let statements = [mutations, rejections].flatMap { [$0.page, $0.read, $0.write] }
 
     private static func mutation(_ name: StaticString, _ column: SealedPlace.Column, isText: Bool = false) -> Column {
         Column(name: name, isText: isText) { .mutation(column, user: $0, id: $1) }

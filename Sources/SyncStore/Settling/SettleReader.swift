@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 package import Postgres
 package import SyncModel
 
@@ -6,16 +6,16 @@ package import SyncModel
 package struct SettleReader {
     package let connection: Connection
     package let lane: LaneKey
-    let seal: Seal
+    package let seal: Seal
 
     /// Locks the lane, and reads some of its mutations in lane order; nil where the user has no lane.
     ///
     /// - Parameters:
     ///   - screen: says which of them are still meant; nil: all are.
     ///   - hasContents: whether to read payloads, answers and errors.
-    func begin(
+    package func begin(
         _ ids: [UUID],
-        _ screen: OperationScreen?,
+        _ screen: (any SettlementScreen)?,
         hasContents: Bool = true,
         type: (String) -> EntityType
     ) async throws -> (lane: LaneState, subjects: [SettleSubject])? {
@@ -48,26 +48,26 @@ package struct SettleReader {
     }
 
     /// Mutations in their current state, with all their attributes.
-    func details(_ ids: [UUID]) async throws -> [MutationDetail] {
+    package func details(_ ids: [UUID]) async throws -> [MutationDetail] {
         let rows = try await connection.run(Query(MutationReader.byIDStatement, Parameters(of: lane, ids)))
         return try rows.read { try MutationDetail(&$0, user: lane.user, seal) }
     }
 
     /// The dependencies in the lane; empty where `count` mutations are all that is open.
-    func graph(_ state: LaneState, besides count: Int) async throws -> DependencyGraph {
+    package func graph(_ state: LaneState, besides count: Int) async throws -> DependencyGraph {
         guard state.openCount > count else { return DependencyGraph([]) }
         return DependencyGraph(try nodes(await connection.run(Query(SettleStatements.edges, Parameters(of: lane)))))
     }
 
     /// The mutations blocked on a mutation.
-    func waiters(for id: UUID) async throws -> [DependencyNode] {
+    package func waiters(for id: UUID) async throws -> [DependencyNode] {
         let parameters = Parameters(of: lane, id)
         let waiters = try nodes(await connection.run(Query(SettleStatements.waiters, parameters)))
         return waiters.sorted { $0.position < $1.position }
     }
 
     /// The mutations among `ids` that do not satisfy their dependants, and the entities that they write.
-    func unmet(_ ids: [UUID]) async throws -> [UUID: EntityName] {
+    package func unmet(_ ids: [UUID]) async throws -> [UUID: EntityName] {
         guard !ids.isEmpty else { return [:] }
         let rows = try await connection.run(Query(SettleStatements.unmet, Parameters(of: lane, ids)))
         var unmet: [UUID: EntityName] = [:]
@@ -79,7 +79,7 @@ package struct SettleReader {
     }
 
     /// The mutations among `ids` that need one of the client ids, each with that id.
-    func needs(_ ids: [UUID], _ references: [ClientReference]) async throws -> [UUID: UUID] {
+    package func needs(_ ids: [UUID], _ references: [ClientReference]) async throws -> [UUID: UUID] {
         guard !ids.isEmpty, !references.isEmpty else { return [:] }
         let clientIDs = references.map(\.clientID)
         let parameters = Parameters(of: lane, ids, clientIDs, references.map(\.entityType))
@@ -123,7 +123,7 @@ package struct SettleReader {
 
     /// Where client ids of the user lead, and local ids of one of the user's devices, by the UUIDs that represent
     /// these.
-    func mappings(
+    package func mappings(
         _ clientIDs: [UUID],
         _ localIDs: [LocalID],
         of device: UUID
@@ -144,7 +144,7 @@ package struct SettleReader {
     }
 
     /// Locks an entity and reads it; nil when there is none.
-    func lockEntity(_ key: EntityKey) async throws -> EntityState? {
+    package func lockEntity(_ key: EntityKey) async throws -> EntityState? {
         var entities: [UUID: EntityTable] = [:]
         let rows = try await connection.run(EntityRows.lock([(organization: lane.organization, key: key)]))
         try EntityRows.load(rows, into: &entities, seals)
@@ -155,7 +155,7 @@ package struct SettleReader {
     ///
     /// The first mutation about an entity has its document, as far as there is room; for the others the gateway adds it
     /// when one of them is read.
-    func current(_ ids: [UUID]) async throws -> [UUID: [UInt8]] {
+    package func current(_ ids: [UUID]) async throws -> [UUID: [UInt8]] {
         let parameters = Parameters(
             of: lane,
             ids,
@@ -180,7 +180,7 @@ package struct SettleReader {
     }
 
     /// Splits a list of mutations so that the contents of each part fit a transaction; a part has one at least.
-    func parts(of ids: [UUID]) async throws -> [[UUID]] {
+    package func parts(of ids: [UUID]) async throws -> [[UUID]] {
         let rows = try await connection.run(Query(SettleStatements.contentBytes, Parameters(of: lane, ids)))
         var parts: [[UUID]] = []
         var bytes = 0
@@ -197,7 +197,7 @@ package struct SettleReader {
     }
 
     /// Whether an entity was written after a mutation last changed.
-    func isNewer(_ key: EntityKey, than mutation: UUID) async throws -> Bool {
+    package func isNewer(_ key: EntityKey, than mutation: UUID) async throws -> Bool {
         let parameters = Parameters(of: lane, mutation, key.type, key.id)
         let rows = try await connection.run(Query(SettleStatements.isNewer, parameters))
         return try rows.read { try $0.bool("is_newer") }.first ?? false

@@ -17,7 +17,7 @@ package enum SettleStatements {
     )
 
     /// The row of a mutation that a list names, as a table that is called `name`.
-    static func byID(_ list: String, as name: String) -> String {
+    package static func byID(_ list: String, as name: String) -> String {
         """
         CROSS JOIN LATERAL (
                 SELECT * FROM mutations x

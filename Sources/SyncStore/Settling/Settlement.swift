@@ -6,19 +6,19 @@ package import SyncModel
 /// one transaction under the lane's lock; a mutation in flight is never touched.
 package struct Settlement: Sendable {
     /// Mutations that one transaction discards or releases: it holds the lane for less than a second.
-    static let batch = 5_000
+    package static let batch = 5_000
     /// Attempts at one transaction while other replicas take its ids.
-    static let attempts = 3
+    package static let attempts = 3
 
-    let pool: Pool
-    let catalog: Catalog
-    let notifier: ChangeNotifier
-    let now: TimeSource
-    let failure: StoreFailure
+    package let pool: Pool
+    package let catalog: Catalog
+    package let notifier: ChangeNotifier
+    package let now: TimeSource
+    package let failure: StoreFailure
     /// For all statements of a write together; the server's own time-out is for each.
-    let writeTimeout: Duration
+    package let writeTimeout: Duration
     /// Where an operation settles, which of what it found it still means.
-    var screen: OperationScreen?
+    package var screen: (any SettlementScreen)?
 
     /// Makes a failed or conflicting mutation pending again, or blocked where it has to wait.
     ///
@@ -125,7 +125,7 @@ package struct Settlement: Sendable {
     // MARK: - Steps that bulk calls share
 
     /// Splits a list of one lane's mutations so that one transaction can read the contents of each part.
-    func parts(of ids: [UUID], in lane: LaneKey) async throws(Problem) -> [[UUID]] {
+    package func parts(of ids: [UUID], in lane: LaneKey) async throws(Problem) -> [[UUID]] {
         do {
             return try await catalog.opening(lane.organization) { seal in
                 try await pool.transaction { connection in
@@ -144,7 +144,7 @@ package struct Settlement: Sendable {
     ///   - choose: selects from the found mutations; called under the lane's lock, each time anew.
     ///   - recording: further queries about the discarded mutations.
     /// - Returns: the ids of all that were discarded.
-    func discard(
+    package func discard(
         _ ids: [UUID],
         _ choice: DependantsChoice?,
         _ lane: LaneKey,
@@ -181,7 +181,7 @@ package struct Settlement: Sendable {
 
     /// Plans a discard, and writes into the error of each discarded mutation which entity takes its place: no feed
     /// brings that again.
-    func tell(
+    package func tell(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,
         _ reader: SettleReader,
@@ -193,7 +193,7 @@ package struct Settlement: Sendable {
     }
 
     /// The facts that the plan of a restart needs.
-    func knowledge(
+    package func knowledge(
         about subject: SettleSubject,
         _ edit: ContentEdit,
         _ reader: SettleReader
@@ -212,7 +212,7 @@ package struct Settlement: Sendable {
     ///
     /// - Parameter graph: the lane's dependencies; read where they are needed and missing, once for all restarts of a
     ///   transaction.
-    func add(
+    package func add(
         _ planner: RestartPlanner,
         _ reader: SettleReader,
         _ graph: inout DependencyGraph?,
@@ -235,7 +235,7 @@ package struct Settlement: Sendable {
     ///   - body: plans with what was found; answers further queries to write.
     /// - Returns: the plan that was committed; nil when there is no such lane.
     @discardableResult
-    func commit(
+    package func commit(
         _ lane: LaneKey,
         _ ids: [UUID],
         _ what: StaticString,

@@ -1,5 +1,6 @@
 import Foundation
 import GatewaySupport
+import OperatorsFeature
 import TestSupport
 import Testing
 

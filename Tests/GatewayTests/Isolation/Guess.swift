@@ -1,11 +1,14 @@
+import AdministrationFeature
 import Foundation
 import GatewaySupport
+import IngestFeature
 import JSONText
 import NIOHTTP1
 import StandardWebhooks
-import SyncMaintenance
 import SyncModel
 import Testing
+
+@testable import SyncStore
 
 /// A place of the contract in which an id can stand, and a request with a name in that place.
 struct Guess: Sendable {

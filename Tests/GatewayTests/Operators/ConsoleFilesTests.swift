@@ -7,6 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
+@testable import OperatorsFeature
 @testable import SyncHTTP
 
 /// The console's files, as the operations listener serves them.

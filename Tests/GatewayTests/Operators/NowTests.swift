@@ -4,6 +4,7 @@ import GatewaySupport
 import JSONText
 import NIOCore
 import NIOHTTP1
+import OperatorsFeature
 import SyncHTTP
 import SyncModel
 import TestSupport

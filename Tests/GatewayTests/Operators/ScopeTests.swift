@@ -2,6 +2,7 @@ import Foundation
 import GatewaySupport
 import JSONText
 import NIOHTTP1
+import OperatorsFeature
 import SyncHTTP
 import SyncModel
 import TestSupport

@@ -1,6 +1,7 @@
 import Foundation
 import SyncModel
 import Testing
+import UsersFeature
 
 @Suite struct IngestPlannerTests {
     private typealias Samples = IngestSamples

@@ -1,4 +1,5 @@
 import Foundation
+import IngestFeature
 import JSONText
 import SyncModel
 import TestSupport

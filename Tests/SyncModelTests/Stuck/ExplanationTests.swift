@@ -2,7 +2,9 @@ import Foundation
 import JSONText
 import Testing
 
+@testable import OperatorsFeature
 @testable import SyncModel
+@testable import UsersFeature
 
 @Suite struct ExplanationTests {
     private static let now = Timestamp(microseconds: 1_795_000_000_000_000)

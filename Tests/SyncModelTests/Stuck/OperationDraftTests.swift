@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Testing
 
+@testable import OperatorsFeature
 @testable import SyncModel
 
 @Suite struct OperationDraftTests {

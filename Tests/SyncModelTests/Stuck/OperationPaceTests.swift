@@ -1,5 +1,6 @@
 import Testing
 
+@testable import OperatorsFeature
 @testable import SyncModel
 
 @Suite struct OperationPaceTests {

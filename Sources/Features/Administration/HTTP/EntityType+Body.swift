@@ -1,4 +1,5 @@
 package import JSONText
+import SyncHTTP
 package import SyncModel
 
 extension EntityType: AnswerBody {

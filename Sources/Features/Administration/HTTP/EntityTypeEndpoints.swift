@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -11,7 +11,7 @@ struct EntityTypeEndpoints: Sendable {
     let bodies: BodyReader
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["limit", "cursor"])
+        let query = try URLQuery(of: exchange, allowing: ["limit", "cursor"])
         let limit = try query.limit(default: 100)
         let cursor = try query.text("cursor").map { text throws(Problem) in
             guard EntityType.isValidName(text) else { throw .invalidParameter("cursor is not one of ours") }
@@ -40,7 +40,7 @@ struct EntityTypeEndpoints: Sendable {
 
     /// The organization and the type's name; not found for an invalid name.
     private func place(_ exchange: Exchange) throws -> (UUID, String) {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let name = String(exchange.parameters[1])
         guard EntityType.isValidName(name) else { throw Refusal.notFound }
         return (try exchange.uuid(at: 0), name)

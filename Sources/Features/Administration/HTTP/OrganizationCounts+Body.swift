@@ -1,5 +1,6 @@
 package import JSONText
-package import SyncMaintenance
+import SyncHTTP
+import SyncStore
 
 extension OrganizationCounts: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {

@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -9,10 +9,9 @@ import SyncStore
 struct OrganizationEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader
-    let reader: NowReader
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["search", "counts", "limit", "cursor"])
+        let query = try URLQuery(of: exchange, allowing: ["search", "counts", "limit", "cursor"])
         let limit = try query.limit(default: 100)
         let cursor = try query.text("cursor").map { text throws(Problem) in
             guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is not one of ours") }
@@ -25,7 +24,8 @@ struct OrganizationEndpoints: Sendable {
             } else {
                 try await store.administration.organizations(limit: limit, after: cursor)
             }
-        let counts = try query.flag("counts") ? try await reader.stuck(in: page.organizations.map(\.id)) : nil
+        let counts =
+            try query.flag("counts") ? try await store.stuckCounts.counts(of: page.organizations.map(\.id)) : nil
         return Answer(.ok) { writer in
             writer.member("organizations", page.organizations) { writer, organization in
                 writer.object { writer in
@@ -38,12 +38,12 @@ struct OrganizationEndpoints: Sendable {
     }
 
     func read(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         return try .found(await store.administration.organization(exchange.uuid(at: 0)))
     }
 
     func write(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let id = try exchange.uuid(at: 0)
         return try await bodies.withBody(of: exchange) { body in
             try .written(await store.administration.put(id, OrganizationUpdate(body: body)))
@@ -52,7 +52,7 @@ struct OrganizationEndpoints: Sendable {
 
     /// Deletes the organization with all its data.
     func purge(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard try await store.administration.purge(exchange.uuid(at: 0)) else { throw Refusal.notFound }
         return Answer(.noContent)
     }

@@ -1,5 +1,5 @@
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 package import SyncModel
 import SyncStore
 

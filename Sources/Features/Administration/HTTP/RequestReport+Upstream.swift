@@ -1,5 +1,5 @@
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 

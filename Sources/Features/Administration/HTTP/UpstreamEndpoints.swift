@@ -1,5 +1,5 @@
 import HTTPTypes
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -10,12 +10,12 @@ struct UpstreamEndpoints: Sendable {
     let rules: UpstreamRules
 
     func read(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         return try .found(await store.administration.upstream(of: exchange.uuid(at: 0)))
     }
 
     func write(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let organization = try exchange.uuid(at: 0)
         return try await bodies.withBody(of: exchange) { body in
             let update = try UpstreamUpdate(body: body, rules: rules)
@@ -24,7 +24,7 @@ struct UpstreamEndpoints: Sendable {
     }
 
     func remove(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard try await store.administration.deleteUpstream(of: exchange.uuid(at: 0)) else { throw Refusal.notFound }
         return Answer(.noContent)
     }

@@ -1,6 +1,7 @@
 import HTTPTypes
 import JSONText
 import NIOCore
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -18,7 +19,7 @@ struct UpstreamProbeEndpoint: Sendable {
     let bodies: BodyReader
 
     func send(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         exchange.act?.noteTrial()
         let id = try exchange.uuid(at: 0)
         let request = try await bodies.withBody(of: exchange, isOptional: true) { try UpstreamProbeRequest(body: $0) }

@@ -1,4 +1,5 @@
 import JSONText
+import SyncHTTP
 import SyncModel
 
 /// What to ask an upstream for, to see whether it answers: `{"path"?: "/…", "method"?: "GET" | "HEAD" | "OPTIONS"}`.

@@ -1,4 +1,4 @@
-import SyncMaintenance
+import SyncHTTP
 package import SyncModel
 
 extension UpstreamUpdate {

@@ -1,5 +1,5 @@
 package import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 import SyncStore
 
@@ -231,7 +231,7 @@ extension Administration {
         """
     )
 
-    static let readerStatements = [
+    package static let readerStatements = [
         readersStatement, addReaderStatement, removeReaderStatement, bindingStatement, roleStatement, membersStatement,
     ]
 }

@@ -1,5 +1,5 @@
 import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 import SyncStore
 
@@ -20,7 +20,6 @@ extension Administration {
                         Query(Self.expireLeasesStatement, time), Query(Self.expireTurnStatement),
                         Query(Self.changeEpochsStatement, change), Query(Self.forgetPagesStatement),
                         Query(Self.ownKeysStatement), Query(Self.reopenErasuresStatement, time),
-                        Query(Self.sourcesStatement),
                     ],
                     timeout: Self.restorePatience
                 )
@@ -29,13 +28,7 @@ extension Administration {
                 feeds: results[2].affected,
                 lanes: results[0].affected,
                 hadRetention: results[1].affected > 0,
-                erasures: results[5].affected,
-                sources: try results[6].read { row in
-                    let key = SourceKey(organization: try row.uuid("organization_id"), name: try row.string("name"))
-                    let isEnabled = try row.string("status") == "enabled"
-                    let state = try row.optionalBytes("state").flatMap { ReplicationState($0) }
-                    return RestoreReport.Source(key: key, isEnabled: isEnabled, confirmed: state?.confirmed)
-                }
+                erasures: results[5].affected
             )
         } catch {
             throw failure.problem(error, doing: "set right what was restored")
@@ -120,15 +113,6 @@ extension Administration {
         """
     )
 
-    /// Sources that read a slot: what the slot confirmed after the backup is not in its log any more.
-    static let sourcesStatement = Statement(
-        "restore_sources",
-        """
-        SELECT s.organization_id, s.name, s.status, s.state FROM sources s
-        WHERE s.kind = 'postgres' ORDER BY s.organization_id, s.name
-        """
-    )
-
     static let sessionsStatement = Statement(
         "restore_sessions",
         """
@@ -143,8 +127,8 @@ extension Administration {
             """
     )
 
-    static let restoreStatements = [
+    package static let restoreStatements = [
         changeEpochsStatement, forgetPagesStatement, ownKeysStatement, reopenErasuresStatement, expireLeasesStatement,
-        expireTurnStatement, sessionsStatement, sourcesStatement,
+        expireTurnStatement, sessionsStatement,
     ]
 }

@@ -1,5 +1,5 @@
 package import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 import SyncStore
 
@@ -30,7 +30,7 @@ extension Administration {
             let written = try await catalog.opening(organization) { [key] seal in
                 try await pool.transaction { connection -> (Bool, UpstreamSettings)? in
                     let found = try await connection.run([
-                        Query(Self.lockUpstreamStatement, key), Query(Self.getUpstreamStatement, key),
+                        Query(Administration.lockUpstreamStatement, key), Query(Self.getUpstreamStatement, key),
                     ])
                     guard found[0].count > 0 else { return nil }
                     let current = try found[1].read { try UpstreamSettingsRow.read(&$0, seal) }.first
@@ -79,12 +79,6 @@ extension Administration {
 
     // MARK: - Statements
 
-    /// One writer of an organization's upstream at a time, and none once a purge has begun, which waits for this lock.
-    static let lockUpstreamStatement = Statement(
-        "upstreams_lock",
-        "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging' FOR NO KEY UPDATE"
-    )
-
     static let getUpstreamStatement = Statement(
         "upstreams_get",
         """
@@ -113,7 +107,7 @@ extension Administration {
         "DELETE FROM upstreams WHERE organization_id = $1"
     )
 
-    static let upstreamStatements = [
-        lockUpstreamStatement, getUpstreamStatement, putUpstreamStatement, deleteUpstreamStatement,
+    package static let upstreamStatements = [
+        getUpstreamStatement, putUpstreamStatement, deleteUpstreamStatement,
     ]
 }

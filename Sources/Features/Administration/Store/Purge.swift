@@ -1,6 +1,6 @@
 package import Foundation
 import Logging
-import Postgres
+package import Postgres
 package import SyncModel
 import SyncStore
 
@@ -61,7 +61,7 @@ extension Administration {
     }
 
     /// One for each table that operators know.
-    static let extentStatements: [(table: String, Statement)] = [
+    package static let extentStatements: [(table: String, Statement)] = [
         "mutations", "entities", "id_mappings", "local_ids", "rejections", "devices", "users", "user_subjects",
         "entity_types", "readers", "ingested_events", "parked_events", "sent_requests", "service_tokens",
         "webhook_deliveries", "sources", "attempts", "operations",
@@ -73,13 +73,13 @@ extension Administration {
         return (table, statement)
     }
 
-    static let closeStatement = Statement(
+    package static let closeStatement = Statement(
         "purge_close",
         "UPDATE organizations SET status = 'purging' WHERE id = $1"
     )
 
     /// Lanes first: they are the lock that every writer holds.
-    static let purgeStatements: [Statement] = [
+    package static let purgeStatements: [Statement] = [
         purge("lanes", key: ["user_id"]),
         purge("mutations", key: ["user_id", "id"]),
         purge("attempts", key: ["user_id", "mutation_id", "slot"]),
@@ -105,7 +105,7 @@ extension Administration {
         AuditStatements.purge,
     ]
 
-    static let lastStatements: [Statement] = [
+    package static let lastStatements: [Statement] = [
         Statement("purge_retention_places", "DELETE FROM retention_places WHERE organization_id = $1"),
         Statement("purge_feeds", "DELETE FROM feeds WHERE organization_id = $1"),
         Statement("purge_entity_types", "DELETE FROM entity_types WHERE organization_id = $1"),

@@ -1,5 +1,3 @@
-package import SyncModel
-
 /// The corrections to a database that was restored from a backup.
 package struct RestoreReport: Sendable {
     /// Organizations whose older cursors are answered `cursor_expired` from here on.
@@ -10,14 +8,4 @@ package struct RestoreReport: Sendable {
     package let hadRetention: Bool
     /// Users who were erased since the backup was made, and are erased again.
     package let erasures: Int
-    /// Sources of kind `postgres`. The slot of each is likely ahead of the restored position.
-    package let sources: [Source]
-
-    /// A source that follows a database's log.
-    package struct Source: Sendable, Hashable {
-        package let key: SourceKey
-        package let isEnabled: Bool
-        /// The restored position; nil if none was stored when the backup was made.
-        package let confirmed: String?
-    }
 }

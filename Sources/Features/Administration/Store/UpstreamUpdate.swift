@@ -1,6 +1,6 @@
 import JSONText
 package import SyncModel
-import SyncStore
+package import SyncStore
 
 /// Changes an organization's upstream, or describes a new one.
 package struct UpstreamUpdate: Sendable {

@@ -1,6 +1,6 @@
 import HTTPTypes
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -9,7 +9,7 @@ struct KeyEndpoint: Sendable {
     let store: Store
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard let keys = try await store.keyRotation.keys(of: exchange.uuid(at: 0)) else { throw Refusal.notFound }
         let newest = keys.first?.number
         return Answer(.ok) { writer in

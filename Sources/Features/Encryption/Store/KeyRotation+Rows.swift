@@ -1,7 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
-import SyncStore
+package import SyncStore
 
 /// Seals values that are stored in plain text or under an older data key, row by row, while gateways run: mutations
 /// and refusals under their lane's lock, entities under their own, a few at a time.

@@ -202,8 +202,3 @@ package struct KeyRotation: Sendable {
 
     static let statements = [pageStatement, ofOrganizationStatement, replaceStatement] + userStatements
 }
-
-extension Problem {
-    /// Whether it says that an organization's data cannot be opened, and not that the database is away.
-    package var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
-}

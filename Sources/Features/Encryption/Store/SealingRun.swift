@@ -1,23 +1,23 @@
-import Foundation
-import Postgres
-import SyncModel
-import SyncStore
+package import Foundation
+package import Postgres
+package import SyncModel
+package import SyncStore
 
 /// Seals one organization's rows. First it opens all of them, without locks: so it knows what does not open, and whose
 /// keys are gone, before it makes any. Then it seals those that are due, a few in each transaction.
-struct SealingRun {
+package struct SealingRun {
     /// Rows of which one statement tells whether they are due.
-    static let scan: Int64 = 500
+    package static let scan = SealedLaneRows.scan
     /// Rows that one transaction writes, or one statement reads.
-    static let batch = 20
+    package static let batch = 20
 
-    let pool: Pool
-    var userKeys: UserKeys
-    let organization: UUID
-    let seal: Seal
-    let number: Int32
-    let progress: @Sendable (SealedRows) -> Void
-    var rows = SealedRows()
+    package let pool: Pool
+    package var userKeys: UserKeys
+    package let organization: UUID
+    package let seal: Seal
+    package let number: Int32
+    package let progress: @Sendable (SealedRows) -> Void
+    package var rows = SealedRows()
 
     private enum Step {
         /// Opens every row, and seals none.
@@ -26,7 +26,7 @@ struct SealingRun {
         case write
     }
 
-    mutating func sealAll() async throws {
+    package mutating func sealAll() async throws {
         try await sealUpstream()
         try await sealWebhooks()
         try await sealSources()

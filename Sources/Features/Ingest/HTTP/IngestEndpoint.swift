@@ -1,4 +1,5 @@
 import HTTPTypes
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -10,8 +11,8 @@ struct IngestEndpoint: Sendable {
     /// Limits the bodies decoded at a time, pushes' included.
     let gate: FairGate
 
-    func ingest(_ exchange: Exchange, _ bearer: ServiceTokens.Bearer) async throws -> Answer {
-        _ = try Query(of: exchange)
+    func ingest(_ exchange: Exchange, _ bearer: IngestBearer) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
         let limits = limits
         return try await bodies.withBody(of: exchange) { body in
             try await gate.admit(body.count, for: exchange.user) {

@@ -3,6 +3,7 @@ import HTTPTypes
 import JSONText
 import Logging
 import NIOCore
+import SyncHTTP
 import SyncModel
 import SyncStore
 import Telemetry
@@ -47,7 +48,7 @@ struct ReceiverEndpoint: Sendable {
     }
 
     func receive(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard let head = SourceVerifier.Head(exchange.headers, now: now()) else { throw refuse(exchange) }
         let receiver = try await receiver(exchange)
         let source = Self.stand(for: exchange.parameters)

@@ -1,6 +1,6 @@
 import HTTPTypes
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -10,7 +10,7 @@ struct ServiceTokenEndpoints: Sendable {
     let bodies: BodyReader
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard let tokens = try await store.administration.serviceTokens(of: exchange.uuid(at: 0)) else {
             throw Refusal.notFound
         }
@@ -28,7 +28,7 @@ struct ServiceTokenEndpoints: Sendable {
 
     /// Shows the token itself: never again.
     func make(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let organization = try exchange.uuid(at: 0)
         let source = try await bodies.withBody(of: exchange) { try Self.source(in: $0) }
         guard let made = try await store.administration.makeServiceToken(for: source, of: organization) else {
@@ -41,7 +41,7 @@ struct ServiceTokenEndpoints: Sendable {
     }
 
     func revoke(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let (organization, token) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard let row = try await store.administration.revokeServiceToken(token, of: organization) else {
             throw Refusal.notFound

@@ -1,6 +1,7 @@
 package import JSONText
+import SyncHTTP
 import SyncModel
-package import SyncStore
+import SyncStore
 
 extension ServiceTokenRow: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import JSONText
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -12,7 +13,7 @@ struct SourceAuthenticator: Sendable {
 
     /// An endpoint for sources only, within their organization's quota of requests.
     func sources(
-        only endpoint: @escaping @Sendable (Exchange, ServiceTokens.Bearer) async throws -> Answer
+        only endpoint: @escaping @Sendable (Exchange, IngestBearer) async throws -> Answer
     ) -> Route.Endpoint {
         { exchange in
             let bearer = try await bearer(exchange.headers)
@@ -29,7 +30,7 @@ struct SourceAuthenticator: Sendable {
         }
     }
 
-    private func bearer(_ headers: HTTPFields) async throws -> ServiceTokens.Bearer {
+    private func bearer(_ headers: HTTPFields) async throws -> IngestBearer {
         let text = try BearerToken.of(headers)
         guard let token = ServiceToken(parsing: text) else {
             throw BearerToken.refusal("invalid_token", "Events are brought with a service token of the organization.")

@@ -1,7 +1,7 @@
 import HTTPTypes
 import JSONText
 import StandardWebhooks
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -14,18 +14,18 @@ struct SourceEndpoints: Sendable {
     let policy: AddressPolicy
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard let sources = try await administration.list(in: exchange.uuid(at: 0)) else { throw Refusal.notFound }
         return Answer(.ok, capacity: sources.reduce(64) { $0 + $1.expectedBytes }) { $0.member("sources", sources) }
     }
 
     func read(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         return try .found(await administration.source(key(exchange)))
     }
 
     func write(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let key = try key(exchange)
         return try await bodies.withBody(of: exchange) { body in
             let update = try SourceUpdate(body: body)
@@ -37,13 +37,13 @@ struct SourceEndpoints: Sendable {
     }
 
     func remove(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard try await administration.delete(key(exchange)) else { throw Refusal.notFound }
         return Answer(.noContent)
     }
 
     func rotate(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let key = try key(exchange)
         return try await bodies.withBody(of: exchange, isOptional: true) { body in
             let request = try SourceSecretRequest(body: body)
@@ -63,7 +63,7 @@ struct SourceEndpoints: Sendable {
 
     /// Tells what a source would make of a body; changes nothing.
     func test(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         exchange.act?.noteTrial()
         let key = try key(exchange)
         return try await bodies.withBody(of: exchange) { body in
@@ -82,7 +82,7 @@ struct SourceEndpoints: Sendable {
 
     /// Has what a source has fetched at once.
     func run(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let key = try key(exchange)
         return try await bodies.withBody(of: exchange, isOptional: true) { body in
             guard let found = try await administration.source(key) else { throw Refusal.notFound }

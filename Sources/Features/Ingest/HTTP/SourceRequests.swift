@@ -1,7 +1,7 @@
 import HTTPTypes
 import JSONText
 import StandardWebhooks
-package import SyncMaintenance
+import SyncHTTP
 package import SyncModel
 
 extension SourceUpdate {

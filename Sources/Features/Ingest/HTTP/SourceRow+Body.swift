@@ -1,5 +1,5 @@
 package import JSONText
-package import SyncMaintenance
+import SyncHTTP
 package import SyncModel
 import SyncStore
 

@@ -1,5 +1,6 @@
 import HTTPTypes
 import StandardWebhooks
+import SyncHTTP
 import SyncModel
 import SyncStore
 

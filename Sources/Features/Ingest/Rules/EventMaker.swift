@@ -1,5 +1,6 @@
 import Crypto
 import JSONText
+import SyncModel
 
 extension MappingRule {
     func matches(_ values: inout MappedValues) -> Bool {

@@ -1,23 +1,24 @@
 import JSONText
+package import SyncModel
 
 /// What a mapping made of a body.
-public struct MappedEvents: Sendable {
+package struct MappedEvents: Sendable {
     /// Where an event came from.
-    public struct Origin: Sendable, Hashable {
+    package struct Origin: Sendable, Hashable {
         /// Of its item in the body, as a JSON Pointer.
-        @Exact public private(set) var place: String
+        @Exact package private(set) var place: String
         /// Which rule it was made by, from 0.
-        public let rule: Int
+        package let rule: Int
     }
 
     /// One for each event, in the order of the items; each is valid or holds its errors, whose pointers lead into the
     /// body.
-    public private(set) var entries: [IngestRequest.Entry] = []
+    package private(set) var entries: [IngestRequest.Entry] = []
     /// Of each entry.
-    public private(set) var origins: [Origin] = []
+    package private(set) var origins: [Origin] = []
     private var rules: [MappingRule] = []
     /// Items that no rule is for.
-    public internal(set) var ignored = 0
+    package internal(set) var ignored = 0
 
     init() {}
 
@@ -30,7 +31,7 @@ public struct MappedEvents: Sendable {
     /// A verdict's problem with pointers into the body, where the judgement has those into a batch of these entries.
     ///
     /// - Parameter index: of the entry in these events and in the batch.
-    public func placed(_ problem: Problem, of index: Int) -> Problem {
+    package func placed(_ problem: Problem, of index: Int) -> Problem {
         guard entries.indices.contains(index) else { return problem }
         var problem = problem
         let prefix = "/events/\(index)"
@@ -48,7 +49,7 @@ public struct MappedEvents: Sendable {
 }
 
 /// What events are called whose rule does not say.
-public enum MappedID: Sendable, Hashable {
+package enum MappedID: Sendable, Hashable {
     /// As the message that they came in, with their place where it has several.
     case message(ExactText)
     /// By what they tell: entity, operation, and version or else time and document.

@@ -1,15 +1,16 @@
 import JSONText
+package import SyncModel
 
 /// Where a mapping finds a value: a JSON Pointer (RFC 6901) from the item on, or with `^` in front from the whole body on.
-public struct MappedPointer: Sendable, Hashable {
+package struct MappedPointer: Sendable, Hashable {
     /// The longest, in bytes.
-    public static let maximumBytes = 500
+    package static let maximumBytes = 500
 
     /// As it was written.
-    @Exact public private(set) var text: String
+    @Exact package private(set) var text: String
 
     /// Nil for a text of another form.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
         guard text.utf8.count <= Self.maximumBytes else { return nil }
         self.text = text
         guard JSONPointer.isValid(pointer) else { return nil }

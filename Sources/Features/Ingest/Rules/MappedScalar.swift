@@ -1,7 +1,8 @@
 import JSONText
+package import SyncModel
 
 /// A value that a mapping compares with. Nothing and null are one.
-public enum MappedScalar: Sendable, Hashable {
+package enum MappedScalar: Sendable, Hashable {
     case text(ExactText)
     case integer(Int64)
     case bool(Bool)

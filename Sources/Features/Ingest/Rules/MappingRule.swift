@@ -1,22 +1,23 @@
-public import JSONText
+package import JSONText
+package import SyncModel
 
 /// How an item becomes an event.
-public struct MappingRule: Sendable, Hashable {
+package struct MappingRule: Sendable, Hashable {
     /// Conditions of a rule.
-    public static let conditionLimit = 20
+    package static let conditionLimit = 20
     /// Values that a condition, or an operation, may name.
-    public static let valueLimit = 100
+    package static let valueLimit = 100
     /// The longest value that is compared with, in bytes.
-    public static let maximumValueBytes = 200
+    package static let maximumValueBytes = 200
 
     /// Something that must be so for the rule to be the item's.
-    public struct Condition: Sendable, Hashable {
-        public let at: MappedPointer
+    package struct Condition: Sendable, Hashable {
+        package let at: MappedPointer
         /// One of these stands there.
-        public let values: [MappedScalar]
+        package let values: [MappedScalar]
     }
 
-    public enum OperationChoice: Sendable, Hashable {
+    package enum OperationChoice: Sendable, Hashable {
         case always(IngestOperation)
         /// As the value at a place says, by its name.
         case at(MappedPointer, [ExactText: IngestOperation], otherwise: IngestOperation?)
@@ -32,22 +33,22 @@ public struct MappingRule: Sendable, Hashable {
     }
 
     /// What a whole number means as a time.
-    public enum TimeUnit: String, Sendable, Hashable, CaseIterable {
+    package enum TimeUnit: String, Sendable, Hashable, CaseIterable {
         case seconds
         case milliseconds
     }
 
-    public internal(set) var conditions: [Condition] = []
-    @Exact public internal(set) var entityType: String
-    public internal(set) var operation: OperationChoice
-    public internal(set) var id: MappedPointer
-    public internal(set) var eventID: MappedPointer?
-    public internal(set) var version: MappedPointer?
-    public internal(set) var occurredAt: MappedPointer?
-    public internal(set) var timeUnit: TimeUnit?
-    public internal(set) var document: MappedPointer?
-    public internal(set) var owner: MappedPointer?
-    public internal(set) var causingKey: MappedPointer?
+    package internal(set) var conditions: [Condition] = []
+    @Exact package internal(set) var entityType: String
+    package internal(set) var operation: OperationChoice
+    package internal(set) var id: MappedPointer
+    package internal(set) var eventID: MappedPointer?
+    package internal(set) var version: MappedPointer?
+    package internal(set) var occurredAt: MappedPointer?
+    package internal(set) var timeUnit: TimeUnit?
+    package internal(set) var document: MappedPointer?
+    package internal(set) var owner: MappedPointer?
+    package internal(set) var causingKey: MappedPointer?
 
     private static let names = """
         a rule: when, entity_type, operation, event_id, id, version, occurred_at, occurred_at_unit, document, owner, \
@@ -261,7 +262,7 @@ extension SettingsReport {
         """
 
     /// A pointer of a mapping.
-    public mutating func mappedPointer(_ value: JSONValue, at pointer: String) -> MappedPointer? {
+    package mutating func mappedPointer(_ value: JSONValue, at pointer: String) -> MappedPointer? {
         self.value(value.string.flatMap { MappedPointer($0) }, at: pointer, Self.pointerForm)
     }
 }

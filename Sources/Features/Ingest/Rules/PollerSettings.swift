@@ -1,25 +1,26 @@
-public import JSONText
+package import JSONText
+package import SyncModel
 
 /// A source of kind `poller`: the gateway asks the organization's upstream for what changed.
-public struct PollerSettings: Sendable, Hashable {
-    public static let intervals = 5...86_400
-    public static let overlaps = 0...86_400
-    public static let pageSizes = 1...10_000
-    public static let maximumPathBytes = 2_000
-    public static let maximumParameterBytes = 100
-    public static let headerLimit = 32
+package struct PollerSettings: Sendable, Hashable {
+    package static let intervals = 5...86_400
+    package static let overlaps = 0...86_400
+    package static let pageSizes = 1...10_000
+    package static let maximumPathBytes = 2_000
+    package static let maximumParameterBytes = 100
+    package static let headerLimit = 32
 
     /// Which changes are asked for: those since the last that is known.
-    public struct Since: Sendable, Hashable {
-        @Exact public private(set) var parameter: String
-        public let form: Form
+    package struct Since: Sendable, Hashable {
+        @Exact package private(set) var parameter: String
+        package let form: Form
         /// Where an item says when it was changed; with `^` in front where a page says it.
-        public let from: MappedPointer
+        package let from: MappedPointer
         /// How much further back is asked for: what the API committed late is seen, too. In seconds.
-        public let overlapSeconds: Int
+        package let overlapSeconds: Int
 
         /// How the parameter is written.
-        public enum Form: String, Sendable, Hashable, CaseIterable {
+        package enum Form: String, Sendable, Hashable, CaseIterable {
             case rfc3339
             /// Since 1970.
             case seconds
@@ -40,7 +41,7 @@ public struct PollerSettings: Sendable, Hashable {
     }
 
     /// How the next page is found.
-    public enum Paging: Sendable, Hashable {
+    package enum Paging: Sendable, Hashable {
         /// There is one page.
         case none
         /// By the header `Link` (RFC 8288), `rel="next"`.
@@ -51,29 +52,29 @@ public struct PollerSettings: Sendable, Hashable {
         case page(parameter: ExactText, first: Int)
     }
 
-    public struct PageSize: Sendable, Hashable {
-        @Exact public private(set) var parameter: String
-        public let value: Int
+    package struct PageSize: Sendable, Hashable {
+        @Exact package private(set) var parameter: String
+        package let value: Int
     }
 
     /// Below the upstream's base URL; may have a query.
-    public private(set) var path = ""
-    public private(set) var since: Since?
-    public private(set) var paging = Paging.none
-    public private(set) var pageSize: PageSize?
+    package private(set) var path = ""
+    package private(set) var since: Since?
+    package private(set) var paging = Paging.none
+    package private(set) var pageSize: PageSize?
     /// From the end of a run to the next.
-    public private(set) var intervalSeconds = 30
+    package private(set) var intervalSeconds = 30
     /// By name in lower case; they take precedence over the upstream's.
-    @Exact public private(set) var headers: [ExactText: String] = [:]
+    @Exact package private(set) var headers: [ExactText: String] = [:]
     /// Its `events` are the settings' `items`.
-    public private(set) var mapping: SourceMapping
+    package private(set) var mapping: SourceMapping
 
     private static let what = """
         the settings of a poller: path, items, updated_since, paging, page_size, interval_seconds, headers, mapping
         """
 
     /// Reads settings; nil where they have defects, which the report has then.
-    public init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
+    package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         var (path, items, mapping): (String?, MappedPointer?, SourceMapping?)
         var (since, pageSize): (Since?, PageSize?)
         var paging = Paging.none
@@ -135,7 +136,7 @@ public struct PollerSettings: Sendable, Hashable {
         }
     }
 
-    public func writeMembers(to writer: inout JSONWriter) {
+    package func writeMembers(to writer: inout JSONWriter) {
         writer.member("path", path)
         writer.member("items", mapping.events?.text ?? "")
         if let since {

@@ -1,15 +1,16 @@
-public import JSONText
+package import JSONText
+import SyncModel
 
 /// A source of kind `webhook`: the organization's API sends Standard Webhooks.
-public struct ReceiverSettings: Sendable, Hashable {
-    public var mapping: SourceMapping
+package struct ReceiverSettings: Sendable, Hashable {
+    package var mapping: SourceMapping
 
-    public init(mapping: SourceMapping) {
+    package init(mapping: SourceMapping) {
         self.mapping = mapping
     }
 
     /// Reads settings; nil where they have defects, which the report has then.
-    public init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
+    package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         var mapping: SourceMapping?
         let seen = report.members(of: value, at: pointer, "the settings of a webhook source: mapping") {
             report,
@@ -26,7 +27,7 @@ public struct ReceiverSettings: Sendable, Hashable {
         self.mapping = mapping
     }
 
-    public func writeMembers(to writer: inout JSONWriter) {
+    package func writeMembers(to writer: inout JSONWriter) {
         writer.name("mapping")
         mapping.write(to: &writer)
     }

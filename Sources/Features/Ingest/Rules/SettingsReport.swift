@@ -1,21 +1,22 @@
-public import JSONText
+package import JSONText
+package import SyncModel
 
 /// The defects of a source's settings, gathered: an operator learns all of them at once.
-public struct SettingsReport: Sendable {
+package struct SettingsReport: Sendable {
     /// Defects that are gathered at most.
     static let limit = 100
 
-    public private(set) var problems: [ProblemDetail] = []
+    package private(set) var problems: [ProblemDetail] = []
 
-    public init() {}
+    package init() {}
 
-    public mutating func refuse(_ pointer: String, _ rule: String, _ detail: String) {
+    package mutating func refuse(_ pointer: String, _ rule: String, _ detail: String) {
         guard problems.count < Self.limit else { return }
         problems.append(ProblemDetail(pointer: pointer, rule: rule, detail: detail))
     }
 
     /// Returns the value, and refuses the member where it is nil.
-    public mutating func value<Value>(
+    package mutating func value<Value>(
         _ value: Value?,
         at pointer: String,
         rule: String = Rule.range,
@@ -33,7 +34,7 @@ public struct SettingsReport: Sendable {
     ///   - read: reads a member at its pointer; false for an unknown one.
     /// - Returns: the names of the members that are there; nil for what is no object.
     @discardableResult
-    public mutating func members(
+    package mutating func members(
         of value: JSONValue,
         at pointer: String,
         _ what: String,
@@ -61,14 +62,14 @@ public struct SettingsReport: Sendable {
         return seen
     }
 
-    public mutating func require(_ members: [String], in seen: Set<ExactText>, at pointer: String) {
+    package mutating func require(_ members: [String], in seen: Set<ExactText>, at pointer: String) {
         for member in members where !seen.contains(member) {
             refuse(JSONPointer(pointer).appending(member: member).text, Rule.required, "\(member) is required")
         }
     }
 
     /// A text of 1 to `limit` bytes without control characters.
-    public mutating func text(_ value: JSONValue, at pointer: String, limit: Int) -> String? {
+    package mutating func text(_ value: JSONValue, at pointer: String, limit: Int) -> String? {
         let text = value.string.flatMap { text in
             let bytes = text.utf8
             let isGood = (1...limit).contains(bytes.count) && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
@@ -77,12 +78,12 @@ public struct SettingsReport: Sendable {
         return self.value(text, at: pointer, "this must be a string of 1 to \(limit) bytes without control characters")
     }
 
-    public mutating func int(_ value: JSONValue, at pointer: String, _ range: ClosedRange<Int>) -> Int? {
+    package mutating func int(_ value: JSONValue, at pointer: String, _ range: ClosedRange<Int>) -> Int? {
         let number = value.int64.flatMap { Int(exactly: $0) }.flatMap { range.contains($0) ? $0 : nil }
         return self.value(number, at: pointer, "this must be an integer, \(range.lowerBound) to \(range.upperBound)")
     }
 
-    public mutating func bool(_ value: JSONValue, at pointer: String) -> Bool? {
+    package mutating func bool(_ value: JSONValue, at pointer: String) -> Bool? {
         self.value(value.bool, at: pointer, rule: Rule.memberType, "this must be true or false")
     }
 }

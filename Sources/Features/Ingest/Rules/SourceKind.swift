@@ -1,7 +1,8 @@
-public import Foundation
+package import Foundation
+package import SyncModel
 
 /// How a source brings an organization's edits.
-public enum SourceKind: String, Sendable, Hashable, CaseIterable {
+package enum SourceKind: String, Sendable, Hashable, CaseIterable {
     /// Its API sends webhooks to the gateway.
     case webhook
     /// The gateway asks its API for what changed.
@@ -10,21 +11,21 @@ public enum SourceKind: String, Sendable, Hashable, CaseIterable {
     case postgres
 
     /// Whether a worker of the gateway fetches what it has.
-    public var isWorkedOn: Bool { self != .webhook }
+    package var isWorkedOn: Bool { self != .webhook }
 }
 
 /// A configured source of an organization.
-public struct SourceKey: Sendable, Hashable, Comparable {
-    public let organization: UUID
+package struct SourceKey: Sendable, Hashable, Comparable {
+    package let organization: UUID
     /// `[a-z][a-z0-9_-]{0,63}`. Events of service tokens with this name are of the same source.
-    @Exact public private(set) var name: String
+    @Exact package private(set) var name: String
 
-    public init(organization: UUID, name: String) {
+    package init(organization: UUID, name: String) {
         self.organization = organization
         self.name = name
     }
 
-    public static func < (left: SourceKey, right: SourceKey) -> Bool {
+    package static func < (left: SourceKey, right: SourceKey) -> Bool {
         (left.organization, left.name) < (right.organization, right.name)
     }
 }

@@ -1,18 +1,19 @@
-public import JSONText
+package import JSONText
+package import SyncModel
 
 /// How what an organization's API says becomes events. Pure, and total: whatever a body is, each of its items becomes an
 /// event, is ignored, or is refused for a reason that names its place.
-public struct SourceMapping: Sendable, Hashable {
+package struct SourceMapping: Sendable, Hashable {
     /// Rules of a mapping.
-    public static let ruleLimit = 50
+    package static let ruleLimit = 50
 
     /// The array of items in a body; nil: the body is the one item.
-    public internal(set) var events: MappedPointer?
+    package internal(set) var events: MappedPointer?
     /// The first that matches is an item's.
-    public private(set) var rules: [MappingRule] = []
+    package private(set) var rules: [MappingRule] = []
 
     /// Reads a mapping; nil where it has defects, which the report has then.
-    public init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
+    package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         var events: MappedPointer?
         var rules: [MappingRule] = []
         let before = report.problems.count
@@ -40,7 +41,7 @@ public struct SourceMapping: Sendable, Hashable {
         self.rules = rules
     }
 
-    public func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.beginObject()
         if let events { writer.member("events", events.text) }
         writer.name("rules")
@@ -56,7 +57,7 @@ public struct SourceMapping: Sendable, Hashable {
     ///   - id: what events are called whose rule does not say.
     ///   - limits: of a push. `mutations` bounds the items; who hands events on in several batches may allow more.
     /// - Throws: `validation_failed` where there is no array of items; `payload_too_large` for more items than may be.
-    public func map(_ body: JSONValue, id: MappedID, limits: IntakeLimits) throws(Problem) -> MappedEvents {
+    package func map(_ body: JSONValue, id: MappedID, limits: IntakeLimits) throws(Problem) -> MappedEvents {
         let items = try items(of: body, limit: limits.mutations)
         var values = MappedValues(body: body)
         var found = MappedEvents()

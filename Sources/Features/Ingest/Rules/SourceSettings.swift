@@ -1,15 +1,16 @@
-public import JSONText
+package import JSONText
+package import SyncModel
 
 /// What an operator set up of a source, without its secret.
-public enum SourceSettings: Sendable, Hashable {
+package enum SourceSettings: Sendable, Hashable {
     case webhook(ReceiverSettings)
     case poller(PollerSettings)
     case postgres(ReplicationSettings)
 
     /// The largest settings, in bytes as they are stored.
-    public static let maximumBytes = 65_536
+    package static let maximumBytes = 65_536
 
-    public var kind: SourceKind {
+    package var kind: SourceKind {
         switch self {
         case .webhook: .webhook
         case .poller: .poller
@@ -20,7 +21,7 @@ public enum SourceSettings: Sendable, Hashable {
     /// Reads settings; nil where the report has a defect more.
     ///
     /// - Parameter pointer: where they stand in the request.
-    public init?(_ kind: SourceKind, _ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
+    package init?(_ kind: SourceKind, _ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         let before = report.problems.count
         let settings: SourceSettings? =
             switch kind {
@@ -33,14 +34,14 @@ public enum SourceSettings: Sendable, Hashable {
     }
 
     /// From the stored form; nil for what cannot be read, as settings of a newer gateway.
-    public init?(_ kind: SourceKind, stored: [UInt8]) {
+    package init?(_ kind: SourceKind, stored: [UInt8]) {
         guard let tree = try? JSONTree(parsing: stored) else { return nil }
         var report = SettingsReport()
         self.init(kind, tree.root, at: "", &report)
     }
 
     /// The stored form, and what operators are shown.
-    public var json: [UInt8] {
+    package var json: [UInt8] {
         JSONWriter.object { writer in
             switch self {
             case .webhook(let settings): settings.writeMembers(to: &writer)
@@ -51,7 +52,7 @@ public enum SourceSettings: Sendable, Hashable {
     }
 
     /// What events are made by, of sources whose items are JSON of another's making; nil where the kind knows by itself.
-    public var mapping: SourceMapping? {
+    package var mapping: SourceMapping? {
         switch self {
         case .webhook(let settings): settings.mapping
         case .poller(let settings): settings.mapping
@@ -62,7 +63,7 @@ public enum SourceSettings: Sendable, Hashable {
     /// The state that a worker begins with after an operator asked for everything from a place on.
     ///
     /// - Returns: nil where there is no such place, which the report has then.
-    public func state(
+    package func state(
         from value: JSONValue,
         at pointer: String,
         _ report: inout SettingsReport
@@ -78,7 +79,7 @@ public enum SourceSettings: Sendable, Hashable {
 
     /// Why the gateway will not connect to where a good secret leads, as far as that is known before a name is resolved.
     /// Repeats no password.
-    public static func problem(
+    package static func problem(
         ofSecret secret: String?,
         for kind: SourceKind,
         under policy: AddressPolicy
@@ -89,7 +90,7 @@ public enum SourceSettings: Sendable, Hashable {
 
     /// Why a text can be no secret of such a source; nil for a good one, and where there is rightly none. Repeats nothing
     /// of it.
-    public static func problem(ofSecret secret: String?, for kind: SourceKind) -> String? {
+    package static func problem(ofSecret secret: String?, for kind: SourceKind) -> String? {
         switch kind {
         case .webhook: ReceiverSettings.problem(ofSecret: secret)
         case .poller: secret == nil ? nil : "a poller has no secret: requests carry the upstream's credential"

@@ -64,7 +64,7 @@ extension Administration {
         let rows = try await rows(Self.revokeTokenStatement, parameters, "revoke a service token") { row in
             try ServiceTokenRow(&row)
         }
-        knownTokens.invalidate(id, of: organization)
+        store.serviceTokens.invalidate(id, of: organization)
         catalog.invalidate(organization)
         return rows.first
     }

@@ -1,4 +1,5 @@
 package import SyncModel
+package import SyncStore
 
 /// A worker's hold on a source.
 package struct ClaimedSource: Sendable {
@@ -16,7 +17,7 @@ package struct ClaimedSource: Sendable {
     let token: Int64
 
     /// Who brings its events, for ``IngestCommit/submit(_:from:)``.
-    package var bearer: ServiceTokens.Bearer { ServiceTokens.Bearer(key) }
+    package var bearer: IngestBearer { IngestBearer(key) }
 }
 
 /// What came of a worker's hold on a source.
@@ -34,7 +35,7 @@ package enum SourceOutcome: Sendable, Hashable {
     case released(nextRunAt: Timestamp)
 }
 
-extension ServiceTokens.Bearer {
+extension IngestBearer {
     /// A configured source: it has no token whose use were to be noted.
     package init(_ key: SourceKey) {
         self.init(organization: key.organization, tokenID: .least, source: key.name, isUseNews: false)

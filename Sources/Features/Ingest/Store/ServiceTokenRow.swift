@@ -1,6 +1,7 @@
 package import Foundation
 package import Postgres
 package import SyncModel
+import SyncStore
 
 /// A service token as operators see it: without its secret.
 package struct ServiceTokenRow: Sendable, Hashable {

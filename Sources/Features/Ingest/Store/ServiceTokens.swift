@@ -1,6 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
+package import SyncStore
 import Synchronization
 
 /// Whose service tokens are good. What is known of one is five seconds old at most, so that a revoked one is refused by
@@ -8,22 +9,6 @@ import Synchronization
 package final class ServiceTokens: Sendable {
     /// Tokens that are remembered at most, those that are nobody's included.
     static let capacity = 20_000
-
-    /// What sends events.
-    package struct Bearer: Sendable, Hashable {
-        package let organization: UUID
-        package let tokenID: UUID
-        @Exact package private(set) var source: String
-        /// Whether it is time to note that the token is used.
-        package let isUseNews: Bool
-
-        package init(organization: UUID, tokenID: UUID, source: String, isUseNews: Bool) {
-            self.organization = organization
-            self.tokenID = tokenID
-            self.source = source
-            self.isUseNews = isUseNews
-        }
-    }
 
     private struct Key: Hashable {
         let organization: UUID
@@ -75,11 +60,16 @@ package final class ServiceTokens: Sendable {
     /// Who shows a token; nil for one that is not good.
     ///
     /// - Throws: `store_unavailable`.
-    package func bearer(of token: ServiceToken) async throws(Problem) -> Bearer? {
+    package func bearer(of token: ServiceToken) async throws(Problem) -> IngestBearer? {
         let moment = now()
         guard let found = try await known(token, at: moment).found, token.matches(found.hash) else { return nil }
         let isNews = found.lastUsedAt.map { $0.adding(seconds: 60) <= moment } ?? true
-        return Bearer(organization: token.organization, tokenID: token.id, source: found.source, isUseNews: isNews)
+        return IngestBearer(
+            organization: token.organization,
+            tokenID: token.id,
+            source: found.source,
+            isUseNews: isNews
+        )
     }
 
     private func known(_ token: ServiceToken, at moment: Timestamp) async throws(Problem) -> Known {

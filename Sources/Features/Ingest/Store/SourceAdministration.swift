@@ -19,7 +19,7 @@ package struct SourceAdministration: Sendable {
         do {
             let key = Parameters(of: organization)
             let results = try await pool.run([
-                Query(WebhookAdminStatements.isThere, key),
+                Query(Administration.isThereStatement, key),
                 Query(SourceAdminStatements.list, Parameters(of: organization, now())),
             ])
             return results[0].count == 0 ? nil : try results[1].read(SourceRow.init)

@@ -1,5 +1,6 @@
 import Postgres
 package import SyncModel
+package import SyncStore
 import Synchronization
 
 /// The sources that webhooks are received for. What is known of one is five seconds old at most.
@@ -20,7 +21,7 @@ package final class SourceReceivers: Sendable {
         fileprivate let lastSuccessAt: Timestamp?
 
         /// Who brings its events.
-        package var bearer: ServiceTokens.Bearer { ServiceTokens.Bearer(key) }
+        package var bearer: IngestBearer { IngestBearer(key) }
     }
 
     private struct Known {

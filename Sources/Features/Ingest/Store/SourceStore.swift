@@ -1,5 +1,6 @@
 import Postgres
 package import SyncModel
+import SyncStore
 
 /// The database operations of the workers that fetch what sources have. Any number of replicas may use it at the same
 /// time: a lease's token only grows, and what a worker reports under an older one changes nothing.

@@ -1,6 +1,7 @@
 import Foundation
 package import Logging
 import ServiceLifecycle
+import SyncDispatch
 package import SyncModel
 package import SyncStore
 import Synchronization

@@ -1,5 +1,6 @@
 package import Postgres
 package import SyncModel
+import SyncUpstream
 
 /// Where an organization's database is reached: its host is looked up, and none is connected to that the operator has not
 /// allowed.
@@ -38,5 +39,16 @@ package struct ReplicationDoor: Sendable {
                 statementTimeout: .seconds(60)
             )
         }
+    }
+}
+
+extension ReplicationDoor {
+    /// The gateway's: trusts the system's certificate authorities.
+    package static func gateway(_ policy: AddressPolicy) -> ReplicationDoor {
+        ReplicationDoor(
+            policy: policy,
+            authorities: "/etc/ssl/certs/ca-certificates.crt",
+            resolve: HostAddresses.of
+        )
     }
 }

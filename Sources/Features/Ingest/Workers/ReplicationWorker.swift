@@ -2,6 +2,7 @@ import Foundation
 package import Logging
 import Postgres
 import ServiceLifecycle
+import SyncDispatch
 package import SyncModel
 package import SyncStore
 import Synchronization

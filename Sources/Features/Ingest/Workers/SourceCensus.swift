@@ -1,6 +1,6 @@
 import ServiceLifecycle
-package import SyncModel
-package import SyncStore
+import SyncModel
+import SyncStore
 import Synchronization
 
 /// Counts sources now and then, over all organizations, for metrics.

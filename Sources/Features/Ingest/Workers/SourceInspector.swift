@@ -1,6 +1,6 @@
 import Postgres
 package import SyncModel
-package import SyncStore
+import SyncStore
 
 /// Checks whether the database of a source is as its settings need it, without reading its slot.
 package struct SourceInspector: Sendable {

@@ -37,7 +37,7 @@ struct SourceIntake: Sendable {
     }
 
     let ingest: IngestCommit
-    let bearer: ServiceTokens.Bearer
+    let bearer: IngestBearer
     let kind: SourceKind
     let metrics: SourceMetrics
     let limits: Limits

@@ -1,15 +1,16 @@
 import Foundation
 import HTTPTypes
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
+import SyncStore
 
 /// `GET /admin/audit`: what operators did.
 struct AuditEndpoint: Sendable {
     let log: AuditLog
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(
+        let query = try URLQuery(
             of: exchange,
             allowing: ["organization_id", "actor", "action", "since", "until", "limit", "cursor"]
         )

@@ -1,6 +1,7 @@
 package import JSONText
-package import SyncMaintenance
+import SyncHTTP
 import SyncModel
+import SyncStore
 
 extension AuditRow: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {

@@ -1,7 +1,7 @@
 import HTTPTypes
 import JSONText
 import Metrics
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -16,11 +16,11 @@ struct BulkEndpoints: Sendable {
         self.bodies = bodies
     }
 
-    private static let listQuery = Query.mutationFilter.union(["user_id"])
+    private static let listQuery = URLQuery.mutationFilter.union(["user_id"])
 
     /// Whose mutations are looked at. A device stands beside its user only: an erasure does not look for it by itself.
     func looked(_ exchange: Exchange) throws(Problem) -> ActTarget {
-        let query = try Query(of: exchange, allowing: Self.listQuery)
+        let query = try URLQuery(of: exchange, allowing: Self.listQuery)
         var target = ActTarget()
         target.user = try query.uuid("user_id")
         guard let device = try query.uuid("device_id") else { return target }
@@ -31,7 +31,7 @@ struct BulkEndpoints: Sendable {
     }
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: Self.listQuery)
+        let query = try URLQuery(of: exchange, allowing: Self.listQuery)
         let user = try query.uuid("user_id")
         let filter = try query.mutationFilter()
         let organization = try await organization(exchange)
@@ -64,7 +64,7 @@ struct BulkEndpoints: Sendable {
         _ name: StaticString,
         _ settle: @Sendable (BulkRequest, Organization) async throws -> BulkOutcome
     ) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let organization = try await organization(exchange)
         return try await bodies.withBody(of: exchange) { body in
             let request = try BulkRequest(body: body, limit: bodies.limit, for: move)

@@ -1,6 +1,7 @@
 import CConsole
 import HTTPTypes
 import NIOCore
+import SyncHTTP
 
 /// `/console` and what is below it: the files of the operator's console, which are part of the program. They need no
 /// token, and tell nothing; what they show they ask `/admin` for.

@@ -1,20 +1,20 @@
 import Foundation
 import HTTPTypes
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
 /// What stands still over all organizations: `GET /admin/failures` groups it, `GET /admin/mutations` lists it, and
 /// `GET /admin/lanes` has the lanes in which nothing runs.
-struct FailureEndpoints: Sendable {
+package struct FailureEndpoints: Sendable {
     /// Groups on a page, by default and at most.
     private static let groups = (usual: 50, most: 100)
 
     let store: Store
 
     func groups(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: Query.stuckFilter.union(["limit", "cursor"]))
+        let query = try URLQuery(of: exchange, allowing: URLQuery.stuckFilter.union(["limit", "cursor"]))
         let (organization, filter) = try (query.uuid("organization_id"), query.stuckFilter())
         let limit = try query.integer("limit", in: 1...Self.groups.most, default: Self.groups.usual)
         let cursor = try query.text("cursor")
@@ -26,12 +26,12 @@ struct FailureEndpoints: Sendable {
     }
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: Query.stuckFilter.union(["user_id", "limit", "cursor"]))
+        let query = try URLQuery(of: exchange, allowing: URLQuery.stuckFilter.union(["user_id", "limit", "cursor"]))
         let organization = try query.uuid("organization_id")
         var filter = try query.stuckFilter()
         filter.user = try query.uuid("user_id")
         if filter.user != nil, organization == nil {
-            throw Query.invalid("user_id", "means something beside 'organization_id' only")
+            throw URLQuery.invalid("user_id", "means something beside 'organization_id' only")
         }
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))
         try await exchange.hold.enter()
@@ -48,7 +48,7 @@ struct FailureEndpoints: Sendable {
     }
 
     func lanes(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["state", "organization_id", "limit", "cursor"])
+        let query = try URLQuery(of: exchange, allowing: ["state", "organization_id", "limit", "cursor"])
         let state: StoppedLanes.State = try query.choice("state") ?? .halted
         let (organization, limit) = try (query.uuid("organization_id"), query.limit(default: 100))
         let cursor = try query.text("cursor")
@@ -67,7 +67,7 @@ struct FailureEndpoints: Sendable {
     }
 }
 
-extension Query {
+extension URLQuery {
     /// The parameters that say which of the mutations that stand still are meant.
     static let stuckFilter: Set = ["organization_id", "status", "entity_type", "response_status", "error_code"]
 
@@ -76,7 +76,7 @@ extension Query {
         var filter = StuckFilter()
         for word in list("status") {
             guard let status = MutationStatus.forAPerson.first(where: { $0.rawValue == word }) else {
-                throw Query.invalid("status", "must name statuses: failed, conflict")
+                throw URLQuery.invalid("status", "must name statuses: failed, conflict")
             }
             filter.statuses.append(status)
         }
@@ -84,13 +84,13 @@ extension Query {
         if let text = try text("response_status") {
             // none is a status, too
             guard let status = text == "none" ? 0 : Int16(text), text == "none" || (100...599).contains(status) else {
-                throw Query.invalid("response_status", "must be an HTTP status, or none")
+                throw URLQuery.invalid("response_status", "must be an HTTP status, or none")
             }
             filter.responseStatus = status
         }
         if let code = try text("error_code") {
             guard ProblemCode(rawValue: code) != nil else {
-                throw Query.invalid("error_code", "must be the code of a problem")
+                throw URLQuery.invalid("error_code", "must be the code of a problem")
             }
             filter.errorCode = code
         }

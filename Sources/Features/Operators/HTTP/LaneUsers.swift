@@ -1,6 +1,6 @@
 import Foundation
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 

@@ -1,5 +1,6 @@
 import HTTPTypes
 import JSONText
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -9,7 +10,7 @@ struct MeEndpoint: Sendable {
     let version: String
 
     func read(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         return Answer(.ok) { writer in
             writer.member("name", exchange.operatorToken?.name)
             writer.member("scope", exchange.operatorToken?.scope.rawValue)

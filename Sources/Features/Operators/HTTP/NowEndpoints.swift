@@ -1,4 +1,5 @@
 import HTTPTypes
+import SyncHTTP
 import SyncModel
 
 /// `GET /admin/now` and `GET /admin/events`: what goes on, once and as it happens.
@@ -15,13 +16,13 @@ struct NowEndpoints: Sendable {
     }
 
     func read(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         return Answer(.ok, try await desk.view(withHistory: true))
     }
 
     /// Streams until the session ends, or the longest time of a stream.
     func listen(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         var answer = Answer(.ok)
         answer.contentType = Self.eventType
         answer.headers[.cacheControl] = "no-store"

@@ -1,7 +1,8 @@
 import Foundation
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
+import SyncStore
 
 /// What goes on, as operators are shown it: over all gateways, but for rates, history and circuits, which are this one's.
 struct NowView: AnswerBody {

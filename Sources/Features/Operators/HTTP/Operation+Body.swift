@@ -1,6 +1,6 @@
 import Foundation
 package import JSONText
-package import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 

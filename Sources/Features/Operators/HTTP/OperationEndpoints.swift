@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -13,7 +13,7 @@ struct OperationEndpoints: Sendable {
 
     /// How many mutations an operation would be about, and the first of them.
     func preview(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         exchange.act?.noteTrial()
         let organization = try await organization(exchange)
         let draft = try await draft(exchange, isPreview: true)
@@ -28,7 +28,7 @@ struct OperationEndpoints: Sendable {
 
     /// Makes an operation: some gateway works on it.
     func make(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let organization = try await organization(exchange)
         let draft = try await draft(exchange, isPreview: false)
         let actor = exchange.operatorToken?.name ?? OperatorToken.usualName
@@ -53,14 +53,14 @@ struct OperationEndpoints: Sendable {
     }
 
     func read(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let (organization, id) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         return try .found(await operations.operation(id, in: organization))
     }
 
     /// Ends an operation; answers how it stands.
     func cancel(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let (organization, id) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         let operation = try await operations.cancel(id, in: organization)
         if let operation { exchange.act?.note("done", operation.tally.done) }
@@ -84,7 +84,7 @@ struct OperationEndpoints: Sendable {
     private static func page(
         _ exchange: Exchange
     ) throws(Problem) -> (state: OperationState?, limit: Int, cursor: String?) {
-        let query = try Query(of: exchange, allowing: ["state", "limit", "cursor"])
+        let query = try URLQuery(of: exchange, allowing: ["state", "limit", "cursor"])
         return (try query.choice("state"), try query.limit(default: 100), try query.text("cursor"))
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import Metrics
 import ServiceLifecycle
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 import Synchronization

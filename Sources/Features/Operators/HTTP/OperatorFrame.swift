@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import SyncHTTP
 
 /// Frames of the operators' events (WHATWG HTML, 9.2.5). They have no ids: who comes back looks anew.
 enum OperatorFrame {

@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import SyncHTTP
 import SyncModel
 import SyncStore
 

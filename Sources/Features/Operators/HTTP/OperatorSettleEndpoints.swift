@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -11,7 +12,7 @@ struct OperatorSettleEndpoints: Sendable {
     let settling: SettleEndpoints
 
     func retry(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["validate"])
+        let query = try URLQuery(of: exchange, allowing: ["validate"])
         let isTrial = try query.flag("validate")
         // by its status and action alone the audit could not tell it from a retry
         if isTrial {
@@ -25,12 +26,12 @@ struct OperatorSettleEndpoints: Sendable {
     }
 
     func discard(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         return try await settling.discard(exchange, of: owner(exchange), exchange.uuid(at: 2))
     }
 
     func resolve(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         return try await settling.resolve(exchange, of: owner(exchange), exchange.uuid(at: 2))
     }
 

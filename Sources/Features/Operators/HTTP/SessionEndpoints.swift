@@ -2,8 +2,9 @@ import HTTPTypes
 import JSONText
 import Logging
 import NIOCore
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
+import SyncStore
 
 /// `/console/session`: an operator signs in with a token, and out again.
 struct SessionEndpoints: Sendable {
@@ -19,7 +20,7 @@ struct SessionEndpoints: Sendable {
     }
 
     func signIn(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {
             throw Problem(.forbidden, "Only the console itself signs in; Sec-Fetch-Site says otherwise.")
         }
@@ -46,7 +47,7 @@ struct SessionEndpoints: Sendable {
     ///
     /// If the end cannot be stored, the answer still removes the cookie, and its status says that a copy may be valid.
     func signOut(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {
             throw Problem(.forbidden, "Only the console itself signs out; Sec-Fetch-Site says otherwise.")
         }

@@ -1,24 +1,24 @@
-import SyncModel
+package import SyncModel
 import Synchronization
 
 /// Counts wrong tokens at the sign-in, an address at a time: who guesses is slowed down, and nobody else.
-final class SignInLimit: Sendable {
+package final class SignInLimit: Sendable {
     /// Wrong tokens that an address may try within a window.
-    static let tries = 10
+    package static let tries = 10
     /// The window, in seconds.
-    static let seconds: Int64 = 60
+    package static let seconds: Int64 = 60
     /// Addresses that are remembered; beyond it all are forgotten that are the oldest.
-    static let addresses = 1_024
+    package static let addresses = 1_024
 
     private struct Window {
-        var began: Int64
-        var wrong: Int
+        package var began: Int64
+        package var wrong: Int
     }
 
     private let windows = Mutex([ExactText: Window]())
 
     /// What became of an attempt.
-    enum Attempt<Found: Sendable>: Sendable {
+    package enum Attempt<Found: Sendable>: Sendable {
         case right(Found)
         case wrong
         /// There were too many before it, and it was not looked at; seconds until the address may try again.
@@ -29,7 +29,8 @@ final class SignInLimit: Sendable {
     /// the other.
     ///
     /// - Parameter find: what the token is good for; nil for a wrong one. Quick, since others wait for it.
-    func attempt<Found: Sendable>(_ address: String, at now: Timestamp, _ find: () -> Found?) -> Attempt<Found> {
+    package func attempt<Found: Sendable>(_ address: String, at now: Timestamp, _ find: () -> Found?) -> Attempt<Found>
+    {
         windows.withLock { windows -> Attempt<Found> in
             var window = windows[address] ?? Window(began: now.seconds, wrong: 0)
             if now.seconds >= window.began + Self.seconds { window = Window(began: now.seconds, wrong: 0) }

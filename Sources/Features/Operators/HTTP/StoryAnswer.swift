@@ -1,7 +1,8 @@
 import Foundation
 package import JSONText
+import SyncHTTP
 import SyncModel
-package import SyncStore
+import SyncStore
 
 /// A mutation's story, with or without what its user and the upstream wrote.
 struct StoryAnswer: AnswerBody {

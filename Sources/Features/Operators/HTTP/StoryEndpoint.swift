@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -11,7 +11,7 @@ struct StoryEndpoint: Sendable {
     let store: Store
 
     func read(_ exchange: Exchange) async throws -> Answer {
-        let showsPayload = try Query(of: exchange, allowing: ["payload"]).flag("payload")
+        let showsPayload = try URLQuery(of: exchange, allowing: ["payload"]).flag("payload")
         if showsPayload, let token = exchange.operatorToken { try OperatorDoor.require(.settle, of: token) }
         let (organization, user) = try await store.catalog.owner(of: exchange)
         let id = try exchange.uuid(at: 2)

@@ -1,6 +1,7 @@
 package import JSONText
+import SyncHTTP
 package import SyncModel
-package import SyncStore
+import SyncStore
 
 extension BoundedCount: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {

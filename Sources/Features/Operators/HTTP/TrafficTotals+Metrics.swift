@@ -1,3 +1,4 @@
+import SyncHTTP
 import SyncModel
 import SyncStore
 import Telemetry

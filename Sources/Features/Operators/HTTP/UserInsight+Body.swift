@@ -1,7 +1,8 @@
 import Foundation
 package import JSONText
-package import SyncModel
-package import SyncStore
+import SyncHTTP
+import SyncModel
+import SyncStore
 
 /// A lane in order, with what holds it and the user's devices.
 struct LaneAnswer: AnswerBody {

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import JSONText
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -10,7 +11,7 @@ struct UserInsightEndpoints: Sendable {
 
     /// The lane in order, what holds it, and how far the user's devices are.
     func lane(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["limit", "cursor"])
+        let query = try URLQuery(of: exchange, allowing: ["limit", "cursor"])
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))
         let (organization, user) = try await store.catalog.owner(of: exchange)
         let lane = LaneKey(organization: organization.id, user: user)
@@ -24,7 +25,7 @@ struct UserInsightEndpoints: Sendable {
     }
 
     func explain(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["mutation", "device"])
+        let query = try URLQuery(of: exchange, allowing: ["mutation", "device"])
         let (mutation, device) = try (query.uuid("mutation"), query.uuid("device"))
         let (id, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard let organization = try await store.catalog.organization(id) else { throw Refusal.notFound }

@@ -1,18 +1,19 @@
 import Foundation
 import JSONText
+import SyncModel
 
 /// Says in sentences why something of a user's has not arrived (what an operator would find out by hand, in the order in
 /// which one would). Pure.
-public struct Explanation: Sendable {
+package struct Explanation: Sendable {
     /// Seconds after which a device counts as silent.
     static let silence: Double = 86_400
     /// Devices that are spoken of.
     static let devices = 20
 
     /// The worst first; of the same severity, the organization before the user, the lane before devices.
-    public let findings: [Finding]
+    package let findings: [Finding]
 
-    public init(of snapshot: UserSnapshot) {
+    package init(of snapshot: UserSnapshot) {
         var findings = Self.standing(snapshot)
         if snapshot.standing == .itself {
             if let question = snapshot.mutation { findings += Self.mutation(question, snapshot) }

@@ -1,8 +1,9 @@
-public import Foundation
+package import Foundation
+package import SyncModel
 
 /// A sentence that says why something of a user's has not arrived, or that it has.
-public struct Finding: Sendable, Hashable {
-    public enum Severity: String, Sendable, Hashable, CaseIterable {
+package struct Finding: Sendable, Hashable {
+    package enum Severity: String, Sendable, Hashable, CaseIterable {
         /// As it should be.
         case info
         /// It takes time, and goes on by itself.
@@ -12,7 +13,7 @@ public struct Finding: Sendable, Hashable {
     }
 
     /// The names of findings, for programs.
-    public enum Code: String, Sendable, Hashable, CaseIterable {
+    package enum Code: String, Sendable, Hashable, CaseIterable {
         // the organization and the user
         case organizationSuspended = "organization_suspended"
         case organizationPurging = "organization_purging"
@@ -44,16 +45,16 @@ public struct Finding: Sendable, Hashable {
         case mutationWaits = "mutation_waits"
     }
 
-    public let severity: Severity
-    public let code: Code
+    package let severity: Severity
+    package let code: Code
     /// In plain English, with ids and times in it.
-    public let sentence: String
+    package let sentence: String
     /// What to do about it; nil: nothing.
-    public let action: String?
+    package let action: String?
     /// The mutation that it is about.
-    public let mutation: UUID?
+    package let mutation: UUID?
     /// When it is over by itself, as far as that is known.
-    public let until: Timestamp?
+    package let until: Timestamp?
 
     init(
         _ severity: Severity,

@@ -1,32 +1,33 @@
-public import Foundation
+package import Foundation
 import JSONText
+package import SyncModel
 
 /// An operator's request to settle many mutations of an organization, by and by:
 /// `{"kind", "filter", "dependents"?, "strategy"?, "reason", "per_second"?}`. A preview needs neither reason nor strategy.
-public struct OperationDraft: Sendable, Hashable {
+package struct OperationDraft: Sendable, Hashable {
     /// Ids that one filter may name.
-    public static let maximumIDs = 1_000
+    package static let maximumIDs = 1_000
     /// Bytes of a reason.
-    public static let reasonBytes = 500
+    package static let reasonBytes = 500
     /// Mutations a second: unless something else is said, and at most.
-    public static let perSecond = (usual: 50, most: 1_000)
+    package static let perSecond = (usual: 50, most: 1_000)
 
-    public let kind: OperationKind
-    public private(set) var filter = StuckFilter()
+    package let kind: OperationKind
+    package private(set) var filter = StuckFilter()
     /// Only these; nil for all.
-    public private(set) var ids: [UUID]?
+    package private(set) var ids: [UUID]?
     /// Discard: what becomes of dependants; nil leaves a mutation that has any as it is.
-    public let dependants: DependantsChoice?
+    package let dependants: DependantsChoice?
     /// Resolve: whose version wins.
-    public let strategy: ResolveRequest.Strategy?
-    public let reason: String
-    public let perSecond: Int
+    package let strategy: ResolveRequest.Strategy?
+    package let reason: String
+    package let perSecond: Int
 
     /// - Parameters:
     ///   - limit: the most bytes of a body.
     ///   - isPreview: whether it is only asked what the operation would be about.
     /// - Throws: `invalid_json`; `invalid_request` with a pointer to the error.
-    public init(body: [UInt8], limit: Int, isPreview: Bool) throws(Problem) {
+    package init(body: [UInt8], limit: Int, isPreview: Bool) throws(Problem) {
         let names = ["kind", "filter", "dependents", "strategy", "reason", "per_second"]
         let body = try SettleBody(body, limit: limit, names: names, isOptional: false)
         guard let kind: OperationKind = try body.choice("kind") else {

@@ -1,5 +1,7 @@
+import SyncModel
+
 /// What an operation does with each mutation that it is about.
-public enum OperationKind: String, Sendable, Hashable, CaseIterable {
+package enum OperationKind: String, Sendable, Hashable, CaseIterable {
     case retry
     case discard
     case resolve

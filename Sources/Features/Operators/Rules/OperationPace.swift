@@ -1,23 +1,25 @@
+import SyncModel
+
 /// How fast an operation goes: never faster than it may, over all of its time, and without catching up what it missed.
-public struct OperationPace: Sendable {
+package struct OperationPace: Sendable {
     /// Mutations that one step looks at, at most.
-    public static let batch = 50
+    package static let batch = 50
 
     private let perSecond: Double
 
-    public init(perSecond: Int) {
+    package init(perSecond: Int) {
         self.perSecond = Double(max(1, perSecond))
     }
 
     /// Mutations of the next step: what may be settled in a second, or ``batch``.
-    public var limit: Int { max(1, min(Int(perSecond), Self.batch)) }
+    package var limit: Int { max(1, min(Int(perSecond), Self.batch)) }
 
     /// Seconds to pause after a step.
     ///
     /// - Parameters:
     ///   - count: mutations that it settled.
     ///   - seconds: what it took.
-    public func pause(after count: Int, in seconds: Double) -> Double {
+    package func pause(after count: Int, in seconds: Double) -> Double {
         max(0, Double(count) / perSecond - seconds)
     }
 }

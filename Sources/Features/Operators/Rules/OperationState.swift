@@ -1,5 +1,7 @@
+import SyncModel
+
 /// How an operation stands.
-public enum OperationState: String, Sendable, Hashable, CaseIterable {
+package enum OperationState: String, Sendable, Hashable, CaseIterable {
     /// Some gateway works on it, or is about to.
     case running
     /// An operator ended it; what was settled by then stays so.

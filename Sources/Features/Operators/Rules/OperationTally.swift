@@ -1,30 +1,31 @@
 import JSONText
+package import SyncModel
 
 /// What an operation came to so far, or a part of it.
-public struct OperationTally: Sendable, Hashable {
+package struct OperationTally: Sendable, Hashable {
     /// Settled.
-    public var done: Int64 = 0
+    package var done: Int64 = 0
     /// Left as they are, for they cannot be settled in that way.
-    public private(set) var skipped: Int64 = 0
+    package private(set) var skipped: Int64 = 0
     /// Failed at: something went wrong here.
-    public private(set) var failed: Int64 = 0
+    package private(set) var failed: Int64 = 0
     /// Why mutations were skipped or failed at, by the problem's code.
-    public private(set) var reasons: [ExactText: Int64] = [:]
+    package private(set) var reasons: [ExactText: Int64] = [:]
 
-    public init() {}
+    package init() {}
 
-    public mutating func skip(_ code: ProblemCode, _ count: Int64 = 1) {
+    package mutating func skip(_ code: ProblemCode, _ count: Int64 = 1) {
         guard count > 0 else { return }
         skipped += count
         reasons[code.rawValue, default: 0] += count
     }
 
-    public mutating func fail(_ code: ProblemCode, _ count: Int64) {
+    package mutating func fail(_ code: ProblemCode, _ count: Int64) {
         failed += count
         reasons[code.rawValue, default: 0] += count
     }
 
-    public mutating func add(_ other: OperationTally) {
+    package mutating func add(_ other: OperationTally) {
         done += other.done
         skipped += other.skipped
         failed += other.failed
@@ -34,13 +35,13 @@ public struct OperationTally: Sendable, Hashable {
     // MARK: - Stored reasons
 
     /// `{"code": count}`
-    public static func reasons(stored json: [UInt8]) -> [ExactText: Int64] {
+    package static func reasons(stored json: [UInt8]) -> [ExactText: Int64] {
         guard let members = try? JSONTree(parsing: json).root.members else { return [:] }
         return Dictionary(members.map { (ExactText($0.name.string), $0.value.int64 ?? 0) }) { $1 }
     }
 
     /// Reasons as they are stored.
-    public static func json(of reasons: [ExactText: Int64]) -> [UInt8] {
+    package static func json(of reasons: [ExactText: Int64]) -> [UInt8] {
         JSONWriter.object { writer in
             for (code, count) in reasons.sorted(by: { $0.key < $1.key }) {
                 writer.name(code)

@@ -1,9 +1,10 @@
-public import Foundation
+package import Foundation
+package import SyncModel
 
 /// What an explanation of a user rests on, as of one moment.
-public struct UserSnapshot: Sendable {
+package struct UserSnapshot: Sendable {
     /// Whether requests of the user are served.
-    public enum Standing: Sendable, Hashable {
+    package enum Standing: Sendable, Hashable {
         case itself
         /// It was joined into another user, and everything is that one's.
         case part(of: UUID)
@@ -13,35 +14,35 @@ public struct UserSnapshot: Sendable {
     }
 
     /// A mutation that is asked about.
-    public struct Question: Sendable {
-        public let id: UUID
+    package struct Question: Sendable {
+        package let id: UUID
         /// Nil where the user has none of that id.
-        public let record: MutationRecord?
+        package let record: MutationRecord?
         /// Open mutations of the lane before it.
-        public let ahead: BoundedCount
+        package let ahead: BoundedCount
 
-        public init(id: UUID, record: MutationRecord?, ahead: BoundedCount) {
+        package init(id: UUID, record: MutationRecord?, ahead: BoundedCount) {
             self.id = id
             self.record = record
             self.ahead = ahead
         }
     }
 
-    public var organization: OrganizationStatus
-    public var standing: Standing
+    package var organization: OrganizationStatus
+    package var standing: Standing
     /// Whether the organization knows the user.
-    public var isKnown: Bool
+    package var isKnown: Bool
     /// Whether the user's requests are answered: an operator let the user in, or the organization needs nobody to.
-    public var isLetIn = true
-    public var backlog: Backlog
+    package var isLetIn = true
+    package var backlog: Backlog
     /// Nil for a user without a lane.
-    public var lane: LaneState?
-    public var mutation: Question?
+    package var lane: LaneState?
+    package var mutation: Question?
     /// The device that is asked about; nil for all.
-    public var device: UUID?
-    public var now: Timestamp
+    package var device: UUID?
+    package var now: Timestamp
 
-    public init(
+    package init(
         organization: OrganizationStatus,
         standing: Standing,
         isKnown: Bool,

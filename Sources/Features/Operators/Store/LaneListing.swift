@@ -1,6 +1,7 @@
 import JSONText
 import Postgres
 package import SyncModel
+import SyncStore
 
 /// A user's open mutations in the order of the lane, a page at a time, and the lane itself.
 package struct LaneListing: Sendable {

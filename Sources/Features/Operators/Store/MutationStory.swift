@@ -1,5 +1,6 @@
 package import Foundation
 package import SyncModel
+package import SyncStore
 
 /// All there is to tell of one mutation, as of one moment.
 package struct MutationStory: Sendable {

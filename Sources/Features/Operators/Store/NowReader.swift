@@ -1,4 +1,4 @@
-package import Foundation
+import Foundation
 import Postgres
 package import SyncModel
 import SyncStore
@@ -7,26 +7,22 @@ import SyncStore
 package actor NowReader {
     /// Where one count ends.
     package static let cap: Int64 = 10_000
-    /// The same, of one organization in a list of them.
-    package static let capOfOrganization: Int64 = 1_000
     /// Seconds for which a silent gateway counts as there.
     private static let memory: Int64 = 60
     private static let freshness: Duration = .seconds(2)
 
     private let pool: Pool
-    private let cluster: Cluster
-    private let retention: RetentionStore
+    private let store: Store
     private let now: TimeSource
     private let failure: StoreFailure
     private var last: (state: NowState, at: ContinuousClock.Instant)?
     private var reading: Task<Result<NowState, Problem>, Never>?
 
-    init(pool: Pool, cluster: Cluster, retention: RetentionStore, now: @escaping TimeSource, failure: StoreFailure) {
-        self.pool = pool
-        self.cluster = cluster
-        self.retention = retention
-        self.now = now
-        self.failure = failure
+    init(store: Store) {
+        pool = store.pool
+        self.store = store
+        now = store.now
+        failure = store.failure
     }
 
     /// What goes on, as of two seconds ago at most. Whoever comes while it is read waits for that.
@@ -52,7 +48,7 @@ package actor NowReader {
 
     private func load() async throws(Problem) -> NowState {
         let moment = now()
-        let status = try await retention.status()
+        let status = try await store.retentionStatus()
         do {
             let results = try await pool.transaction { connection in
                 try await connection.run([
@@ -102,26 +98,5 @@ package actor NowReader {
             mutation: try mutations[1].read { try $0.uuid("id") }.first,
             acceptedAt: try row.moment("queued_since")
         )
-    }
-
-    /// What is stuck in organizations, by their ids; up to ``capOfOrganization`` of each.
-    package nonisolated func stuck(in organizations: [UUID]) async throws(Problem) -> [UUID: OrganizationCounts] {
-        do {
-            var rows: [(UUID, OrganizationCounts)] = []
-            for part in cluster.parts(organizations, by: \.self) {
-                let counts = Parameters(part, Self.capOfOrganization + 1)
-                let results = try await pool.transaction { connection in
-                    try await connection.run([
-                        Query(SettleStatements.planShape), Query(NowStatements.ofOrganizations, counts),
-                    ])
-                }
-                rows += try results[1].read { row in
-                    (try row.uuid("organization_id"), try OrganizationCounts(&row, cap: Self.capOfOrganization))
-                }
-            }
-            return Dictionary(rows) { first, _ in first }
-        } catch {
-            throw failure.problem(error, doing: "count what is stuck")
-        }
     }
 }

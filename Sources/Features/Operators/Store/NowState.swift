@@ -1,5 +1,6 @@
 package import Foundation
 package import SyncModel
+package import SyncStore
 
 /// What goes on over all organizations and gateways, as the database says.
 package struct NowState: Sendable {

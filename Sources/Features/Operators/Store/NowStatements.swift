@@ -3,42 +3,6 @@ import SyncStore
 
 /// What operators see at a glance, over all organizations. Each statement ends after a bounded number of rows.
 enum NowStatements {
-    /// The types of which something stands still in an organization, as a recursive query `w`.
-    private static func types(of organization: String) -> String { StuckRows.distinct("entity_type", of: organization) }
-
-    /// How many rows of the types `t` have an error code, or another, up to a limit: `error_code` tells the statuses
-    /// apart, and the index by group has it behind the type.
-    private static func count(_ comparisons: [String], upTo limit: String) -> String {
-        let rows = comparisons.map { comparison in
-            """
-            (
-                            SELECT 1 FROM mutations x
-                            WHERE x.organization_id = t.organization_id AND x.entity_type = t.entity_type
-                                AND x.error_code \(comparison) 'conflict' AND \(StuckRows.are("x"))
-                            ORDER BY x.error_code
-                            LIMIT \(limit)
-                        )
-            """
-        }
-        return """
-            (SELECT count(*) FROM (
-                    SELECT 1 FROM t CROSS JOIN LATERAL (
-                        \(rows.joined(separator: " UNION ALL "))
-                    ) r
-                    LIMIT \(limit)
-                ) y)
-            """
-    }
-
-    /// The counts of both statuses, each up to a limit of its own, and how many types were looked into.
-    private static func counts(upTo limit: String) -> String {
-        """
-        SELECT \(count(["<", ">"], upTo: limit)) AS failed,
-            \(count(["="], upTo: limit)) AS conflict,
-            (SELECT count(*) FROM t) AS looked
-        """
-    }
-
     /// Failed and conflicting mutations, both up to $1, of as many types of organizations at most.
     static let troubled = Statement(
         "now_troubled",
@@ -47,12 +11,12 @@ enum NowStatements {
             SELECT o.id AS organization_id, z.entity_type
             FROM organizations o
             CROSS JOIN LATERAL (
-                WITH RECURSIVE \(types(of: "o.id"))
+                WITH RECURSIVE \(StuckCounts.types(of: "o.id"))
                 SELECT * FROM w LIMIT $1
             ) z
             LIMIT $1
         )
-        \(counts(upTo: "$1"))
+        \(StuckCounts.counts(upTo: "$1"))
         """,
         // a cluster walks through no organizations: among the first that stand still
         variant: """
@@ -116,23 +80,5 @@ enum NowStatements {
         """
     )
 
-    /// The same of organizations ($1), up to $2 of each.
-    static let ofOrganizations = Statement(
-        "now_of_organizations",
-        """
-        SELECT k.organization_id, m.failed, m.conflict, m.looked, h.halted
-        FROM unnest($1::uuid[]) AS k (organization_id)
-        CROSS JOIN LATERAL (
-            WITH RECURSIVE \(types(of: "k.organization_id")),
-                t AS MATERIALIZED (SELECT k.organization_id AS organization_id, w.entity_type FROM w LIMIT $2)
-            \(counts(upTo: "$2"))
-        ) m
-        CROSS JOIN LATERAL (
-            SELECT count(*) AS halted
-            FROM (SELECT 1 FROM lanes l WHERE l.organization_id = k.organization_id AND l.halted_by IS NOT NULL LIMIT $2) z
-        ) h
-        """
-    )
-
-    static let all = [troubled, lanes, oldest, firstWaiting, replicas, ofOrganizations]
+    static let all = [troubled, lanes, oldest, firstWaiting, replicas]
 }

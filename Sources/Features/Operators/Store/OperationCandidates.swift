@@ -1,6 +1,7 @@
 package import Foundation
 package import Postgres
 package import SyncModel
+import SyncStore
 
 /// The mutations that an operation is about, in the order in which they got stuck. Every look reads a bounded number of
 /// them by an index, and goes on behind the last one; what gets stuck later than `until` is not among them. Those of a

@@ -1,11 +1,12 @@
 package import Foundation
-import Postgres
+package import Postgres
 import SyncModel
+import SyncStore
 
 /// Of the mutations that an operation found in a lane, those that it still means once the lane is locked: what somebody
 /// settled meanwhile, and what failed anew, is none of its business, and neither is anything once another gateway has the
 /// operation, or it has ended.
-package struct OperationScreen: Sendable {
+package struct OperationScreen: SettlementScreen {
     let organization: UUID
     let operation: UUID
     let lease: Int64
@@ -19,7 +20,7 @@ package struct OperationScreen: Sendable {
     }
 
     /// - Parameter user: whose lane is locked.
-    func query(of user: UUID) -> Query {
+    package func query(of user: UUID) -> Query {
         var parameters = Parameters(of: organization, user, found.map(\.id))
         parameters.add(timestamps: found.map(\.at.microseconds))
         parameters.add(operation)

@@ -1,6 +1,7 @@
 import Foundation
 package import Postgres
 package import SyncModel
+import SyncStore
 
 /// Settles mutations of one lane for an operation, and says what became of each.
 extension Settlement {

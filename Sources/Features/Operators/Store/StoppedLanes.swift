@@ -1,6 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
+import SyncStore
 
 /// Lists the lanes in which nothing runs, over all organizations or in one: the halted ones by organization and user,
 /// those that wait by when they go on.

@@ -1,6 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
+import SyncStore
 
 /// Tells the story of one mutation: what was pushed, what was sent of it, what came of every attempt, what it waits for,
 /// and its entity. All of it as of one moment.

@@ -1,5 +1,6 @@
 import Postgres
 import SyncModel
+import SyncStore
 
 /// The statements that tell a mutation's story, each of one lane ($1, $2) and a mutation ($3), and each bounded.
 enum StoryStatements {

@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import SyncModel
+import SyncStore
 
 /// A place among the groups of mutations that stand still, bound to the filter that it was made with.
 struct StuckGroupCursor {

@@ -1,6 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
+import SyncStore
 
 /// Groups the mutations that stand still, over all organizations: by what they have in common, each with its count,
 /// its first and last. No step of it reads more rows than it answers, but for counts, which end at a limit.

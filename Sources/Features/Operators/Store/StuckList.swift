@@ -1,6 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
+import SyncStore
 
 /// Lists the mutations that stand still, newest first, over all organizations or in one. A page looks at a bounded
 /// number of them, whatever the filter lets through: it may be short, or empty, and have a next one all the same.

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import SyncModel
+import SyncStore
 
 /// By which index the mutations that stand still are looked for, each newest first. A variant is a statement of its own,
 /// so that each plan uses its index whatever the values are.

@@ -1,6 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
+import SyncStore
 
 /// Gathers what an explanation of a user rests on: a few bounded reads.
 package struct UserExplainer: Sendable {

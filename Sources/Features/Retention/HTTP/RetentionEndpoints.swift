@@ -1,25 +1,26 @@
 import HTTPTypes
 import JSONText
 import Logging
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
+import SyncStore
 
 /// `/admin/retention`: a forecast, retention's state, and a run at once.
 struct RetentionEndpoints: Sendable {
     /// The time limit for counting due rows; the counts reached by then are answered.
     private static let patience: Duration = .seconds(2)
 
-    let store: RetentionStore
+    let store: Store
     let policy: RetentionPolicy
     let now: TimeSource
     let logger: Logger
 
     /// Answers retention's state, and what it would do now.
     func forecast(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let deadline = ContinuousClock.now + Self.patience
         let run = RetentionRun(
-            store: store,
+            store: store.retention,
             cutoffs: policy.cutoffs(at: now()),
             lease: nil,
             logger: logger,
@@ -27,7 +28,7 @@ struct RetentionEndpoints: Sendable {
         )
         let due = try await OffEventLoop.run { await run.run { 5_000 } }
         if case .failed(let problem) = due.ending { throw problem }
-        let status = try await store.status()
+        let status = try await store.retentionStatus()
         return Answer(
             .ok,
             json: json(status) { writer in
@@ -40,9 +41,9 @@ struct RetentionEndpoints: Sendable {
 
     /// Requests a run; the first free replica makes it.
     func runNow(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
-        try await store.ask()
-        return Answer(.accepted, json: json(try await store.status()) { _ in })
+        _ = try URLQuery(of: exchange)
+        try await store.retention.ask()
+        return Answer(.accepted, json: json(try await store.retentionStatus()) { _ in })
     }
 
     private func json(_ status: RetentionStatus, _ more: (inout JSONWriter) -> Void) -> [UInt8] {

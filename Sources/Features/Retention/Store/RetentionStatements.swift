@@ -40,14 +40,6 @@ enum RetentionStatements {
         "UPDATE retention_runs AS r SET due_at = $1 WHERE r.name = 'retention'"
     )
 
-    static let status = Statement(
-        "retention_status",
-        """
-        SELECT r.expires_at, r.due_at, r.started_at, r.finished_at, r.last_report
-        FROM retention_runs r WHERE r.name = 'retention'
-        """
-    )
-
     /// For one transaction: how long to wait for a lane, and the shape of plans, as ``SettleStatements/planShape`` has
     /// it. With the organization as a plain parameter, the planner has one more way to read all of its rows, by
     /// materializing them; that is disabled too.
@@ -149,5 +141,5 @@ enum RetentionStatements {
         """
     }
 
-    static let all = [claim, renew, release, ask, status, opening, debts]
+    static let all = [claim, renew, release, ask, opening, debts]
 }

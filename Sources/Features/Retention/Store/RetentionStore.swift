@@ -10,7 +10,7 @@ import SyncStore
 /// loses its turn after a minute.
 package struct RetentionStore: Sendable {
     /// How long a lease lasts without renewal, in seconds.
-    package static let leaseSeconds: Double = 60
+    package static let leaseSeconds = RetentionStatus.leaseSeconds
     /// Organizations that one statement looks at.
     static let organizationsAtATime = 500
     /// How long a step waits for a lane, in milliseconds: all who wait for its other lanes wait with it.
@@ -79,12 +79,6 @@ package struct RetentionStore: Sendable {
 
     /// A value for each run requested in this process. For one reader.
     package var requests: AsyncStream<Void> { requested.rings }
-
-    package func status() async throws(Problem) -> RetentionStatus {
-        try await failure.reporting("read how retention stands") {
-            try RetentionStatus(await run(RetentionStatements.status, Parameters()), now: now())
-        }
-    }
 
     // MARK: - Steps
 

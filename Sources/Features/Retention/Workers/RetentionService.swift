@@ -11,7 +11,7 @@ package final class RetentionService: Service {
     /// How often a run logs its progress, in seconds.
     static let reportInterval: Double = 10
     /// When a run that was cut off is tried again, in seconds.
-    static let secondTry: Double = 60
+    static let secondTry = RetentionStatus.secondTry
 
     /// Retention's state, for metrics.
     package struct State: Sendable {
@@ -86,7 +86,7 @@ package final class RetentionService: Service {
     /// Makes a run if one is due.
     package func look() async {
         do {
-            let status = try await store.retention.status()
+            let status = try await store.retentionStatus()
             shared.withLock { state in
                 // another replica has finished what this one had left
                 if status.finishedAt != state.finishedAt { state.overdue = 0 }

@@ -228,7 +228,7 @@ package struct EntityImport {
         let (options, ingest) = (options, ingest)
         return try await patiently { () async throws(Problem) in
             if options.isDryRun { return try await ingest.examine(request, of: options.organization) }
-            let bearer = ServiceTokens.Bearer(
+            let bearer = IngestBearer(
                 organization: options.organization,
                 // no token's use is noted
                 tokenID: UUID(),

@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 import Tokens
@@ -18,7 +18,7 @@ struct UserEndpoints: Sendable {
 
     /// A page of users, or the one whom an issuer calls so.
     func list(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["issuer", "subject", "limit", "cursor"])
+        let query = try URLQuery(of: exchange, allowing: ["issuer", "subject", "limit", "cursor"])
         let limit = try query.limit(default: 100)
         let first = try query.text("cursor").map { text throws(Problem) in
             guard let id = UUID(parsing: text) else { throw .invalidParameter("cursor is not one of ours") }
@@ -37,14 +37,14 @@ struct UserEndpoints: Sendable {
     }
 
     func read(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         return try .found(await store.administration.user(user, in: organization))
     }
 
     /// Lets in whom an issuer calls so, be it before the issuer's first token for them.
     func letIn(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let organization = try exchange.uuid(at: 0)
         let subject = try await bodies.withBody(of: exchange) { try Self.subject(in: $0) }
         let called: TokenClaims.User
@@ -77,7 +77,7 @@ struct UserEndpoints: Sendable {
     }
 
     func add(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard let created = try await store.administration.putUser(user, in: organization) else {
             throw Refusal.notFound
@@ -93,7 +93,7 @@ struct UserEndpoints: Sendable {
     }
 
     private static func erases(_ exchange: Exchange) throws(Problem) -> Bool {
-        try Query(of: exchange, allowing: ["erase"]).flag("erase")
+        try URLQuery(of: exchange, allowing: ["erase"]).flag("erase")
     }
 
     /// Shuts a user out; with `erase=true` deletes everything of the user's.
@@ -113,19 +113,19 @@ struct UserEndpoints: Sendable {
     }
 
     /// `subject`, of the issuer without a name where there is no `issuer`; nil without `subject`.
-    private static func subject(_ query: Query) throws(Problem) -> Subject? {
+    private static func subject(_ query: URLQuery) throws(Problem) -> Subject? {
         let issuer = try query.text("issuer")
         guard let subject = try query.text("subject") else {
-            guard issuer == nil else { throw Query.invalid("issuer", "means something beside 'subject' only") }
+            guard issuer == nil else { throw URLQuery.invalid("issuer", "means something beside 'subject' only") }
             return nil
         }
         guard ExternalName.isValid(subject) else {
             let bounds = "1 to \(ExternalName.maximumBytes) bytes without control characters"
-            throw Query.invalid("subject", "must be a text of \(bounds)")
+            throw URLQuery.invalid("subject", "must be a text of \(bounds)")
         }
         guard ExternalName.isValidIssuer(issuer ?? "") else {
             let bounds = "up to \(ExternalName.maximumIssuerBytes) bytes without control characters"
-            throw Query.invalid("issuer", "must be a text of \(bounds)")
+            throw URLQuery.invalid("issuer", "must be a text of \(bounds)")
         }
         return Subject(issuer: ExactText(issuer ?? ""), text: ExactText(subject))
     }

@@ -1,6 +1,6 @@
 package import Foundation
 package import JSONText
-package import SyncMaintenance
+import SyncHTTP
 import SyncModel
 
 /// The erasure of a user, as it is answered to whoever asked for it by the user's id.

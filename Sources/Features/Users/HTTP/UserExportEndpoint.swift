@@ -1,5 +1,5 @@
 import HTTPTypes
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 
 /// `GET /admin/organizations/{id}/users/{user}/export`.
@@ -10,7 +10,7 @@ struct UserExportEndpoint: Sendable {
 
     /// Answers 200 with a line for each row of the user's, written while they are read.
     func export(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let user = LaneKey(organization: try exchange.uuid(at: 0), user: try exchange.uuid(at: 1))
         guard try await exports.isKnown(user) else { throw Refusal.notFound }
         var answer = Answer(.ok)

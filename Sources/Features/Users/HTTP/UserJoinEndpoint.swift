@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -15,7 +15,7 @@ struct UserJoinEndpoint: Sendable {
 
     /// Answers 200 once the users are one, 202 while that has to wait: then the same request goes on with it.
     func join(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         let target = try await bodies.withBody(of: exchange) { try Self.target(in: $0) }
         exchange.act?.note(into: target)

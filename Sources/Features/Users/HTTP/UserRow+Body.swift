@@ -1,5 +1,5 @@
 package import JSONText
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -18,12 +18,5 @@ extension UserRow.Name: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
         subject.writeMembers(to: &writer)
         writer.member("first_seen_at", createdAt.rfc3339)
-    }
-}
-
-extension Subject: AnswerBody {
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("issuer", issuer.string)
-        writer.member("subject", text.string)
     }
 }

@@ -1,16 +1,17 @@
-public import Foundation
+package import Foundation
 import JSONText
+package import SyncModel
 
 /// What is known when an operator asks to join a user into another. Decides whether that may be. Pure.
-public struct JoinSituation: Sendable {
+package struct JoinSituation: Sendable {
     /// A join as it is stored.
-    public struct Join: Sendable, Hashable {
-        public let user: UUID
-        public let target: UUID
+    package struct Join: Sendable, Hashable {
+        package let user: UUID
+        package let target: UUID
         /// Nil once the rows have moved.
-        public let closedUntil: Timestamp?
+        package let closedUntil: Timestamp?
 
-        public init(user: UUID, target: UUID, closedUntil: Timestamp?) {
+        package init(user: UUID, target: UUID, closedUntil: Timestamp?) {
             self.user = user
             self.target = target
             self.closedUntil = closedUntil
@@ -21,24 +22,24 @@ public struct JoinSituation: Sendable {
     }
 
     /// Joined users of an organization: every gateway has all of them in memory.
-    public static let limit: Int64 = 10_000
+    package static let limit: Int64 = 10_000
     /// Rows of the joined user that one transaction moves.
-    public static let rowLimit: Int64 = 50_000
+    package static let rowLimit: Int64 = 50_000
 
-    public let user: UUID
-    public let target: UUID
-    public var isOrganizationActive: Bool
-    public var isTargetKnown: Bool
+    package let user: UUID
+    package let target: UUID
+    package var isOrganizationActive: Bool
+    package var isTargetKnown: Bool
     /// Those that name either of the two.
-    public var joins: [Join]
+    package var joins: [Join]
     /// Joined users that the organization has.
-    public var count: Int64
+    package var count: Int64
     /// Whether a gateway runs that does not know of joins.
-    public var hasOldGateway: Bool
+    package var hasOldGateway: Bool
     /// Whether an operator lets users in, and let in one of the two alone.
-    public var isOneShutOut: Bool
+    package var isOneShutOut: Bool
 
-    public init(
+    package init(
         user: UUID,
         target: UUID,
         isOrganizationActive: Bool,
@@ -58,7 +59,7 @@ public struct JoinSituation: Sendable {
         self.isOneShutOut = isOneShutOut
     }
 
-    public enum Decision: Sendable, Hashable {
+    package enum Decision: Sendable, Hashable {
         /// Neither user is served from now on, or still is not.
         case close
         /// The rows have moved already.
@@ -66,7 +67,7 @@ public struct JoinSituation: Sendable {
     }
 
     /// - Throws: `validation_failed`, with the rule.
-    public func decide(at now: Timestamp) throws(Problem) -> Decision {
+    package func decide(at now: Timestamp) throws(Problem) -> Decision {
         if user == target { throw Self.refusal("join_same_user", "a user cannot be joined into itself") }
         let joins = joins.filter { $0.counts(at: now) }
         let own = joins.first { $0.user == user }
@@ -105,12 +106,12 @@ public struct JoinSituation: Sendable {
         return .close
     }
 
-    public static var unknownTarget: Problem {
+    package static var unknownTarget: Problem {
         refusal("join_unknown_user", "the organization has no such user to join into")
     }
 
     /// The one would come in as the other: that is for an operator to say, and not for a join.
-    public static var oneIsShutOut: Problem {
+    package static var oneIsShutOut: Problem {
         refusal(
             "join_shut_out",
             "one of the two is let in and the other is not, and users are let in by an operator: let both in, or shut "
@@ -118,7 +119,7 @@ public struct JoinSituation: Sendable {
         )
     }
 
-    public static func refusal(_ rule: String, _ detail: String) -> Problem {
+    package static func refusal(_ rule: String, _ detail: String) -> Problem {
         Problem(.validationFailed, pointer: "/into", rule: rule, detail)
     }
 }

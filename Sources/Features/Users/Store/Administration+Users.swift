@@ -1,5 +1,5 @@
 package import Foundation
-import Postgres
+package import Postgres
 package import SyncModel
 package import SyncStore
 
@@ -74,27 +74,10 @@ extension Administration {
         guard let user = try await user(subject, in: organization) else { return nil }
         return (isNew, user)
     }
-
-    /// What issuers call users: of each of them that has come under a subject, by id.
-    package func subjects(of users: Set<UUID>, in organization: UUID) async throws(Problem) -> [UUID: [Subject]] {
-        guard !users.isEmpty else { return [:] }
-        let parameters = Parameters(of: organization, Array(users))
-        let found = try await rows(Self.subjectsStatement, parameters, "look up users' subjects") { row in
-            (
-                user: try row.uuid("user_id"),
-                subject: Subject(
-                    issuer: ExactText(try row.string("issuer")),
-                    text: ExactText(try row.string("subject"))
-                )
-            )
-        }
-        return Dictionary(grouping: found, by: \.user).mapValues { $0.map(\.subject) }
-    }
-
     // MARK: - Statements
 
     /// The first users from $2 on, of each table in which one may stand alone.
-    static let listUsersStatement = Statement(
+    package static let listUsersStatement = Statement(
         "users_list",
         """
         SELECT \(UserRow.list)
@@ -120,7 +103,7 @@ extension Administration {
     }
 
     /// A subject lets in the user that it is, or that this one was joined into.
-    static let putSubjectStatement = Statement(
+    package static let putSubjectStatement = Statement(
         "users_put_subject",
         """
         INSERT INTO users AS u (organization_id, user_id, created_at)
@@ -134,19 +117,5 @@ extension Administration {
         """
     )
 
-    static let subjectsStatement = Statement(
-        "users_subjects",
-        """
-        SELECT k.user_id, s.issuer, s.subject
-        FROM unnest($2::uuid[]) k (user_id)
-        CROSS JOIN LATERAL (
-            SELECT x.issuer::text AS issuer, x.subject::text AS subject FROM user_subjects x
-            WHERE x.organization_id = $1 AND x.user_id = k.user_id
-            OFFSET 0
-        ) s
-        ORDER BY k.user_id, s.issuer, s.subject
-        """
-    )
-
-    static let userStatements = [listUsersStatement, putSubjectStatement, subjectsStatement]
+    static let userStatements = [listUsersStatement, putSubjectStatement]
 }

@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import SyncModel
+import SyncStore
 
 /// A table's rows of one user, as lines of an export: in the order of a key, a page at a time, so that none of them is
 /// held longer than it takes to write it.

@@ -125,7 +125,7 @@ struct JoinMove {
 
     private func page(of rows: SealedLaneRows, from start: UUID) async throws -> [UUID] {
         var parameters = rows.place(start)
-        parameters.add(SealingRun.scan)
+        parameters.add(SealedLaneRows.scan)
         rows.add(seal.number ?? 0, seal, to: &parameters)
         return try await connection.run(Query(rows.page, parameters), timeout: timeout).read { try rows.key(&$0) }
     }

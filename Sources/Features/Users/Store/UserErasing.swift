@@ -37,15 +37,16 @@ package struct UserErasing: Sendable {
     package var upstream: (any Upstream)?
     /// ``settlingSeconds``, unless a test has one gateway and no time.
     package var settling = settlingSeconds
-    private let ids = UUIDv7Generator()
-    private let erased = Counter(label: MaintenanceMetrics.erasedUsers)
-    private let untold = Counter(label: MaintenanceMetrics.untoldErasures)
+    private let participants: [any CommitParticipant]
+    private let erased = Counter(label: UserMetrics.erasedUsers)
+    private let untold = Counter(label: UserMetrics.untoldErasures)
 
     init(
         pool: Pool,
         catalog: Catalog,
         identities: Identities,
         notifier: ChangeNotifier,
+        participants: [any CommitParticipant],
         now: @escaping TimeSource,
         failure: StoreFailure,
         logger: Logger
@@ -54,6 +55,7 @@ package struct UserErasing: Sendable {
         self.catalog = catalog
         self.identities = identities
         self.notifier = notifier
+        self.participants = participants
         self.now = now
         self.failure = failure
         self.logger = logger
@@ -486,10 +488,6 @@ package struct UserErasing: Sendable {
             let followers = Parameters(of: lane.organization, Array(open.users.dropFirst()), open.startedAt, moment)
             var finish = open.key
             finish.add(timestamp: moment.microseconds)
-            // the last to name the user: endpoints are told in the very transaction that completes the erasure
-            let told = open.users.map { user in
-                WebhookRecord.erased(user: user, of: lane.organization, id: ids.make(at: moment))
-            }
             let queries =
                 [
                     // one may have been made at the last moment
@@ -497,8 +495,9 @@ package struct UserErasing: Sendable {
                     Query(ErasureStatements.followers, followers), Query(ErasureStatements.joins, users),
                     Query(ErasureStatements.places, Parameters(of: lane.organization, open.users, UUID.least)),
                     Query(AuditStatements.erase, users), Query(AuditStatements.eraseInto, users),
-                    WebhookOutbox.query(told, at: moment), Query(ErasureStatements.finish, finish),
                 ]
+                + participants.flatMap { $0.queries(forErased: open.users, of: lane.organization, at: moment) }
+                + [Query(ErasureStatements.finish, finish)]
             let results = try await connection.run(queries)
             return try results[queries.count - 1].read(UserErasureRow.init).first
         }

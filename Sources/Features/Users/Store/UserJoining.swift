@@ -16,10 +16,10 @@ package struct UserJoining: Sendable {
     /// Seconds for which a call closes both users: a join that nobody goes on with is given up after them.
     package static let closedSeconds: Double = 120
     /// Seconds between two looks of a waiting request at whose it is.
-    package static let waitSeconds: Double = 2
+    package static let waitSeconds = Catalog.waitSeconds
     /// Seconds after which every gateway knows that the users are closed: the catalog's, those after which a request that
     /// waits has looked and ended, and one for clocks that differ. By then nothing reads as one of them any more.
-    package static let settlingSeconds = Catalog.lifetimeSeconds + waitSeconds + 1
+    package static let settlingSeconds = Catalog.settlingSeconds
     /// Entities that one transaction shows to more devices: it holds the feed.
     private static let shown = 500
     private static let statementTimeout: Duration = .seconds(60)
@@ -32,7 +32,7 @@ package struct UserJoining: Sendable {
     let logger: Logger
     /// ``settlingSeconds``, unless a test has one gateway and no time.
     package var settling = settlingSeconds
-    private let joined = Counter(label: MaintenanceMetrics.joinedUsers)
+    private let joined = Counter(label: UserMetrics.joinedUsers)
 
     init(
         pool: Pool,

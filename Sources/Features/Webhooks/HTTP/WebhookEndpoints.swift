@@ -2,7 +2,7 @@ import Foundation
 import HTTPTypes
 import JSONText
 import StandardWebhooks
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -18,7 +18,7 @@ struct WebhookEndpoints: Sendable {
     // MARK: - Endpoints
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard let webhooks = try await administration.list(in: exchange.uuid(at: 0)) else { throw Refusal.notFound }
         return Answer(.ok) { writer in
             writer.member("webhooks", webhooks)
@@ -27,7 +27,7 @@ struct WebhookEndpoints: Sendable {
     }
 
     func add(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let organization = try exchange.uuid(at: 0)
         return try await bodies.withBody(of: exchange) { body in
             let request = try WebhookRequest(body: body, isNew: true, policy: policy)
@@ -44,12 +44,12 @@ struct WebhookEndpoints: Sendable {
     }
 
     func read(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         return try .found(await administration.endpoint(endpoint(exchange)))
     }
 
     func change(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let endpoint = try endpoint(exchange)
         return try await bodies.withBody(of: exchange) { body in
             let request = try WebhookRequest(body: body, isNew: false, policy: policy)
@@ -58,13 +58,13 @@ struct WebhookEndpoints: Sendable {
     }
 
     func remove(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard try await administration.delete(endpoint(exchange)) else { throw Refusal.notFound }
         return Answer(.noContent)
     }
 
     func rotate(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let endpoint = try endpoint(exchange)
         return try await bodies.withBody(of: exchange, isOptional: true) { body in
             let request = try WebhookSecretRequest(body: body)
@@ -81,7 +81,7 @@ struct WebhookEndpoints: Sendable {
 
     /// Has a message sent that tells of nothing.
     func test(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         let endpoint = try endpoint(exchange)
         guard let found = try await administration.endpoint(endpoint) else { throw Refusal.notFound }
         guard let id = try await administration.test(endpoint) else {
@@ -104,7 +104,7 @@ struct WebhookEndpoints: Sendable {
     // MARK: - Deliveries
 
     func deliveries(_ exchange: Exchange) async throws -> Answer {
-        let query = try Query(of: exchange, allowing: ["status", "limit", "cursor"])
+        let query = try URLQuery(of: exchange, allowing: ["status", "limit", "cursor"])
         let limit = try query.limit(default: 100)
         let status = try query.text("status").map { text throws(Problem) in
             guard let status = WebhookOutcome.Status(rawValue: text) else {
@@ -125,14 +125,14 @@ struct WebhookEndpoints: Sendable {
     }
 
     func retryAll(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         guard let count = try await administration.retryAll(of: endpoint(exchange)) else { throw Refusal.notFound }
         exchange.act?.note("retried", count)
         return Answer(.ok) { $0.member("retried", count) }
     }
 
     func retry(_ exchange: Exchange) async throws -> Answer {
-        _ = try Query(of: exchange)
+        _ = try URLQuery(of: exchange)
         switch try await administration.retry(exchange.uuid(at: 2), of: endpoint(exchange)) {
         case .retried: return Answer(.noContent)
         case .notFound: throw Refusal.notFound

@@ -1,6 +1,6 @@
 import JSONText
 import StandardWebhooks
-import SyncMaintenance
+import SyncHTTP
 import SyncModel
 import SyncStore
 
@@ -46,42 +46,7 @@ struct WebhookRequest {
     private init() {}
 }
 
-/// The body of `POST …/webhooks/{webhook}/secret`.
-struct WebhookSecretRequest {
-    /// How long the secret before signs, too, in seconds.
-    static let usualOverlap = 86_400
-    static let overlaps = 0...604_800
-
-    private(set) var secret: WebhookSecret?
-    private(set) var overlap = Self.usualOverlap
-
-    init(body: [UInt8]) throws(Problem) {
-        if body.isEmpty { return }
-        var request = Self()
-        try RequestReport.read(body, of: "a new secret: secret, overlap_seconds") { report, member, value in
-            switch member {
-            case "secret": request.secret = report.webhookSecret(value)
-            case "overlap_seconds":
-                if let overlap = report.overlap(value) { request.overlap = overlap }
-            default: return false
-            }
-            return true
-        }
-        self = request
-    }
-
-    private init() {}
-}
-
 extension RequestReport {
-    /// How long the secret before is good, too.
-    mutating func overlap(_ value: JSONValue) -> Int? {
-        let range = WebhookSecretRequest.overlaps
-        let number = value.int64.flatMap { Int(exactly: $0) }.flatMap { range.contains($0) ? $0 : nil }
-        let detail = "overlap_seconds must be an integer, \(range.lowerBound) to \(range.upperBound)"
-        return self.value(number, at: "/overlap_seconds", detail)
-    }
-
     fileprivate mutating func webhookURL(_ value: JSONValue, _ policy: AddressPolicy) -> String? {
         guard let text = value.string else {
             refuse("/url", Rule.memberType, "url must be a string")
@@ -120,11 +85,5 @@ extension RequestReport {
             refuse("/events", Rule.range, "events must name one at least, of \(known)")
         }
         return events
-    }
-
-    fileprivate mutating func webhookSecret(_ value: JSONValue) -> WebhookSecret? {
-        let sizes = WebhookSecret.sizes
-        let detail = "secret must be whsec_ and the base64 of \(sizes.lowerBound) to \(sizes.upperBound) bytes"
-        return self.value(value.string.flatMap(WebhookSecret.init), at: "/secret", detail)
     }
 }

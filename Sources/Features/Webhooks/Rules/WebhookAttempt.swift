@@ -1,21 +1,22 @@
-public import Foundation
+package import Foundation
+package import SyncModel
 
 /// A delivery that a worker is to send.
-public struct WebhookDelivery: Sendable, Hashable {
+package struct WebhookDelivery: Sendable, Hashable {
     /// The event's id.
-    public let id: UUID
-    public let event: WebhookEvent
+    package let id: UUID
+    package let event: WebhookEvent
     /// A JSON object.
-    public let data: [UInt8]
-    public let occurredAt: Timestamp
+    package let data: [UInt8]
+    package let occurredAt: Timestamp
     /// The endpoint's count of its deliveries, from 1 on.
-    public var sequence: Int64
+    package var sequence: Int64
     /// Attempts that failed.
-    public let attemptCount: Int16
+    package let attemptCount: Int16
     /// When the tries began.
-    public let triedSince: Timestamp
+    package let triedSince: Timestamp
 
-    public init(
+    package init(
         id: UUID,
         event: WebhookEvent,
         data: [UInt8],
@@ -35,7 +36,7 @@ public struct WebhookDelivery: Sendable, Hashable {
 }
 
 /// What an endpoint answered.
-public enum WebhookAnswer: Sendable, Hashable {
+package enum WebhookAnswer: Sendable, Hashable {
     /// - Parameter retryAt: what `Retry-After` asked for.
     case status(Int, retryAt: Timestamp?)
     /// There was no answer: why, in a few words, nothing secret.
@@ -43,8 +44,8 @@ public enum WebhookAnswer: Sendable, Hashable {
 }
 
 /// What becomes of a delivery after an attempt.
-public struct WebhookOutcome: Sendable, Hashable {
-    public enum Status: String, Sendable, Hashable, CaseIterable {
+package struct WebhookOutcome: Sendable, Hashable {
+    package enum Status: String, Sendable, Hashable, CaseIterable {
         /// To be tried again, at ``nextAttempt``.
         case waiting
         case delivered
@@ -52,34 +53,34 @@ public struct WebhookOutcome: Sendable, Hashable {
         case dead
     }
 
-    public let id: UUID
-    public let status: Status
-    public let attemptCount: Int16
-    public let nextAttempt: Timestamp
-    public let lastStatus: Int16?
-    public let lastError: String?
+    package let id: UUID
+    package let status: Status
+    package let attemptCount: Int16
+    package let nextAttempt: Timestamp
+    package let lastStatus: Int16?
+    package let lastError: String?
 }
 
 /// How the last attempts at an endpoint went: its circuit breaker, which all replicas share, for it stands in the
 /// endpoint's row. Pure.
-public struct WebhookHealth: Sendable, Hashable {
+package struct WebhookHealth: Sendable, Hashable {
     /// Failures in a row after which one delivery at a time is tried, and none before a pause is over.
-    public static let threshold: Int32 = 5
+    package static let threshold: Int32 = 5
     /// The first pause and the longest, in seconds, before jitter.
     static let firstPause: Double = 5
     static let longestPause: Double = 600
 
     /// Failures since the last success. Attempts that were under way at the same time count as one.
-    public private(set) var failureCount: Int32
+    package private(set) var failureCount: Int32
     /// When the first of them failed.
-    public private(set) var failingSince: Timestamp?
+    package private(set) var failingSince: Timestamp?
     /// Nothing is sent before.
-    public private(set) var pausedUntil: Timestamp?
-    public private(set) var lastError: String?
+    package private(set) var pausedUntil: Timestamp?
+    package private(set) var lastError: String?
     /// Whether it answered 410: it wants no more.
-    public private(set) var isGone = false
+    package private(set) var isGone = false
 
-    public init(
+    package init(
         failureCount: Int32 = 0,
         failingSince: Timestamp? = nil,
         pausedUntil: Timestamp? = nil,
@@ -92,10 +93,10 @@ public struct WebhookHealth: Sendable, Hashable {
     }
 
     /// Whether only one delivery is tried, and all others wait for what comes of it.
-    public var isOpen: Bool { failureCount >= Self.threshold }
+    package var isOpen: Bool { failureCount >= Self.threshold }
 
     /// Whether nothing more is to be sent now.
-    public func rests(at now: Timestamp) -> Bool { isGone || pausedUntil.map { $0 > now } ?? false }
+    package func rests(at now: Timestamp) -> Bool { isGone || pausedUntil.map { $0 > now } ?? false }
 
     /// Notes an answer.
     ///
@@ -103,7 +104,7 @@ public struct WebhookHealth: Sendable, Hashable {
     ///   - jitter: 0 to 1; adds up to a fifth of a pause.
     ///   - isSameRound: whether the attempt began before the last failure was noted. Such a failure counts once with
     ///     that one: it says nothing new about the endpoint.
-    public mutating func note(_ answer: WebhookAnswer, now: Timestamp, jitter: Double, isSameRound: Bool = false) {
+    package mutating func note(_ answer: WebhookAnswer, now: Timestamp, jitter: Double, isSameRound: Bool = false) {
         guard let error = answer.error else {
             self = WebhookHealth()
             return
@@ -128,7 +129,7 @@ public struct WebhookHealth: Sendable, Hashable {
 
 extension WebhookAnswer {
     /// Why it is no success; nil for one.
-    public var error: String? {
+    package var error: String? {
         switch self {
         case .status(200...299, _): nil
         case .status(410, _): "the endpoint answered 410: it wants no more"
@@ -150,20 +151,20 @@ extension WebhookAnswer {
 }
 
 /// When a delivery is tried again: for three days, in growing pauses.
-public enum WebhookSchedule {
+package enum WebhookSchedule {
     /// Seconds after each failed attempt. Together with jitter less than three days.
     static let pauses: [Double] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 64_800, 64_800]
     /// How long a delivery is tried that waits for its endpoint's pause to be over, in seconds: three days.
-    public static let window: Double = 259_200
+    package static let window: Double = 259_200
     /// How long `Retry-After` is heeded, in seconds.
-    public static let longestThrottle: Double = 3_600
+    package static let longestThrottle: Double = 3_600
     /// Attempts of a delivery.
-    public static var attempts: Int { pauses.count + 1 }
+    package static var attempts: Int { pauses.count + 1 }
 
     /// What becomes of a delivery.
     ///
     /// - Parameter jitter: 0 to 1; adds up to a twentieth of the pause.
-    public static func outcome(
+    package static func outcome(
         of delivery: WebhookDelivery,
         _ answer: WebhookAnswer,
         now: Timestamp,
@@ -194,7 +195,7 @@ public enum WebhookSchedule {
 
     /// What becomes of a delivery that was not sent, since the endpoint does not answer: given up when it has waited
     /// for three days; nil while it waits on.
-    public static func outcome(ofUnsent delivery: WebhookDelivery, now: Timestamp) -> WebhookOutcome? {
+    package static func outcome(ofUnsent delivery: WebhookDelivery, now: Timestamp) -> WebhookOutcome? {
         guard delivery.isOld(at: now) else { return nil }
         return WebhookOutcome(
             id: delivery.id,

@@ -1,12 +1,13 @@
-public import Foundation
+package import Foundation
 import JSONText
+import SyncModel
 
 extension WebhookDelivery {
     /// The id of the message, as its header has it.
-    public var messageID: String { id.lowercased }
+    package var messageID: String { id.lowercased }
 
     /// What is sent and signed: byte for byte the same in all attempts.
-    public func body(of organization: UUID) -> [UInt8] {
+    package func body(of organization: UUID) -> [UInt8] {
         JSONWriter.object(capacity: data.count + 200) { writer in
             writer.member("type", event.rawValue)
             writer.member("timestamp", occurredAt.rfc3339)

@@ -1,8 +1,9 @@
-public import Foundation
+package import Foundation
 import JSONText
+package import SyncModel
 
 /// What an organization may be told of.
-public enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
+package enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
     /// A mutation failed, and waits for a person.
     case mutationFailed = "mutation.failed"
     /// A mutation is in conflict, and waits for a person.
@@ -21,21 +22,21 @@ public enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
     case test = "webhook.test"
 
     /// Those that an endpoint may wish.
-    public static let wishable = allCases.filter { $0 != .test }
+    package static let wishable = allCases.filter { $0 != .test }
     /// Those that an endpoint is told of where it does not say: all but the one that comes with every write.
-    public static let usual = wishable.filter { $0 != .entityChanged }
+    package static let usual = wishable.filter { $0 != .entityChanged }
 }
 
 /// Something that happened, to be told to whichever endpoints of its organization wish to know.
-public struct WebhookRecord: Sendable, Hashable {
+package struct WebhookRecord: Sendable, Hashable {
     /// The same at all endpoints, and in all attempts.
-    public let id: UUID
-    public let organization: UUID
-    public let event: WebhookEvent
+    package let id: UUID
+    package let organization: UUID
+    package let event: WebhookEvent
     /// A JSON object: names and numbers, never what a document says.
-    public let data: [UInt8]
+    package let data: [UInt8]
 
-    public init(id: UUID, organization: UUID, event: WebhookEvent, data: [UInt8]) {
+    package init(id: UUID, organization: UUID, event: WebhookEvent, data: [UInt8]) {
         self.id = id
         self.organization = organization
         self.event = event
@@ -103,7 +104,7 @@ extension WebhookRecord {
     }
 
     /// That an upstream is away, or back.
-    public static func upstream(isDown: Bool, of organization: UUID, reason: String?, id: UUID) -> WebhookRecord {
+    package static func upstream(isDown: Bool, of organization: UUID, reason: String?, id: UUID) -> WebhookRecord {
         let data = JSONWriter.object { writer in
             if isDown { writer.member("reason", reason) }
         }
@@ -116,20 +117,20 @@ extension WebhookRecord {
     }
 
     /// That all that was kept of a user is gone.
-    public static func erased(user: UUID, of organization: UUID, id: UUID) -> WebhookRecord {
+    package static func erased(user: UUID, of organization: UUID, id: UUID) -> WebhookRecord {
         let data = JSONWriter.object { $0.member("user_id", user) }
         return WebhookRecord(id: id, organization: organization, event: .userErased, data: data)
     }
 
     /// That an operator tries an endpoint.
-    public static func test(of organization: UUID, id: UUID) -> WebhookRecord {
+    package static func test(of organization: UUID, id: UUID) -> WebhookRecord {
         WebhookRecord(id: id, organization: organization, event: .test, data: Array("{}".utf8))
     }
 }
 
 extension LaneOutcome {
     /// What endpoints are told of it; see ``WebhookRecord``.
-    public func records(of lane: LaneKey, _ state: LaneState, _ makeID: () -> UUID) -> [WebhookRecord] {
+    package func records(of lane: LaneKey, _ state: LaneState, _ makeID: () -> UUID) -> [WebhookRecord] {
         guard let status, status.isForAPerson else { return [] }
         return WebhookRecord.records(
             of: mutation,
@@ -148,7 +149,7 @@ extension LaneOutcome {
 
 extension NewMutation {
     /// What endpoints are told of it; see ``WebhookRecord``.
-    public func records(of lane: LaneKey, _ state: LaneState, _ makeID: () -> UUID) -> [WebhookRecord] {
+    package func records(of lane: LaneKey, _ state: LaneState, _ makeID: () -> UUID) -> [WebhookRecord] {
         WebhookRecord.records(
             of: record,
             id: record.id,

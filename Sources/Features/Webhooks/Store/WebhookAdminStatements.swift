@@ -2,11 +2,6 @@ import Postgres
 
 /// The statements of ``WebhookAdministration``.
 enum WebhookAdminStatements {
-    static let isThere = Statement(
-        "webhooks_organization",
-        "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging'"
-    )
-
     static let list = Statement(
         "webhooks_list",
         """
@@ -161,7 +156,7 @@ enum WebhookAdminStatements {
     )
 
     static let all = [
-        isThere, list, get, add, change, lockSecret, rotate, delete, deleteDeliveries, test, page, pageOfStatus, retry,
+        list, get, add, change, lockSecret, rotate, delete, deleteDeliveries, test, page, pageOfStatus, retry,
         statusOf, retryAll,
     ]
 }

@@ -1,7 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
-package import SyncStore
+import SyncStore
 
 /// The operators' actions on webhooks: endpoints, their secrets, and what became of deliveries.
 package struct WebhookAdministration: Sendable {
@@ -31,7 +31,7 @@ package struct WebhookAdministration: Sendable {
         do {
             let key = Parameters(of: organization)
             let results = try await pool.run([
-                Query(WebhookAdminStatements.isThere, key), Query(WebhookAdminStatements.list, key),
+                Query(Administration.isThereStatement, key), Query(WebhookAdminStatements.list, key),
             ])
             return results[0].count == 0 ? nil : try results[1].read(WebhookEndpointRow.init)
         } catch {

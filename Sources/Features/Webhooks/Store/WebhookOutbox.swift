@@ -1,6 +1,7 @@
 import Foundation
 package import Postgres
 package import SyncModel
+import SyncStore
 
 /// Writes down what endpoints are to be told, in the transaction of what it tells of: committed with it, or not at all.
 package enum WebhookOutbox {

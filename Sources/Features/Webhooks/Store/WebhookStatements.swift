@@ -1,6 +1,7 @@
 package import Foundation
 import Postgres
 import SyncModel
+import SyncStore
 
 /// The statements of the workers that deliver.
 enum WebhookStatements {

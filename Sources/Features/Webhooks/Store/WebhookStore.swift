@@ -2,6 +2,7 @@ package import Foundation
 import JSONText
 import Postgres
 package import SyncModel
+import SyncStore
 
 /// The database operations of the workers that deliver. Any number of replicas may use it at the same time: a lease's token
 /// only grows, and what comes of attempts under an older one is thrown away.

@@ -1,5 +1,5 @@
 import ServiceLifecycle
-package import SyncStore
+import SyncStore
 import Synchronization
 
 /// Counts webhooks now and then, over all organizations, for metrics.

@@ -1,8 +1,9 @@
 package import Foundation
 package import Logging
 import ServiceLifecycle
+import SyncDispatch
 package import SyncModel
-package import SyncStore
+import SyncStore
 import Synchronization
 
 /// Delivers webhooks: finds endpoints with something to send, and has each worked on by one worker of all replicas at a

@@ -1,12 +1,12 @@
-import StandardWebhooks
+package import StandardWebhooks
 import SyncDispatch
-import SyncModel
+package import SyncModel
 import SyncStore
 import SyncUpstream
 
 extension WebhookCourier.Post {
     /// Signs messages with their endpoints' secrets, and with the gateway's key where there is one, and sends them.
-    static func signing(
+    package static func signing(
         by key: WebhookSigningKey?,
         with sender: WebhookSender,
         now: @escaping TimeSource

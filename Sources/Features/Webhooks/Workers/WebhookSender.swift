@@ -3,6 +3,7 @@ package import Logging
 import NIOCore
 import NIOHTTP1
 package import SyncModel
+import SyncUpstream
 
 /// Sends messages to an endpoint that a tenant has named: only to addresses that the operator allows, and nowhere else.
 ///

@@ -2,8 +2,8 @@ import ArgumentParser
 import Foundation
 import JSONText
 import SyncHTTP
-import SyncMaintenance
 import SyncModel
+import SyncStore
 
 struct AuditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

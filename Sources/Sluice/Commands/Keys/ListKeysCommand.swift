@@ -1,7 +1,7 @@
 import ArgumentParser
+import EncryptionFeature
 import Foundation
 import JSONText
-import SyncMaintenance
 import SyncModel
 import SyncStore
 

@@ -1,6 +1,6 @@
 import ArgumentParser
+import EncryptionFeature
 import JSONText
-import SyncMaintenance
 import SyncModel
 import SyncStore
 

@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import JSONText
 import SyncHTTP
-import SyncMaintenance
 import SyncModel
 import SyncStore
 

@@ -1,8 +1,8 @@
+import AdministrationFeature
 import ArgumentParser
 import Foundation
 import JSONText
 import SyncHTTP
-import SyncMaintenance
 import SyncModel
 import SyncStore
 

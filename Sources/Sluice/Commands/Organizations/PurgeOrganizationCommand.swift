@@ -1,7 +1,7 @@
+import AdministrationFeature
 import ArgumentParser
 import Foundation
 import JSONText
-import SyncMaintenance
 import SyncModel
 import SyncStore
 

@@ -1,8 +1,8 @@
 import ArgumentParser
 import Foundation
+import IngestFeature
 import JSONText
 import SyncHTTP
-import SyncMaintenance
 import SyncModel
 import SyncStore
 

@@ -1,8 +1,8 @@
 import ArgumentParser
+import IngestFeature
 import JSONText
 import StandardWebhooks
 import SyncHTTP
-import SyncMaintenance
 import SyncModel
 import SyncStore
 

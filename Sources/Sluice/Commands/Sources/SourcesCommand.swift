@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
+import IngestFeature
 import JSONText
-import SyncMaintenance
 import SyncModel
 
 struct SourcesCommand: AsyncParsableCommand {

@@ -1,7 +1,7 @@
 import ArgumentParser
+import IngestFeature
 import JSONText
 import SyncHTTP
-import SyncMaintenance
 import SyncModel
 import SyncStore
 

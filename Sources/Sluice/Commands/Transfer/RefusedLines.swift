@@ -1,6 +1,6 @@
 import JSONText
-import SyncMaintenance
 import SyncModel
+import TransferFeature
 
 /// Tells of refused lines: of the first ones on standard error, of all of them in a file.
 final class RefusedLines {

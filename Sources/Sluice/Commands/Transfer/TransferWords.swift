@@ -1,4 +1,4 @@
-import SyncMaintenance
+import TransferFeature
 
 /// What imports and exports say of how far they are.
 enum TransferWords {

@@ -2,8 +2,8 @@ import ArgumentParser
 import Foundation
 import JSONText
 import SyncHTTP
-import SyncMaintenance
 import SyncModel
+import UsersFeature
 
 struct ExportUserCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -2,9 +2,9 @@ import ArgumentParser
 import Foundation
 import JSONText
 import SyncHTTP
-import SyncMaintenance
 import SyncModel
 import SyncStore
+import UsersFeature
 
 struct ListUsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,41 +1,41 @@
-import HTTPTypes
-import HummingbirdCore
-import NIOCore
-import SyncModel
+package import HTTPTypes
+package import HummingbirdCore
+package import NIOCore
+package import SyncModel
 
 /// An endpoint's answer.
-struct Answer: Sendable {
-    var status: HTTPResponse.Status
+package struct Answer: Sendable {
+    package var status: HTTPResponse.Status
     /// Nil: no body at all.
-    var body: [UInt8]?
+    package var body: [UInt8]?
     /// A body that all such answers share; takes precedence over ``body``.
-    var sharedBody: ByteBuffer?
-    var contentType = "application/json"
-    var headers = HTTPFields()
+    package var sharedBody: ByteBuffer?
+    package var contentType = "application/json"
+    package var headers = HTTPFields()
     /// What is left of the user's quota after a push.
-    var standing: QuotaStanding?
+    package var standing: QuotaStanding?
     /// Takes the connection over behind the head; takes precedence over ``body``.
-    var successor: SocketHandover.Successor?
+    package var successor: SocketHandover.Successor?
     /// Writes a body whose length nobody knows before its end; takes precedence over ``body``. What it throws breaks the
     /// connection off, so that the client can tell that there is more.
-    var stream: (@Sendable (_ write: ([UInt8]) async throws -> Void) async throws -> Void)?
+    package var stream: (@Sendable (_ write: ([UInt8]) async throws -> Void) async throws -> Void)?
 
-    init(_ status: HTTPResponse.Status, json body: [UInt8]) {
+    package init(_ status: HTTPResponse.Status, json body: [UInt8]) {
         self.status = status
         self.body = body
     }
 
-    init(_ status: HTTPResponse.Status, sharedJSON body: ByteBuffer) {
+    package init(_ status: HTTPResponse.Status, sharedJSON body: ByteBuffer) {
         self.status = status
         sharedBody = body
     }
 
-    init(_ status: HTTPResponse.Status) {
+    package init(_ status: HTTPResponse.Status) {
         self.status = status
     }
 
     /// The complete response: the answer's own fields and those that every response carries.
-    func response(to method: HTTPRequest.Method, requestID: String, date: String?) -> Response {
+    package func response(to method: HTTPRequest.Method, requestID: String, date: String?) -> Response {
         let (head, body) = message(to: method, requestID: requestID, date: date)
         if let stream, method != .head {
             let content = ResponseBody { writer in
@@ -49,7 +49,7 @@ struct Answer: Sendable {
     }
 
     /// The response's head and its body; without a body the head may lack its length.
-    func message(
+    package func message(
         to method: HTTPRequest.Method,
         requestID: String,
         date: String?

@@ -1,4 +1,4 @@
-import HTTPTypes
+package import HTTPTypes
 package import JSONText
 
 /// A value that answers show as a JSON object, written without errors.
@@ -16,23 +16,23 @@ extension AnswerBody {
 }
 
 extension Answer {
-    init(_ status: HTTPResponse.Status, _ body: some AnswerBody) {
+    package init(_ status: HTTPResponse.Status, _ body: some AnswerBody) {
         self.init(status, json: body.json())
     }
 
     /// An object of these members.
-    init(_ status: HTTPResponse.Status, capacity: Int = 256, _ members: (inout JSONWriter) -> Void) {
+    package init(_ status: HTTPResponse.Status, capacity: Int = 256, _ members: (inout JSONWriter) -> Void) {
         self.init(status, json: JSONWriter.object(capacity: capacity, members))
     }
 
     /// 200 with the value found; 404 where there is none.
-    static func found(_ body: (some AnswerBody)?) throws(Refusal) -> Answer {
+    package static func found(_ body: (some AnswerBody)?) throws(Refusal) -> Answer {
         guard let body else { throw .notFound }
         return Answer(.ok, body)
     }
 
     /// 201 with what was created, 200 with what was changed; 404 where its parent does not exist.
-    static func written<Body: AnswerBody>(_ written: (isNew: Bool, value: Body)?) throws(Refusal) -> Answer {
+    package static func written<Body: AnswerBody>(_ written: (isNew: Bool, value: Body)?) throws(Refusal) -> Answer {
         guard let written else { throw .notFound }
         return Answer(written.isNew ? .created : .ok, written.value)
     }

@@ -2,7 +2,7 @@ import HTTPTypes
 
 /// What browsers may do with answers of the operations listener: those below `/admin` and `/console` are kept by none,
 /// problems included, and taken for nothing but what they say they are. Answers that have a rule of their own keep it.
-enum BrowserRules {
+package enum BrowserRules {
     /// Nothing runs, shows or is asked but what comes from here; no page may frame it.
     private static let policy = """
         default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \

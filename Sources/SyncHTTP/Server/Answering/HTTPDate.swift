@@ -1,11 +1,11 @@
-import SyncModel
+package import SyncModel
 import Synchronization
 
 /// The `Date` header's value (RFC 9110, 5.6.7), made once a second.
-final class HTTPDate: Sendable {
+package final class HTTPDate: Sendable {
     private let cached = Mutex((seconds: Int64.min, text: ""))
 
-    func text(at now: Timestamp) -> String {
+    package func text(at now: Timestamp) -> String {
         let seconds = now.seconds
         return cached.withLock { cached in
             if cached.seconds != seconds { cached = (seconds, Self.format(now)) }
@@ -14,7 +14,7 @@ final class HTTPDate: Sendable {
     }
 
     /// `Sun, 06 Nov 1994 08:49:37 GMT`
-    static func format(_ now: Timestamp) -> String {
+    package static func format(_ now: Timestamp) -> String {
         // 1970-01-01, day 0, was a Thursday
         let day = (now.seconds >= 0 ? now.seconds : now.seconds - 86_399) / 86_400
         let weekday = days[Int(((day + 4) % 7 + 7) % 7)]

@@ -1,9 +1,9 @@
-import Foundation
-import JSONText
+package import Foundation
+package import JSONText
 
 extension JSONWriter {
     /// A member with an array of values that `write` writes.
-    mutating func member<Values: Sequence>(
+    package mutating func member<Values: Sequence>(
         _ name: StaticString,
         _ values: Values,
         _ write: (inout JSONWriter, Values.Element) -> Void
@@ -14,20 +14,20 @@ extension JSONWriter {
         endArray()
     }
 
-    mutating func member(_ name: StaticString, _ texts: [String]) {
+    package mutating func member(_ name: StaticString, _ texts: [String]) {
         member(name, texts) { $0.string($1) }
     }
 
-    mutating func member(_ name: StaticString, _ ids: [UUID]) {
+    package mutating func member(_ name: StaticString, _ ids: [UUID]) {
         member(name, ids) { $0.uuid($1) }
     }
 
-    mutating func member(_ name: StaticString, _ bodies: some Sequence<some AnswerBody>) {
+    package mutating func member(_ name: StaticString, _ bodies: some Sequence<some AnswerBody>) {
         member(name, bodies) { writer, body in writer.object { body.writeMembers(to: &$0) } }
     }
 
     /// A member with a body, or `null`.
-    mutating func member(_ name: StaticString, _ body: (some AnswerBody)?) {
+    package mutating func member(_ name: StaticString, _ body: (some AnswerBody)?) {
         self.name(name)
         if let body { object { body.writeMembers(to: &$0) } } else { null() }
     }

@@ -1,15 +1,15 @@
-import HTTPTypes
+package import HTTPTypes
 import JSONText
-import SyncModel
+package import SyncModel
 
 /// A problem with its HTTP headers. Endpoints throw it or a bare ``Problem``.
-struct Refusal: Error, Sendable {
-    var problem: Problem
-    var headers: HTTPFields
+package struct Refusal: Error, Sendable {
+    package var problem: Problem
+    package var headers: HTTPFields
     /// The unexpected error, for the log.
     private(set) var cause: (any Error)?
 
-    init(_ problem: Problem, headers: HTTPFields = HTTPFields()) {
+    package init(_ problem: Problem, headers: HTTPFields = HTTPFields()) {
         self.problem = problem
         self.headers = headers
     }
@@ -17,7 +17,7 @@ struct Refusal: Error, Sendable {
 
 extension Refusal {
     /// The one place where errors become HTTP. Unexpected errors go to the log alone.
-    init(of error: any Error) {
+    package init(of error: any Error) {
         switch error {
         case let refusal as Refusal:
             self = refusal
@@ -33,10 +33,10 @@ extension Refusal {
         }
     }
 
-    static let notFound = Refusal(Problem(.notFound, "There is nothing here."))
+    package static let notFound = Refusal(Problem(.notFound, "There is nothing here."))
 
     /// The answer, with the headers that the problem's code needs.
-    func answer(requestID: String) -> Answer {
+    package func answer(requestID: String) -> Answer {
         var writer = JSONWriter(capacity: 512)
         problem.write(to: &writer, requestID: requestID)
         var answer = Answer(HTTPResponse.Status(code: problem.code.status), json: writer.bytes)

@@ -1,21 +1,22 @@
 import GroupCommit
-import SyncModel
+package import SyncModel
 
 /// Runs work elsewhere that would keep the other connections of an event loop waiting.
-enum OffEventLoop {
+package enum OffEventLoop {
     /// A body up to this size, in bytes, is read within a millisecond or so.
-    static let quicklyRead = 65_536
+    package static let quicklyRead = 65_536
 
     /// A body from this size on, in bytes, takes so long that even other threads should not wait for it.
     private static let slowlyRead = 131_072
 
     /// Runs an operation away from the connection's event loop.
-    static func run<Value>(_ operation: @Sendable () async throws -> Value) async throws -> Value {
+    package static func run<Value>(_ operation: @Sendable () async throws -> Value) async throws -> Value {
         try await withTaskExecutorPreference(HeavyWork.executor, operation: operation)
     }
 
     /// Runs an operation on a body of so many bytes away from the connection's event loop.
-    static func run<Value>(on bytes: Int, _ operation: @Sendable () async throws -> Value) async throws -> Value {
+    package static func run<Value>(on bytes: Int, _ operation: @Sendable () async throws -> Value) async throws -> Value
+    {
         try await withTaskExecutorPreference(executor(for: bytes), operation: operation)
     }
 
@@ -24,7 +25,7 @@ enum OffEventLoop {
     }
 
     /// Reads a body; a large one away from the connection's event loop.
-    static func read<Value: Sendable>(
+    package static func read<Value: Sendable>(
         _ body: [UInt8],
         _ reader: @Sendable ([UInt8]) throws(Problem) -> Value
     ) async throws(Problem) -> Value {
@@ -36,7 +37,7 @@ enum OffEventLoop {
     }
 
     /// Reads a body of a program that is not waited for as a phone is, where others need no core for it.
-    static func readInBackground<Value: Sendable>(
+    package static func readInBackground<Value: Sendable>(
         _ body: [UInt8],
         _ reader: @Sendable ([UInt8]) throws(Problem) -> Value
     ) async throws(Problem) -> Value {

@@ -8,9 +8,9 @@ import SyncModel
 ///
 /// An HTTP connection holds its parser, its buffers and its task with all that the task's deepest call has needed:
 /// some 30 KB. A listener that is silent for hours should not cost that.
-struct SocketHandover: Sendable {
+package struct SocketHandover: Sendable {
     /// Goes on with the socket, beginning with the head.
-    typealias Successor = @Sendable (SocketHandover) async throws -> Void
+    package typealias Successor = @Sendable (SocketHandover) async throws -> Void
 
     /// A descriptor of its own for the same connection. The new owner closes it.
     let descriptor: NIOBSDSocket.Handle

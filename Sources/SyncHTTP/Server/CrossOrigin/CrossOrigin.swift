@@ -4,7 +4,7 @@ import HummingbirdCore
 /// Lets web pages of other origins ask and read (WHATWG Fetch, the CORS protocol).
 ///
 /// Never with credentials, that is cookies: a token stands in `Authorization`, where no other page can put it.
-struct CrossOrigin: Sendable {
+package struct CrossOrigin: Sendable {
     let origins: AllowedOrigins
 
     /// How long a browser may remember the answer to a preflight, in seconds: as long as any browser does.

@@ -4,7 +4,7 @@ import SyncModel
 import Telemetry
 
 /// A request that has arrived as a whole, as direct endpoints get it.
-struct DirectExchange: Sendable {
+package struct DirectExchange: Sendable {
     let head: HTTPRequest
     let body: [UInt8]
     let eventLoop: any EventLoop

@@ -1,29 +1,29 @@
 import Foundation
-import SyncModel
-import SyncStore
+package import SyncModel
+package import SyncStore
 import Synchronization
 
 /// The memory of one request's answer, from before it is made until the client has taken it.
-final class AnswerHold: Sendable {
+package final class AnswerHold: Sendable {
     /// Answers up to this size, in bytes, are not counted: connections hold more by themselves.
-    static let small = 16_384
+    package static let small = 16_384
     /// The bytes reserved for a page before it is read: the limit at which its readers end.
-    static let page = 2_097_152
+    package static let page = 2_097_152
     /// The bytes reserved for one mutation: its payload, its answer and its error may have a megabyte each.
-    static let mutation = 3_145_728
+    package static let mutation = 3_145_728
     /// The bytes reserved for a backlog.
-    static let backlog = 262_144
+    package static let backlog = 262_144
     /// The bytes reserved for a preview, which holds documents and requests while it plans.
-    static let preview = WorkBounds.preview
+    package static let preview = WorkBounds.preview
     /// The bytes reserved for one id mapping.
-    static let mapping = 256
+    package static let mapping = 256
 
     private struct State {
-        var user = LaneKey.nobody
+        package var user = LaneKey.nobody
         /// Bytes.
-        var held = 0
+        package var held = 0
         /// Whether it has one of the turns in which pages are read.
-        var isReading = false
+        package var isReading = false
     }
 
     private let gate: FairGate
@@ -33,7 +33,7 @@ final class AnswerHold: Sendable {
     /// - Parameters:
     ///   - gate: bytes of answers.
     ///   - pages: turns to read a page.
-    init(_ gate: FairGate, pages: FairGate) {
+    package init(_ gate: FairGate, pages: FairGate) {
         self.gate = gate
         self.pages = pages
     }
@@ -41,13 +41,13 @@ final class AnswerHold: Sendable {
     /// Sets the answer's user.
     ///
     /// - Throws: `overloaded` where the organization's unread answers already exceed its share.
-    func belongs(to user: LaneKey) throws(Problem) {
+    package func belongs(to user: LaneKey) throws(Problem) {
         state.withLock { $0.user = user }
         try gate.requireShare(of: user)
     }
 
     /// Sets the answer's user; false where the organization's unread answers already exceed its share.
-    func mayBelong(to user: LaneKey) -> Bool {
+    package func mayBelong(to user: LaneKey) -> Bool {
         state.withLock { $0.user = user }
         return !gate.isOver(user)
     }
@@ -57,7 +57,7 @@ final class AnswerHold: Sendable {
     /// - Throws: `overloaded` when room did not come in time.
     ///
     /// - Parameter isPage: whether it needs one of the turns in which pages are read.
-    func enter(_ bytes: Int = AnswerHold.page, isPage: Bool? = nil) async throws(Problem) {
+    package func enter(_ bytes: Int = AnswerHold.page, isPage: Bool? = nil) async throws(Problem) {
         let before = state.withLock { $0 }
         guard before.held == 0 else { return }
         let weight = gate.weight(bytes)
@@ -69,7 +69,7 @@ final class AnswerHold: Sendable {
     }
 
     /// Takes room for the answer if there is some without waiting.
-    func offers(_ bytes: Int) -> Bool {
+    package func offers(_ bytes: Int) -> Bool {
         let before = state.withLock { $0 }
         guard before.held == 0 else { return true }
         let weight = gate.weight(bytes)
@@ -81,7 +81,7 @@ final class AnswerHold: Sendable {
     /// Counts the answer with its actual size.
     ///
     /// - Returns: whether bytes are held until ``leave()``.
-    func settle(at size: Int) -> Bool {
+    package func settle(at size: Int) -> Bool {
         let size = size > Self.small ? size : 0
         let before = state.withLock { state in
             defer { (state.held, state.isReading) = (size, false) }
@@ -96,12 +96,12 @@ final class AnswerHold: Sendable {
         return size > 0
     }
 
-    func leave() {
+    package func leave() {
         _ = settle(at: 0)
     }
 
     /// For readers that look several times, and hold nothing while they wait.
-    func room(for bytes: Int = AnswerHold.page) -> PageRoom {
+    package func room(for bytes: Int = AnswerHold.page) -> PageRoom {
         PageRoom { () async throws(Problem) in
             try await self.enter(bytes)
         } leave: {
@@ -112,7 +112,7 @@ final class AnswerHold: Sendable {
 
 extension LaneKey {
     /// Requests without a user: those of operators, and those for public resources.
-    static let nobody = LaneKey(
+    package static let nobody = LaneKey(
         organization: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
         user: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
     )

@@ -2,7 +2,7 @@ import SyncModel
 
 /// The budgets that all requests of a server share. No organization holds more of any than its share (product rule
 /// 16).
-final class Budgets: Sendable {
+package final class Budgets: Sendable {
     /// How long a request waits for room: a client that has waited longer has given up, or does better to come back.
     private static let patience: Duration = .seconds(5)
     /// How often waiting requests are looked at.
@@ -11,22 +11,22 @@ final class Budgets: Sendable {
     private static let verifyingBytes = 4_194_304
 
     /// Bytes of bodies, from the first byte until their requests are done.
-    let bodies: FairBudget
+    package let bodies: FairBudget
     /// Bytes of bodies whose senders are not known yet.
-    let unverified: UnverifiedBodies
+    package let unverified: UnverifiedBodies
     /// Bytes of bodies whose signatures are being verified.
-    let verifying: FairGate
+    package let verifying: FairGate
     /// Bytes of bodies that are being decoded, or wait decoded for their commit.
-    let decoding: FairGate
+    package let decoding: FairGate
     /// Bytes of answers, from before they are made until the client has taken them.
-    let answers: FairGate
+    package let answers: FairGate
     /// Pages that are being read.
-    let pages: FairGate
+    package let pages: FairGate
     /// Requests that are held until something happens.
-    let waits: FairBudget
-    let cutOffs = CutOffs()
+    package let waits: FairBudget
+    package let cutOffs = CutOffs()
 
-    init(_ configuration: HTTPConfiguration) {
+    package init(_ configuration: HTTPConfiguration) {
         bodies = FairBudget(.bodies, limit: configuration.heldBodyBytes, label: HTTPMetrics.heldBodyBytes)
         unverified = UnverifiedBodies(configuration.unverifiedBodies)
         verifying = FairGate(.verifying, limit: Self.verifyingBytes, patience: Self.patience)
@@ -43,7 +43,7 @@ final class Budgets: Sendable {
     }
 
     /// Turns away requests that wait for room too long, for as long as an operation runs.
-    func turningAway(while operation: @escaping @Sendable () async throws -> Void) async throws {
+    package func turningAway(while operation: @escaping @Sendable () async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await operation() }
             group.addTask { [unverified, verifying, decoding, answers, pages] in

@@ -1,36 +1,36 @@
 import Metrics
-import SyncModel
+package import SyncModel
 import Synchronization
 
 /// Room without a queue: bytes that may be held at the same time, or places. A request that gets none is refused at
 /// once.
 ///
 /// It bounds what clients make the gateway hold, whatever their number; ``FairShares`` divides it.
-final class FairBudget: Sendable {
+package final class FairBudget: Sendable {
     private let overload: Overload
     private let shares: Mutex<FairShares>
     private let meter: Meter
 
     /// - Parameter label: of the metric that shows how much is held.
-    init(_ kind: Overload.Kind, limit: Int, label: String) {
+    package init(_ kind: Overload.Kind, limit: Int, label: String) {
         overload = Overload(kind)
         shares = Mutex(FairShares(whole: limit))
         meter = Meter(label: label)
     }
 
-    var held: Int { shares.withLock { $0.taken } }
+    package var held: Int { shares.withLock { $0.taken } }
 
-    func held(by user: LaneKey) -> Int { shares.withLock { $0.held(by: user) } }
+    package func held(by user: LaneKey) -> Int { shares.withLock { $0.held(by: user) } }
 
     /// Reserves room if there is some for the user.
     ///
     /// - Parameter own: what the same request holds already.
-    func take(_ amount: Int, for user: LaneKey, besides own: Int = 0) throws(Problem) {
+    package func take(_ amount: Int, for user: LaneKey, besides own: Int = 0) throws(Problem) {
         guard offers(amount, for: user, besides: own) else { throw overload.problem() }
     }
 
     /// Reserves room if there is some, without counting a refusal: the caller tries again by itself.
-    func offers(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
+    package func offers(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
         let isTaken = shares.withLock { shares in
             guard shares.mayTake(amount, for: user, besides: own) else { return false }
             shares.take(amount, for: user)
@@ -41,12 +41,12 @@ final class FairBudget: Sendable {
     }
 
     /// Counts an amount too small to be refused.
-    func count(_ amount: Int, for user: LaneKey) {
+    package func count(_ amount: Int, for user: LaneKey) {
         shares.withLock { $0.take(amount, for: user) }
         meter.increment(by: Double(amount))
     }
 
-    func giveBack(_ amount: Int, of user: LaneKey) {
+    package func giveBack(_ amount: Int, of user: LaneKey) {
         guard amount > 0 else { return }
         shares.withLock { $0.giveBack(amount, of: user) }
         meter.decrement(by: Double(amount))

@@ -1,15 +1,15 @@
 import Metrics
-import SyncModel
+package import SyncModel
 import Synchronization
 
 /// Room that requests may wait for, for a while: organizations take turns (``FairRoom``).
 ///
 /// A decoded push takes about five times the memory of its body. Decoding more than keeps the committers busy gains
 /// nothing, so the rest wait as bytes: this bounds the memory under load, and not the number of clients.
-final class FairGate: Sendable {
+package final class FairGate: Sendable {
     private struct State {
-        var room: FairRoom
-        var waiters: [FairRoom.Ticket: CheckedContinuation<Bool, Never>] = [:]
+        package var room: FairRoom
+        package var waiters: [FairRoom.Ticket: CheckedContinuation<Bool, Never>] = [:]
     }
 
     private let overload: Overload
@@ -23,7 +23,7 @@ final class FairGate: Sendable {
     ///   - patience: a request that has waited longer is turned away: its client has given up, or does better to come
     ///     back.
     ///   - label: of the metric that shows how much is held.
-    init(
+    package init(
         _ kind: Overload.Kind,
         limit: Int,
         patience: Duration,
@@ -37,17 +37,19 @@ final class FairGate: Sendable {
         meter = label.map { Meter(label: $0) }
     }
 
-    var waiting: Int { state.withLock { $0.room.waiting } }
+    package var waiting: Int { state.withLock { $0.room.waiting } }
 
-    var held: Int { state.withLock { $0.room.shares.taken } }
+    package var held: Int { state.withLock { $0.room.shares.taken } }
 
     /// The weight of a request, limited so that a few of the largest always fit together.
-    func weight(_ bytes: Int) -> Int { min(bytes, max(1, limit / 4)) }
+    package func weight(_ bytes: Int) -> Int { min(bytes, max(1, limit / 4)) }
 
     /// Runs an operation as soon as there is room for it.
     ///
     /// - Throws: `overloaded` when room did not come in time, or what the operation throws.
-    func admit<Value>(_ bytes: Int, for user: LaneKey, _ operation: () async throws -> Value) async throws -> Value {
+    package func admit<Value>(_ bytes: Int, for user: LaneKey, _ operation: () async throws -> Value) async throws
+        -> Value
+    {
         let weight = weight(bytes)
         try await enter(weight, for: user)
         defer { leave(weight, of: user) }
@@ -57,7 +59,7 @@ final class FairGate: Sendable {
     /// Takes room, as soon as there is some. The caller gives it back by ``leave(_:of:)``.
     ///
     /// - Throws: `overloaded` when room did not come in time.
-    func enter(_ weight: Int, for user: LaneKey) async throws(Problem) {
+    package func enter(_ weight: Int, for user: LaneKey) async throws(Problem) {
         if entersAtOnce(weight, for: user) { return }
         let isAdmitted = await withCheckedContinuation { continuation in
             settle { state, now in
@@ -69,36 +71,36 @@ final class FairGate: Sendable {
     }
 
     /// Takes room if there is some without waiting.
-    func entersAtOnce(_ weight: Int, for user: LaneKey) -> Bool {
+    package func entersAtOnce(_ weight: Int, for user: LaneKey) -> Bool {
         guard state.withLock({ $0.room.takeAtOnce(weight, for: user) }) else { return false }
         meter?.increment(by: Double(weight))
         return true
     }
 
-    func leave(_ weight: Int, of user: LaneKey) {
+    package func leave(_ weight: Int, of user: LaneKey) {
         guard weight > 0 else { return }
         settle { state, _ in state.room.giveBack(weight, of: user) }
         meter?.decrement(by: Double(weight))
     }
 
     /// Counts bytes that are held already, whether or not there is room for them.
-    func count(_ weight: Int, for user: LaneKey) {
+    package func count(_ weight: Int, for user: LaneKey) {
         state.withLock { $0.room.take(weight, for: user) }
         meter?.increment(by: Double(weight))
     }
 
     /// Refuses a user whose organization holds more than its share.
-    func requireShare(of user: LaneKey) throws(Problem) {
+    package func requireShare(of user: LaneKey) throws(Problem) {
         if isOver(user) { throw overload.problem() }
     }
 
     /// Whether a user's organization holds more than its share.
-    func isOver(_ user: LaneKey) -> Bool {
+    package func isOver(_ user: LaneKey) -> Bool {
         state.withLock { $0.room.shares.isOver(user) }
     }
 
     /// Turns away requests that have waited too long.
-    func expire() {
+    package func expire() {
         let late = state.withLock { state in
             state.room.expire(now: now()).compactMap { state.waiters.removeValue(forKey: $0) }
         }

@@ -1,23 +1,23 @@
 import Metrics
-import SyncModel
+package import SyncModel
 
 /// Counts a budget's refusals, and words the problem for clients whose organization has used its share.
-struct Overload: Sendable {
+package struct Overload: Sendable {
     /// Its name in metrics.
-    enum Kind: String {
+    package enum Kind: String {
         case bodies, unverified, verifying, decoding, answers, pages, waits, listeners
     }
 
     private let kind: Kind
     private let refusals: Counter
 
-    init(_ kind: Kind) {
+    package init(_ kind: Kind) {
         self.kind = kind
         refusals = Counter(label: HTTPMetrics.overloads, dimensions: [("budget", kind.rawValue)])
     }
 
     /// Counts a refusal, and returns its problem.
-    func problem() -> Problem {
+    package func problem() -> Problem {
         refusals.increment()
         var problem = Problem(.overloaded, explanation)
         problem.retryAfter = 1

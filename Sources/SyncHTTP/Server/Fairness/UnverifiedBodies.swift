@@ -1,15 +1,15 @@
 import Metrics
-import NIOCore
-import SyncModel
+package import NIOCore
+package import SyncModel
 import Synchronization
 
 /// The memory of bodies that arrive before their senders are authenticated (``UnverifiedRoom``).
 ///
 /// It is apart from the memory of other bodies, so that requests without a secret take nothing from an organization.
-final class UnverifiedBodies: Sendable {
+package final class UnverifiedBodies: Sendable {
     private struct State {
-        var room: UnverifiedRoom
-        var channels: [UnverifiedRoom.Ticket: any Channel] = [:]
+        package var room: UnverifiedRoom
+        package var channels: [UnverifiedRoom.Ticket: any Channel] = [:]
     }
 
     private let overload = Overload(.unverified)
@@ -17,7 +17,7 @@ final class UnverifiedBodies: Sendable {
     private let meter: Meter
     private let now: @Sendable () -> ContinuousClock.Instant
 
-    init(
+    package init(
         _ limits: UnverifiedBodyLimits,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
@@ -27,18 +27,18 @@ final class UnverifiedBodies: Sendable {
     }
 
     /// A body that arrives.
-    struct Arrival: Sendable {
+    package struct Arrival: Sendable {
         fileprivate let ticket: UnverifiedRoom.Ticket
         fileprivate let bodies: UnverifiedBodies
 
         /// Takes room for bytes that have arrived.
-        func take(_ amount: Int) throws(Problem) { try bodies.take(amount, for: ticket) }
+        package func take(_ amount: Int) throws(Problem) { try bodies.take(amount, for: ticket) }
 
         /// Notes that all of it is there.
-        func complete() { bodies.state.withLock { $0.room.complete(ticket) } }
+        package func complete() { bodies.state.withLock { $0.room.complete(ticket) } }
 
         /// Gives the room back; does nothing the second time.
-        func end() {
+        package func end() {
             bodies.change { state in
                 state.room.end(ticket)
                 state.channels[ticket] = nil
@@ -47,7 +47,7 @@ final class UnverifiedBodies: Sendable {
         }
     }
 
-    func begin(_ origin: UnverifiedRoom.Origin, on channel: any Channel) -> Arrival {
+    package func begin(_ origin: UnverifiedRoom.Origin, on channel: any Channel) -> Arrival {
         let ticket = state.withLock { state in
             let ticket = state.room.begin(origin, now: now())
             state.channels[ticket] = channel
@@ -57,7 +57,7 @@ final class UnverifiedBodies: Sendable {
     }
 
     /// Cuts off the bodies that arrive too slowly.
-    func expire() {
+    package func expire() {
         change { state in
             let late = state.room.expire(now: now())
             return late.compactMap { state.channels.removeValue(forKey: $0) }

@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import SyncModel
 
 /// Bounds on bodies that arrive before their senders are authenticated.
@@ -17,9 +17,9 @@ package struct UnverifiedBodyLimits: Sendable {
     package var rate = 16_384
 
     /// For a source, and for an address.
-    var partBytes: Int { bytes / 2 }
+    package var partBytes: Int { bytes / 2 }
     /// For an address at one source.
-    var pairBytes: Int { bytes / 4 }
+    package var pairBytes: Int { bytes / 4 }
 
     package init() {}
 }
@@ -29,17 +29,17 @@ package struct UnverifiedBodyLimits: Sendable {
 /// A body takes room as its bytes arrive. A source, an address, and an address at one source may each hold a part of the
 /// room. Where a part is used up, the body that has been arriving for longest is cut off, or else the largest one: a
 /// message of a genuine sender arrives within moments, and a body that trickles in does not.
-struct UnverifiedRoom: Sendable {
+package struct UnverifiedRoom: Sendable {
     /// Names a body.
-    typealias Ticket = Int
+    package typealias Ticket = Int
 
     /// Where a body is addressed to, and where it comes from.
-    struct Origin: Sendable, Hashable {
-        let source: UUID
-        let address: String
+    package struct Origin: Sendable, Hashable {
+        package let source: UUID
+        package let address: String
     }
 
-    enum Decision: Sendable, Equatable {
+    package enum Decision: Sendable, Equatable {
         /// The bytes are counted; these other bodies have lost their room.
         case taken(evicted: [Ticket])
         /// There is no room, and the body has lost what it had; so have these.
@@ -47,12 +47,12 @@ struct UnverifiedRoom: Sendable {
     }
 
     private struct Body {
-        let origin: Origin
-        let since: ContinuousClock.Instant
-        var bytes = 0
-        var counted = 0
+        package let origin: Origin
+        package let since: ContinuousClock.Instant
+        package var bytes = 0
+        package var counted = 0
         /// Whether all of it has arrived.
-        var isWhole = false
+        package var isWhole = false
     }
 
     private let limits: UnverifiedBodyLimits
@@ -64,16 +64,16 @@ struct UnverifiedRoom: Sendable {
     private var addresses: [String: Int] = [:]
     private var pairs: [Origin: Int] = [:]
 
-    init(_ limits: UnverifiedBodyLimits = UnverifiedBodyLimits()) { self.limits = limits }
+    package init(_ limits: UnverifiedBodyLimits = UnverifiedBodyLimits()) { self.limits = limits }
 
-    mutating func begin(_ origin: Origin, now: ContinuousClock.Instant) -> Ticket {
+    package mutating func begin(_ origin: Origin, now: ContinuousClock.Instant) -> Ticket {
         lastTicket += 1
         bodies[lastTicket] = Body(origin: origin, since: now)
         return lastTicket
     }
 
     /// Takes room for bytes that have arrived.
-    mutating func take(_ amount: Int, for ticket: Ticket, now: ContinuousClock.Instant) -> Decision {
+    package mutating func take(_ amount: Int, for ticket: Ticket, now: ContinuousClock.Instant) -> Decision {
         guard var body = bodies[ticket] else { return .refused(evicted: []) }
         body.bytes += amount
         let more = max(0, body.bytes - limits.free) - body.counted
@@ -93,16 +93,16 @@ struct UnverifiedRoom: Sendable {
     }
 
     /// Notes that a body has arrived as a whole: from then on it is not cut off.
-    mutating func complete(_ ticket: Ticket) { bodies[ticket]?.isWhole = true }
+    package mutating func complete(_ ticket: Ticket) { bodies[ticket]?.isWhole = true }
 
     /// Gives back a body's room; does nothing where it was lost.
-    mutating func end(_ ticket: Ticket) {
+    package mutating func end(_ ticket: Ticket) {
         guard let body = bodies.removeValue(forKey: ticket) else { return }
         count(-body.counted, body.origin)
     }
 
     /// Removes the bodies that arrive too slowly.
-    mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
+    package mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
         let late = bodies.filter { _, body in
             let age = now - body.since
             guard !body.isWhole, age > limits.grace else { return false }

@@ -1,15 +1,15 @@
-import HTTPTypes
+package import HTTPTypes
 
 /// Whether a client accepts a media type (RFC 9110, 12.5.1).
-enum Accept {
+package enum Accept {
     /// Whether the `Accept` fields allow a media type; the most specific range decides, and an absent field allows
     /// all.
-    static func allows(_ mediaType: String, _ headers: HTTPFields) -> Bool {
+    package static func allows(_ mediaType: String, _ headers: HTTPFields) -> Bool {
         guard let value = headers[.accept] else { return true }
         return allows(mediaType, value)
     }
 
-    static func allows(_ mediaType: String, _ value: String) -> Bool {
+    package static func allows(_ mediaType: String, _ value: String) -> Bool {
         if value == mediaType || value == "*/*" { return true }
         var best: (specificity: Int, allowed: Bool)?
         var isEmpty = true

@@ -1,6 +1,6 @@
 extension Substring.UTF8View {
     /// Without the spaces and tabs around it.
-    var trimmed: Substring.UTF8View {
+    package var trimmed: Substring.UTF8View {
         var view = self
         while let first = view.first, first.isBlank { view.removeFirst() }
         while let last = view.last, last.isBlank { view.removeLast() }
@@ -8,12 +8,12 @@ extension Substring.UTF8View {
     }
 
     /// In ASCII lower case.
-    var lowercased: String {
+    package var lowercased: String {
         Substring(self).lowercased()
     }
 }
 
 extension UInt8 {
     /// A space or tab.
-    var isBlank: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
+    package var isBlank: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
 }

@@ -1,23 +1,23 @@
 import Foundation
-import HTTPTypes
+package import HTTPTypes
 import JSONText
 import SyncModel
 
 /// The request's id in answers, logs and problems.
-enum RequestID {
-    static let maximumLength = 128
+package enum RequestID {
+    package static let maximumLength = 128
     private static let ids = UUIDv4Generator()
 
     /// The client's `X-Request-ID` if it is sane, otherwise a new UUID.
-    static func of(_ headers: HTTPFields) -> String {
+    package static func of(_ headers: HTTPFields) -> String {
         if let given = headers[.xRequestID], isSane(given) { return given }
         return make()
     }
 
-    static func make() -> String { ids.make().lowercased }
+    package static func make() -> String { ids.make().lowercased }
 
     /// 1 to 128 letters, digits, dots, underscores and hyphens: nothing that could confuse a log or a header.
-    static func isSane(_ text: String) -> Bool {
+    package static func isSane(_ text: String) -> Bool {
         let bytes = text.utf8
         return !bytes.isEmpty && bytes.count <= maximumLength && bytes.allSatisfy(isAllowed)
     }

@@ -1,10 +1,10 @@
-import HTTPTypes
+package import HTTPTypes
 import SyncModel
 
 /// Finds the route of a request. Literal paths are looked up, templates tried one after the other: there are few.
-struct RouteTable: Sendable {
+package struct RouteTable: Sendable {
     /// The result of a look-up.
-    enum Match: Sendable {
+    package enum Match: Sendable {
         case route(Route, parameters: [Substring])
         /// The path exists, but not with this method; its methods.
         case otherMethods(String)
@@ -19,7 +19,7 @@ struct RouteTable: Sendable {
     /// Adds a method to a path. Segments of the template like `{id}` match any one segment.
     ///
     /// A literal path wins over a matching template, so add `/a/b` and `/a/{id}` in any order.
-    mutating func add(
+    package mutating func add(
         _ method: HTTPRequest.Method,
         _ template: String,
         answers mediaType: String? = "application/json",
@@ -45,7 +45,7 @@ struct RouteTable: Sendable {
 
     /// Adds pages: a path and all below it that no other route has. What is below it is the endpoint's one parameter, empty
     /// for the path itself. They are no part of the API, so ``names`` leaves them out.
-    mutating func addPages(at path: String, _ endpoint: @escaping Route.Endpoint) {
+    package mutating func addPages(at path: String, _ endpoint: @escaping Route.Endpoint) {
         trees[path] = Route(
             method: .get,
             mediaType: nil,
@@ -56,26 +56,26 @@ struct RouteTable: Sendable {
     }
 
     /// Lets every path answer `OPTIONS`.
-    mutating func addOptions(_ crossOrigin: CrossOrigin) {
+    package mutating func addOptions(_ crossOrigin: CrossOrigin) {
         for path in Array(literal.keys) { literal[path]?.addOptions(crossOrigin) }
         for index in templates.indices { templates[index].addOptions(crossOrigin) }
     }
 
     /// Every route as `METHOD /path/{of}/its/template`, in no order.
-    var names: [String] {
+    package var names: [String] {
         (Array(literal.values) + templates).flatMap { resource in
             resource.routes.map { "\($0.method.rawValue) \(resource.template)" }
         }
     }
 
     /// The route that may answer a request directly. Its path must be literal, and without a query.
-    func direct(_ method: HTTPRequest.Method, _ path: String) -> Route? {
+    package func direct(_ method: HTTPRequest.Method, _ path: String) -> Route? {
         guard method == .post, let resource = literal[path] else { return nil }
         return resource.routes.first { $0.method == method && $0.directEndpoint != nil }
     }
 
     /// The route for a method and path. `HEAD` is served by `GET`.
-    func match(_ method: HTTPRequest.Method, _ path: String) -> Match {
+    package func match(_ method: HTTPRequest.Method, _ path: String) -> Match {
         if let resource = literal[path] { return resource.match(method, parameters: []) }
         for resource in templates {
             if let parameters = resource.parameters(of: path) { return resource.match(method, parameters: parameters) }
@@ -91,17 +91,17 @@ struct RouteTable: Sendable {
 
 /// A path and its methods.
 private struct Resource: Sendable {
-    let template: String
-    let segments: [Substring]
-    var routes: [Route] = []
+    package let template: String
+    package let segments: [Substring]
+    package var routes: [Route] = []
 
-    init(_ template: String) {
+    package init(_ template: String) {
         self.template = template
         segments = template.split(separator: "/", omittingEmptySubsequences: false)
     }
 
     /// The values of the template's `{…}`, or nil if the path does not match.
-    func parameters(of path: String) -> [Substring]? {
+    package func parameters(of path: String) -> [Substring]? {
         let given = path.split(separator: "/", omittingEmptySubsequences: false)
         guard given.count == segments.count else { return nil }
         var parameters: [Substring] = []
@@ -116,7 +116,7 @@ private struct Resource: Sendable {
         return parameters
     }
 
-    mutating func addOptions(_ crossOrigin: CrossOrigin) {
+    package mutating func addOptions(_ crossOrigin: CrossOrigin) {
         let methods = allow + ", OPTIONS"
         let route = Route(
             method: .options,
@@ -128,14 +128,14 @@ private struct Resource: Sendable {
         routes.append(route)
     }
 
-    func match(_ method: HTTPRequest.Method, parameters: [Substring]) -> RouteTable.Match {
+    package func match(_ method: HTTPRequest.Method, parameters: [Substring]) -> RouteTable.Match {
         let wanted = method == .head ? .get : method
         guard let route = routes.first(where: { $0.method == wanted }) else { return .otherMethods(allow) }
         return .route(route, parameters: parameters)
     }
 
     /// The value of `Allow`.
-    var allow: String {
+    package var allow: String {
         let methods = routes.map(\.method.rawValue)
         return (methods.contains("GET") ? methods + ["HEAD"] : methods).joined(separator: ", ")
     }

@@ -1,15 +1,15 @@
-import Foundation
+package import Foundation
 import HTTPTypes
 import HummingbirdCore
 import JSONText
-import SyncModel
+package import SyncModel
 
 /// The parameters of a request's query, decoded; unknown ones are an error that names them.
-struct Query: Sendable {
+package struct URLQuery: Sendable {
     private var values: [(name: String, value: String)] = []
 
     /// Reads `name=value&…` (RFC 3986 percent-encoding; a plus sign is a plus sign). Empty values count as absent.
-    init(_ text: String?, allowing names: Set<String>) throws(Problem) {
+    package init(_ text: String?, allowing names: Set<String>) throws(Problem) {
         guard let text, !text.isEmpty else { return }
         for pair in text.utf8.split(separator: UInt8(ascii: "&")) {
             let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
@@ -23,7 +23,7 @@ struct Query: Sendable {
         }
     }
 
-    init(of exchange: Exchange, allowing names: Set<String> = []) throws(Problem) {
+    package init(of exchange: Exchange, allowing names: Set<String> = []) throws(Problem) {
         let path = exchange.request.head.path ?? ""
         guard let mark = path.utf8.firstIndex(of: UInt8(ascii: "?")) else {
             try self.init(nil, allowing: names)
@@ -35,21 +35,21 @@ struct Query: Sendable {
     // MARK: - Values
 
     /// The value of a parameter that may be given once.
-    func text(_ name: String) throws(Problem) -> String? {
+    package func text(_ name: String) throws(Problem) -> String? {
         let found = values.filter { $0.name == name }
         guard found.count <= 1 else { throw Self.invalid(name, "is given more than once") }
         return found.first?.value
     }
 
     /// The values of a parameter that may be repeated, and hold several values separated by commas.
-    func list(_ name: String) -> [String] {
+    package func list(_ name: String) -> [String] {
         values.lazy.filter { $0.name == name }
             .flatMap { $0.value.split(separator: ",") }
             .map { String($0) }
     }
 
     /// A text without control characters, as names are, of so many characters at most (as OpenAPI's `maxLength` counts).
-    func plainText(_ name: String, atMost limit: Int) throws(Problem) -> String? {
+    package func plainText(_ name: String, atMost limit: Int) throws(Problem) -> String? {
         guard let text = try text(name) else { return nil }
         guard text.unicodeScalars.count <= limit else {
             throw Self.invalid(name, "has more than \(limit) characters")
@@ -58,14 +58,14 @@ struct Query: Sendable {
         return text
     }
 
-    func uuid(_ name: String) throws(Problem) -> UUID? {
+    package func uuid(_ name: String) throws(Problem) -> UUID? {
         guard let text = try text(name) else { return nil }
         guard let uuid = UUID(parsing: text) else { throw Self.invalid(name, "must be a UUID") }
         return uuid
     }
 
     /// `true` or `false`; false where it is not given.
-    func flag(_ name: String) throws(Problem) -> Bool {
+    package func flag(_ name: String) throws(Problem) -> Bool {
         switch try text(name) {
         case "true": return true
         case nil, "false": return false
@@ -74,7 +74,7 @@ struct Query: Sendable {
     }
 
     /// One of the words of a vocabulary.
-    func choice<Word: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Word? {
+    package func choice<Word: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Word? {
         guard let text = try text(name) else { return nil }
         guard let word = Word(rawValue: text) else {
             let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
@@ -84,7 +84,7 @@ struct Query: Sendable {
     }
 
     /// A moment, as RFC 3339 writes it.
-    func moment(_ name: String) throws(Problem) -> Timestamp? {
+    package func moment(_ name: String) throws(Problem) -> Timestamp? {
         guard let text = try text(name) else { return nil }
         guard let moment = Timestamp(rfc3339: text) else {
             throw Self.invalid(name, "must be a time such as 2026-11-20T07:00:00Z")
@@ -92,7 +92,7 @@ struct Query: Sendable {
         return moment
     }
 
-    func integer(_ name: String, in range: ClosedRange<Int>, default absent: Int) throws(Problem) -> Int {
+    package func integer(_ name: String, in range: ClosedRange<Int>, default absent: Int) throws(Problem) -> Int {
         guard let text = try text(name) else { return absent }
         guard let number = Self.number(text), range.contains(number) else {
             throw Self.invalid(name, "must be an integer from \(range.lowerBound) to \(range.upperBound)")
@@ -101,26 +101,26 @@ struct Query: Sendable {
     }
 
     /// `limit`: 1 to 1,000.
-    func limit(default absent: Int) throws(Problem) -> Int {
+    package func limit(default absent: Int) throws(Problem) -> Int {
         try integer("limit", in: 1...1_000, default: absent)
     }
 
     /// `wait` in whole seconds; more than `longest` is cut to it.
-    func wait(upTo longest: Duration) throws(Problem) -> Duration {
+    package func wait(upTo longest: Duration) throws(Problem) -> Duration {
         guard let text = try text("wait") else { return .zero }
         guard let seconds = Self.number(text) else { throw Self.invalid("wait", "must be a number of seconds") }
         return min(.seconds(seconds), longest)
     }
 
     /// The name of one entity type.
-    func entityType(_ name: String) throws(Problem) -> String? {
+    package func entityType(_ name: String) throws(Problem) -> String? {
         guard let type = try text(name) else { return nil }
         guard EntityType.isValidName(type) else { throw Self.invalid(name, "must name an entity type") }
         return type
     }
 
     /// Names of entity types, repeated or separated by commas.
-    func entityTypes(_ name: String) throws(Problem) -> [String] {
+    package func entityTypes(_ name: String) throws(Problem) -> [String] {
         let names = list(name)
         guard names.allSatisfy(EntityType.isValidName) else { throw Self.invalid(name, "must name entity types") }
         return names
@@ -128,7 +128,7 @@ struct Query: Sendable {
 
     // MARK: - Errors
 
-    static func invalid(_ name: String, _ complaint: String) -> Problem {
+    package static func invalid(_ name: String, _ complaint: String) -> Problem {
         .invalidParameter("the query parameter '\(name)' \(complaint)")
     }
 
@@ -149,7 +149,7 @@ struct Query: Sendable {
     }
 
     /// Percent-encoded UTF-8 text, decoded; nil for what is none.
-    static func decode(_ text: some Collection<UInt8>) -> String? {
+    package static func decode(_ text: some Collection<UInt8>) -> String? {
         guard text.contains(UInt8(ascii: "%")) else { return valid(Array(text)) }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)

@@ -1,5 +1,6 @@
 import Testing
 
+@testable import IngestFeature
 @testable import SyncModel
 
 /// Where the next page may be.

@@ -3,6 +3,7 @@ import JSONText
 import TestSupport
 import Testing
 
+@testable import IngestFeature
 @testable import SyncModel
 
 /// What a poller asks for, and what answers come to.

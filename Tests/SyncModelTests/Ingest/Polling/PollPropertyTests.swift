@@ -3,6 +3,7 @@ import JSONText
 import TestSupport
 import Testing
 
+@testable import IngestFeature
 @testable import SyncModel
 
 /// Random edits at an API, some of them committed late, while a poller reads it in every way, breaks off anywhere and

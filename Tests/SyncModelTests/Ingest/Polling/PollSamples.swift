@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Testing
 
+@testable import IngestFeature
 @testable import SyncModel
 
 /// Pollers' settings, and answers to what they ask for.

@@ -1,6 +1,7 @@
 import JSONText
 import Testing
 
+@testable import IngestFeature
 @testable import SyncModel
 
 /// What operators say of a poller.

@@ -1,6 +1,7 @@
 import JSONText
 import Testing
 
+@testable import IngestFeature
 @testable import SyncModel
 
 /// Values as pgoutput sends them, and what they become.

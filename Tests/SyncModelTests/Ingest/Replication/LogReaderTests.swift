@@ -2,6 +2,7 @@ import Foundation
 import JSONText
 import Testing
 
+@testable import IngestFeature
 @testable import SyncModel
 
 /// What changes of rows become, from the columns and values that the log tells.

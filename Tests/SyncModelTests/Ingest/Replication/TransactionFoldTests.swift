@@ -1,6 +1,7 @@
 import JSONText
 import Testing
 
+@testable import IngestFeature
 @testable import SyncModel
 
 /// What remains of a transaction whose ids pass from row to row.

@@ -1,3 +1,5 @@
+import SyncModel
+
 /// Reads the header `Link` (RFC 8288, appendix B.2), leniently: what cannot be read ends the reading of its value.
 enum LinkHeader {
     /// The target of the first link whose relation to the answer is `next`; nil for none.

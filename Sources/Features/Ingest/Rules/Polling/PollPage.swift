@@ -1,5 +1,7 @@
+package import SyncModel
+
 /// A page of an upstream's list.
-public struct PollPage: Sendable {
+package struct PollPage: Sendable {
     /// What follows it.
     enum End: Sendable, Hashable {
         case last
@@ -9,7 +11,7 @@ public struct PollPage: Sendable {
     }
 
     /// To be submitted, in this order; nil for none.
-    public let events: MappedEvents?
+    package let events: MappedEvents?
     let items: Int
     let request: UpstreamFetch
     let response: FetchedResponse
@@ -32,31 +34,31 @@ public struct PollPage: Sendable {
 }
 
 /// What became of a page's events.
-public struct PollTally: Sendable, Hashable {
-    public private(set) var refused = 0
+package struct PollTally: Sendable, Hashable {
+    package private(set) var refused = 0
     /// Where the first that was refused is, and why.
-    @Exact public private(set) var firstRefusal: String?
+    @Exact package private(set) var firstRefusal: String?
     /// Whether there was something new.
-    public private(set) var hasEvents = false
+    package private(set) var hasEvents = false
     /// The longest refusal that is shown, in characters.
     private static let shownCharacters = 500
 
-    public init() {}
+    package init() {}
 
     /// Adds what became of others, that came later.
-    public mutating func add(_ other: PollTally) {
+    package mutating func add(_ other: PollTally) {
         refused += other.refused
         firstRefusal = firstRefusal ?? other.firstRefusal
         hasEvents = hasEvents || other.hasEvents
     }
 
     /// Notes that there was something new.
-    public mutating func noteEvents() { hasEvents = true }
+    package mutating func noteEvents() { hasEvents = true }
 
     /// Notes what became of an event.
     ///
     /// - Parameter problem: of one that was refused, with pointers into the page.
-    public mutating func note(_ result: IngestResult, _ problem: Problem?) {
+    package mutating func note(_ result: IngestResult, _ problem: Problem?) {
         switch result {
         case .applied, .stale, .echo, .parked: hasEvents = true
         case .duplicate: break
@@ -75,15 +77,15 @@ public struct PollTally: Sendable, Hashable {
 }
 
 /// Why a poller has come to no end.
-public struct PollFailure: Sendable, Hashable {
+package struct PollFailure: Sendable, Hashable {
     /// For operators.
-    public let reason: String
+    package let reason: String
     /// `Retry-After`.
-    public internal(set) var retryAt: Timestamp?
+    package internal(set) var retryAt: Timestamp?
     /// What the state becomes; nil: it stays.
-    public internal(set) var state: PollState?
+    package internal(set) var state: PollState?
 
-    public init(_ reason: String) {
+    package init(_ reason: String) {
         self.init(reason, nil)
     }
 

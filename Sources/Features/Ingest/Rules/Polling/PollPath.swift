@@ -1,4 +1,5 @@
 import JSONText
+import SyncModel
 
 /// A path with its query, below an upstream's base URL.
 struct PollPath: Sendable, Hashable {

@@ -1,26 +1,27 @@
-public import Foundation
+package import Foundation
 import JSONText
+package import SyncModel
 
 /// Decides what a poller asks for, what an answer means, and how far the poller is then. Pure, and total: whatever an
 /// upstream answers comes to events, to an error, or to an end.
 ///
 /// A **pass** leads through all pages; only its end moves what is asked for next, so whatever breaks it off, nothing is
 /// left out. Pages are asked for one after the other, and a pass that was broken off goes on where it was.
-public struct PollPlanner: Sendable {
+package struct PollPlanner: Sendable {
     /// Pages of a pass at most.
-    public static let passPages = 100_000
+    package static let passPages = 100_000
     /// Items of a page at most.
-    public static let pageItems = 10_000
+    package static let pageItems = 10_000
     static let maximumCursorBytes = 4_096
 
-    public let settings: PollerSettings
-    public let base: BaseURL
+    package let settings: PollerSettings
+    package let base: BaseURL
     /// Those of a push.
-    public let limits: IntakeLimits
+    package let limits: IntakeLimits
     /// Of what was read under other settings, only how far it is counts.
-    public let fingerprint: String
+    package let fingerprint: String
 
-    public init(_ settings: PollerSettings, base: BaseURL, limits: IntakeLimits) {
+    package init(_ settings: PollerSettings, base: BaseURL, limits: IntakeLimits) {
         self.settings = settings
         self.base = base
         self.limits = limits
@@ -28,7 +29,7 @@ public struct PollPlanner: Sendable {
     }
 
     /// What an answer comes to.
-    public enum Reading: Sendable {
+    package enum Reading: Sendable {
         /// Nothing is new.
         case unchanged(PollState)
         /// To be taken, and then ``state(after:_:in:now:)``.
@@ -37,7 +38,7 @@ public struct PollPlanner: Sendable {
     }
 
     /// What becomes of a poller after a page.
-    public enum Step: Sendable, Hashable {
+    package enum Step: Sendable, Hashable {
         /// There are more pages.
         case more(PollState)
         /// The pass is at its end.
@@ -46,16 +47,16 @@ public struct PollPlanner: Sendable {
         case failed(PollFailure)
     }
 
-    public func state(stored: [UInt8]?) -> PollState {
+    package func state(stored: [UInt8]?) -> PollState {
         PollState(stored: stored, settings, fingerprint: fingerprint)
     }
 
-    public func stored(_ state: PollState) -> [UInt8] { state.json(fingerprint: fingerprint) }
+    package func stored(_ state: PollState) -> [UInt8] { state.json(fingerprint: fingerprint) }
 
     // MARK: - Asking
 
     /// The request that goes on where the state is.
-    public func request(_ state: PollState, of organization: UUID, timeout: Duration) -> UpstreamFetch {
+    package func request(_ state: PollState, of organization: UUID, timeout: Duration) -> UpstreamFetch {
         let path = path(state)
         let validators = state.pass == nil && state.validators?.path == path ? state.validators : nil
         return UpstreamFetch(
@@ -86,7 +87,7 @@ public struct PollPlanner: Sendable {
     // MARK: - Reading
 
     /// What the answer to ``request(_:of:timeout:)`` means.
-    public func reading(
+    package func reading(
         _ response: FetchedResponse,
         to request: UpstreamFetch,
         in state: PollState
@@ -195,7 +196,7 @@ public struct PollPlanner: Sendable {
     /// How far the poller is, once a page's events are durable.
     ///
     /// - Parameter askedAt: when the page was asked for.
-    public func state(
+    package func state(
         after page: PollPage,
         _ tally: PollTally,
         in state: PollState,
@@ -274,7 +275,7 @@ extension PollState {
 
     /// What becomes of a state that has failed so often in a row: a pass that cannot go on begins anew in the end. Nil:
     /// it stays.
-    public func afterFailures(_ count: Int) -> PollState? {
+    package func afterFailures(_ count: Int) -> PollState? {
         pass != nil && count >= Self.patience ? beginningAnew : nil
     }
 

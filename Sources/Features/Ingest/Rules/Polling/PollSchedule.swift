@@ -1,16 +1,18 @@
+package import SyncModel
+
 /// When a poller looks again. A source's own circuit: what fails is asked ever less often, whatever becomes of the
 /// requests that are forwarded to the same upstream.
-public enum PollSchedule {
+package enum PollSchedule {
     /// The longest pause after failures, in seconds before jitter.
-    public static let longestPause: Double = 900
+    package static let longestPause: Double = 900
     /// The pause after the first failure, where the interval is not shorter, in seconds.
-    public static let firstPause: Double = 30
+    package static let firstPause: Double = 30
 
     /// - Parameters:
     ///   - failures: in a row, this one included.
     ///   - notBefore: what the upstream asked for.
     ///   - jitter: 0 to 1; adds up to a fifth of the pause.
-    public static func retry(
+    package static func retry(
         _ settings: PollerSettings,
         after failures: Int,
         now: Timestamp,

@@ -1,9 +1,10 @@
 import JSONText
+package import SyncModel
 
 /// How far a poller is, as it is kept between its runs.
-public struct PollState: Sendable, Hashable {
+package struct PollState: Sendable, Hashable {
     /// What finished passes have brought; nil: nothing yet, or nothing is known of it.
-    public internal(set) var since: SinceValue?
+    package internal(set) var since: SinceValue?
     /// What tells whether a list that was read whole, in one page, has changed.
     var validators: Validators?
     /// The pass that is under way.
@@ -46,7 +47,7 @@ public struct PollState: Sendable, Hashable {
         @Exact private(set) var text: String
     }
 
-    public init(since: SinceValue? = nil) {
+    package init(since: SinceValue? = nil) {
         self.since = since
     }
 
@@ -54,20 +55,20 @@ public struct PollState: Sendable, Hashable {
     static let noticeSeconds: Double = 86_400
 
     /// What an operator should know, while it is news.
-    public func warning(at now: Timestamp) -> String? {
+    package func warning(at now: Timestamp) -> String? {
         guard let notice, notice.at.adding(seconds: Self.noticeSeconds) > now else { return nil }
         return "\(notice.at.rfc3339): \(notice.text)"
     }
 
     /// Whether it is between two pages.
-    public var isInPass: Bool { pass != nil }
+    package var isInPass: Bool { pass != nil }
 
     // MARK: - The stored form
 
     /// Reads what a worker wrote under these settings. Under others only what it has brought counts.
     ///
     /// - Parameter fingerprint: of the settings and the upstream.
-    public init(stored: [UInt8]?, _ settings: PollerSettings, fingerprint: String) {
+    package init(stored: [UInt8]?, _ settings: PollerSettings, fingerprint: String) {
         guard let stored, let root = try? JSONTree(parsing: stored).root else { return }
         if let since = settings.since, let value = root["since"].flatMap(SinceValue.init(stored:)) {
             self.since = value.fitting(since.form)
@@ -91,7 +92,7 @@ public struct PollState: Sendable, Hashable {
     /// The stored form, which operators are shown parts of.
     ///
     /// - Parameter fingerprint: of the settings and the upstream; nil for what holds whatever they are.
-    public func json(fingerprint: String?) -> [UInt8] {
+    package func json(fingerprint: String?) -> [UInt8] {
         JSONWriter.object { writer in
             if let fingerprint { writer.member("fingerprint", fingerprint) }
             if let since {
@@ -123,7 +124,7 @@ public struct PollState: Sendable, Hashable {
     var json: [UInt8] { json(fingerprint: nil) }
 
     /// Differs where requests, or what is made of their answers, differ.
-    public static func fingerprint(of settings: PollerSettings, base: BaseURL) -> String {
+    package static func fingerprint(of settings: PollerSettings, base: BaseURL) -> String {
         var writer = JSONWriter()
         writer.beginObject()
         settings.writeMembers(to: &writer)

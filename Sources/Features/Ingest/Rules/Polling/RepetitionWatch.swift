@@ -1,5 +1,6 @@
 import Crypto
 import JSONText
+import SyncModel
 
 /// Finds out whether a sequence goes round, remembering one of its values (R. Brent, "An improved Monte Carlo
 /// factorization algorithm"): within three times the length of what is before the round, and of the round.

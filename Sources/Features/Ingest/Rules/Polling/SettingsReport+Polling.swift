@@ -1,4 +1,5 @@
 import JSONText
+import SyncModel
 
 /// Reads what settings of a poller have.
 extension SettingsReport {

@@ -1,13 +1,14 @@
 import JSONText
+package import SyncModel
 
 /// How far a poller is: what the greatest of the items said of when it was changed.
-public enum SinceValue: Sendable, Hashable {
+package enum SinceValue: Sendable, Hashable {
     case time(Timestamp)
     case number(Int64)
     case text(ExactText)
 
     /// The longest text, in bytes.
-    public static let maximumBytes = 1_000
+    package static let maximumBytes = 1_000
 
     /// The last second of the year 9999.
     private static let lastSecond: Double = 253_402_300_799

@@ -1,3 +1,5 @@
+import SyncModel
+
 /// An array as PostgreSQL writes it: `{1,NULL,"a \"b\"",{…}}`.
 enum ArrayLiteral {
     indirect enum Item: Hashable {

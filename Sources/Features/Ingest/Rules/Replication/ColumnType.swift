@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import SyncModel
 
 /// How a type's values are written in JSON. The numbers of built-in types are the same on all servers.
 enum ColumnType: Sendable, Hashable {

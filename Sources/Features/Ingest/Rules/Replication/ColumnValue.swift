@@ -1,5 +1,7 @@
+package import SyncModel
+
 /// A column's value as the log tells it.
-public enum ColumnValue: Sendable, Hashable {
+package enum ColumnValue: Sendable, Hashable {
     case null
     /// A large value that was not changed, and so is not told.
     case unchanged
@@ -8,14 +10,14 @@ public enum ColumnValue: Sendable, Hashable {
 }
 
 /// A column as the log tells of it.
-public struct FollowedColumn: Sendable, Hashable {
-    @Exact public private(set) var name: String
+package struct FollowedColumn: Sendable, Hashable {
+    @Exact package private(set) var name: String
     /// The number of a built-in type; 25, `text`, for all that are read as that.
-    public let type: UInt32
+    package let type: UInt32
     /// Whether it is one of those that identify a row.
-    public let isKey: Bool
+    package let isKey: Bool
 
-    public init(name: String, type: UInt32, isKey: Bool) {
+    package init(name: String, type: UInt32, isKey: Bool) {
         self.name = name
         self.type = type
         self.isKey = isKey

@@ -1,23 +1,24 @@
 import Foundation
+package import SyncModel
 
 /// The URI of an organization's database: `postgresql://user:password@host:port/database`. Not all that libpq would take:
 /// what names files, services or other places of the gateway's machine is refused.
-public struct DatabaseURI: Sendable, Hashable {
+package struct DatabaseURI: Sendable, Hashable {
     static let maximumBytes = 2_000
 
     /// Why a text is no such URI. Repeats nothing of it.
-    public struct Malformed: Error, Hashable {
-        public let reason: String
+    package struct Malformed: Error, Hashable {
+        package let reason: String
     }
 
     /// What of TLS a connection needs, weakest first.
-    public enum Security: String, Sendable, Hashable, CaseIterable {
+    package enum Security: String, Sendable, Hashable, CaseIterable {
         case disable, allow, prefer, require
         case verifyCA = "verify-ca"
         case verifyFull = "verify-full"
 
         /// Whether nothing is sent in the clear.
-        public var isEncrypted: Bool {
+        package var isEncrypted: Bool {
             switch self {
             case .disable, .allow, .prefer: false
             case .require, .verifyCA, .verifyFull: true
@@ -25,16 +26,16 @@ public struct DatabaseURI: Sendable, Hashable {
         }
 
         /// Whether the server's certificate has to be good.
-        public var isVerified: Bool { self == .verifyCA || self == .verifyFull }
+        package var isVerified: Bool { self == .verifyCA || self == .verifyFull }
     }
 
-    @Exact public private(set) var user: String
+    @Exact package private(set) var user: String
     @Exact private(set) var password: String
     /// A name or an address, without brackets.
-    @Exact public private(set) var host: String
-    public let port: Int
-    @Exact public private(set) var database: String
-    public let security: Security
+    @Exact package private(set) var host: String
+    package let port: Int
+    @Exact package private(set) var database: String
+    package let security: Security
     @Exact private var others: [ExactText: String]
 
     /// Parameters beside `sslmode`, and what they may be.
@@ -43,7 +44,7 @@ public struct DatabaseURI: Sendable, Hashable {
         "ssl_min_protocol_version": ["TLSv1.2", "TLSv1.3"],
     ]
 
-    public init(_ text: String) throws(Malformed) {
+    package init(_ text: String) throws(Malformed) {
         func refuse(_ reason: String) -> Malformed { Malformed(reason: "the connection URI \(reason)") }
         guard text.utf8.count <= Self.maximumBytes, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
             let detail = "all of them printable ASCII: escape others as %XX"
@@ -151,7 +152,7 @@ public struct DatabaseURI: Sendable, Hashable {
 
     /// Why the gateway will not connect there, as far as that is known before a name is resolved; completes "the
     /// connection URI …". Nil if nothing speaks against it.
-    public func problem(_ policy: AddressPolicy) -> String? {
+    package func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) { return problem(address, policy).map { "cannot be used: \($0)" } }
         if WebhookURL.isOddNumber(host) { return "names an address in an unusual form: write four decimal numbers" }
         // whether a name leads to an address that is allowed is found out when it is connected to
@@ -162,7 +163,7 @@ public struct DatabaseURI: Sendable, Hashable {
     }
 
     /// Why nothing is sent to an address that the host's name leads to; nil where it may be.
-    public func problem(_ address: IPAddress, _ policy: AddressPolicy) -> String? {
+    package func problem(_ address: IPAddress, _ policy: AddressPolicy) -> String? {
         if let problem = policy.problem(address, isTLS: true) { return problem }
         guard !security.isEncrypted, policy.problem(address, isTLS: false) != nil else { return nil }
         return "its address \(address) is public: put ?sslmode=verify-full into the URI, or at least sslmode=require"
@@ -174,7 +175,7 @@ public struct DatabaseURI: Sendable, Hashable {
     /// - Parameters:
     ///   - address: of the host, looked up and found to be good.
     ///   - authorities: the file with the certificate authorities that are trusted.
-    public func keywords(address: IPAddress, authorities: String) -> String {
+    package func keywords(address: IPAddress, authorities: String) -> String {
         let nowhere = "/nonexistent/sluice"
         var words = [
             ("host", host), ("hostaddr", address.description), ("port", String(port)), ("user", user),

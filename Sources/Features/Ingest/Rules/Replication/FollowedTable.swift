@@ -1,38 +1,39 @@
 import JSONText
+package import SyncModel
 
 /// A table whose rows are entities.
-public struct FollowedTable: Sendable, Hashable {
+package struct FollowedTable: Sendable, Hashable {
     /// Columns that may be named, as many as a table can have.
     static let columnLimit = 1_600
 
     /// Which columns are in the documents, and as what.
-    public enum Columns: Sendable, Hashable {
+    package enum Columns: Sendable, Hashable {
         /// Each by its name.
         case all
         /// Column and member, in order.
         case named([Member])
     }
 
-    public struct Member: Sendable, Hashable {
-        @Exact public private(set) var column: String
-        @Exact public private(set) var name: String
+    package struct Member: Sendable, Hashable {
+        @Exact package private(set) var column: String
+        @Exact package private(set) var name: String
     }
 
-    public private(set) var name: QualifiedName
-    @Exact public private(set) var entityType: String
+    package private(set) var name: QualifiedName
+    @Exact package private(set) var entityType: String
     /// The columns with the entity's permanent id: one, or several that ``RowID`` joins.
-    @Exact public private(set) var ids: [String]
+    @Exact package private(set) var ids: [String]
     /// The column with the user whom an entity of a private type belongs to.
-    @Exact public private(set) var owner: String?
+    @Exact package private(set) var owner: String?
     /// The column with a number that grows with each change; else the change's place in the log is its version.
-    @Exact public private(set) var version: String?
+    @Exact package private(set) var version: String?
     /// The column with the `Idempotency-Key` of the request that wrote the row last.
-    @Exact public private(set) var causingKey: String?
+    @Exact package private(set) var causingKey: String?
     /// The column that is not null, or true, in rows that count as deleted.
-    @Exact public private(set) var deletedAt: String?
-    public private(set) var columns: Columns = .all
+    @Exact package private(set) var deletedAt: String?
+    package private(set) var columns: Columns = .all
     /// What columns are called in some part of the log, and what the settings call them.
-    public private(set) var renamed: [RenamedColumn] = []
+    package private(set) var renamed: [RenamedColumn] = []
 
     private static let what =
         "a table: table, entity_type, id, owner, version, causing_key, deleted_at, columns, renamed"
@@ -121,7 +122,7 @@ public struct FollowedTable: Sendable, Hashable {
     }
 
     /// The columns that the settings name, with where.
-    public var wanted: [(role: String, column: String)] {
+    package var wanted: [(role: String, column: String)] {
         var wanted = ids.map { ("id", $0) }
         for (role, column) in [
             ("owner", owner), ("version", version), ("causing_key", causingKey), ("deleted_at", deletedAt),

@@ -1,6 +1,8 @@
+package import SyncModel
+
 /// Makes events of what a database's log tells, message by message. Pure: the same log gives the same events under the
 /// same names, however often and from wherever it is read again.
-public struct LogReader: Sendable {
+package struct LogReader: Sendable {
     private let tables: [QualifiedName: FollowedTable]
     private let limits: IntakeLimits
     /// What is added to places in the log to make versions.
@@ -13,21 +15,21 @@ public struct LogReader: Sendable {
     private var last: (position: UInt64, count: Int) = (.max, 0)
     private var ignored = 0
 
-    public init(_ settings: ReplicationSettings, base: Int64, limits: IntakeLimits) {
+    package init(_ settings: ReplicationSettings, base: Int64, limits: IntakeLimits) {
         tables = Dictionary(settings.tables.map { ($0.name, $0) }) { first, _ in first }
         self.base = base
         self.limits = limits
     }
 
     /// A transaction whose changes follow.
-    public mutating func begin(at committedAt: Timestamp) {
+    package mutating func begin(at committedAt: Timestamp) {
         self.committedAt = committedAt
         freshKeys.removeAll(keepingCapacity: true)
         last = (.max, 0)
     }
 
     /// Whether the settings name a table, or did so before it was renamed.
-    public func isFollowed(_ id: UInt32, _ name: QualifiedName) -> Bool { followed(id, name) != nil }
+    package func isFollowed(_ id: UInt32, _ name: QualifiedName) -> Bool { followed(id, name) != nil }
 
     private func followed(_ id: UInt32, _ name: QualifiedName) -> QualifiedName? {
         tables[name] == nil ? names[id] : name
@@ -36,7 +38,7 @@ public struct LogReader: Sendable {
     /// How a table looks from now on. One that was renamed is the same table, until another has its name.
     ///
     /// - Throws: what is wrong with it: nothing may be read before that is mended.
-    public mutating func relation(
+    package mutating func relation(
         _ id: UInt32,
         _ name: QualifiedName,
         _ columns: @autoclosure () -> [FollowedColumn]
@@ -49,7 +51,7 @@ public struct LogReader: Sendable {
     }
 
     /// The events of a change: of a row that was updated, or, where `new` is nil, deleted.
-    public mutating func change(
+    package mutating func change(
         of id: UInt32,
         old: [ColumnValue]?,
         new: [ColumnValue]?,
@@ -59,12 +61,12 @@ public struct LogReader: Sendable {
     }
 
     /// The events of a row that was inserted.
-    public mutating func insertion(into id: UInt32, _ new: [ColumnValue], at position: UInt64) -> [LoggedEvent] {
+    package mutating func insertion(into id: UInt32, _ new: [ColumnValue], at position: UInt64) -> [LoggedEvent] {
         events(of: id, old: nil, new: new, isInsertion: true, at: position)
     }
 
     /// The events of a change: of a row that was inserted or updated, or, where `new` is nil, deleted.
-    public mutating func events(
+    package mutating func events(
         of id: UInt32,
         old: [ColumnValue]?,
         new: [ColumnValue]?,
@@ -103,13 +105,13 @@ public struct LogReader: Sendable {
     }
 
     /// Changes of tables that are not followed, since the last call.
-    public mutating func takeIgnored() -> Int {
+    package mutating func takeIgnored() -> Int {
         defer { ignored = 0 }
         return ignored
     }
 
     /// A followed table's name; nil of others.
-    public func name(of id: UInt32) -> QualifiedName? { readers[id] == nil ? nil : names[id] }
+    package func name(of id: UInt32) -> QualifiedName? { readers[id] == nil ? nil : names[id] }
 
     /// With the time of the commit: a server that was set back writes other things to the same places.
     private func name(_ position: UInt64, _ count: Int) -> String {

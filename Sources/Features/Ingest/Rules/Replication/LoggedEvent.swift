@@ -1,8 +1,10 @@
+package import SyncModel
+
 /// An event with the change of the log that it was made of.
-public struct LoggedEvent: Sendable {
-    public private(set) var entry: IngestRequest.Entry
+package struct LoggedEvent: Sendable {
+    package private(set) var entry: IngestRequest.Entry
     /// The followed table.
-    public let table: QualifiedName?
+    package let table: QualifiedName?
     /// What the change does to the row that has the entity's id; nil if the log does not contain old rows as a whole.
     let step: RowStep?
     /// Whether a column of the table has the entity's version.
@@ -23,10 +25,10 @@ public struct LoggedEvent: Sendable {
     }
 
     /// Whether a ``TransactionFold`` follows the event's row.
-    public var isFollowedByRow: Bool { step != nil }
+    package var isFollowedByRow: Bool { step != nil }
 
     /// Bytes of the document; zero without one.
-    public var documentBytes: Int {
+    package var documentBytes: Int {
         if case .success(let event) = entry.event { event.document?.count ?? 0 } else { 0 }
     }
 }

@@ -1,18 +1,20 @@
+package import SyncModel
+
 /// A table's name with its schema's, each as the catalog has it.
-public struct QualifiedName: Sendable, Hashable, CustomStringConvertible {
+package struct QualifiedName: Sendable, Hashable, CustomStringConvertible {
     /// What PostgreSQL keeps of a name, in bytes.
     static let partLimit = 63
 
-    @Exact public private(set) var schema: String
-    @Exact public private(set) var name: String
+    @Exact package private(set) var schema: String
+    @Exact package private(set) var name: String
 
-    public init(schema: String, name: String) {
+    package init(schema: String, name: String) {
         self.schema = schema
         self.name = name
     }
 
     /// Reads `schema.name`, each part as it is, or in double quotes where it has a dot or a quote. Nil for another form.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
         var rest = text.unicodeScalars[...]
         guard let schema = Self.part(&rest), rest.popFirst() == ".", let name = Self.part(&rest), rest.isEmpty
         else { return nil }
@@ -20,7 +22,7 @@ public struct QualifiedName: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// What ``init(_:)`` reads.
-    public var description: String { "\(Self.written(schema)).\(Self.written(name))" }
+    package var description: String { "\(Self.written(schema)).\(Self.written(name))" }
 
     private static let quote: Unicode.Scalar = "\""
 

@@ -1,11 +1,12 @@
 import JSONText
+package import SyncModel
 
 /// A column that has another name in some part of the log than the settings give it.
-public struct RenamedColumn: Sendable, Hashable {
+package struct RenamedColumn: Sendable, Hashable {
     /// What it is called there.
-    @Exact public private(set) var name: String
+    @Exact package private(set) var name: String
     /// What the settings call it.
-    @Exact public private(set) var meant: String
+    @Exact package private(set) var meant: String
 
     /// An object of names and what they mean.
     static func read(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [RenamedColumn] {
@@ -25,7 +26,7 @@ public struct RenamedColumn: Sendable, Hashable {
 extension FollowedTable {
     /// Which of a table's columns the settings call something else: only where there is none that is called so, and the
     /// first of several.
-    public func renamings(of columns: some Sequence<String>) -> [ExactText: String] {
+    package func renamings(of columns: some Sequence<String>) -> [ExactText: String] {
         guard !renamed.isEmpty else { return [:] }
         var names = Set<ExactText>(columns)
         var found: [ExactText: String] = [:]

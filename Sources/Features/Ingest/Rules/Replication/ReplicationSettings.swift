@@ -1,20 +1,21 @@
-public import JSONText
+package import JSONText
+package import SyncModel
 
 /// A source of kind `postgres`: the gateway reads the log of the organization's own database.
-public struct ReplicationSettings: Sendable, Hashable {
-    public static let tableLimit = 100
+package struct ReplicationSettings: Sendable, Hashable {
+    package static let tableLimit = 100
 
     /// The logical replication slot, made for `pgoutput`.
-    @Exact public private(set) var slot: String
-    @Exact public private(set) var publication: String
+    @Exact package private(set) var slot: String
+    @Exact package private(set) var publication: String
     /// Whether a slot that is missing is made, before the first run.
-    public private(set) var createsSlot = false
-    public private(set) var tables: [FollowedTable] = []
+    package private(set) var createsSlot = false
+    package private(set) var tables: [FollowedTable] = []
 
     private static let what = "the settings of a postgres source: slot, publication, create_slot, tables"
 
     /// Reads settings; nil where they have defects, which the report has then.
-    public init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
+    package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         let before = report.problems.count
         var (slot, publication, createsSlot): (String?, String?, Bool) = (nil, nil, false)
         var tables: [FollowedTable] = []
@@ -65,7 +66,7 @@ public struct ReplicationSettings: Sendable, Hashable {
             && text.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == UInt8(ascii: "_") }
     }
 
-    public func writeMembers(to writer: inout JSONWriter) {
+    package func writeMembers(to writer: inout JSONWriter) {
         writer.member("slot", slot)
         writer.member("publication", publication)
         writer.member("create_slot", createsSlot)

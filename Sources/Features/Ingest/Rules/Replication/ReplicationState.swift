@@ -1,29 +1,30 @@
 import JSONText
+package import SyncModel
 
 /// How far a worker is in a database's log, as it is kept and as operators see it.
-public struct ReplicationState: Sendable, Hashable {
+package struct ReplicationState: Sendable, Hashable {
     /// The slot that is read: another one begins anew.
-    @Exact public var slot: String
+    @Exact package var slot: String
     /// The server's own number of its data; another one's places in the log are others.
-    @Exact public var system: String
+    @Exact package var system: String
     /// What is added to places in the log to make versions that grow on where the log was begun anew.
-    public var base: Int64
+    package var base: Int64
     /// All before it is in the feed, in PostgreSQL's text.
-    @Exact public var confirmed: String
+    @Exact package var confirmed: String
     /// The server's timeline, which a failover changes; nil in states of older gateways, which did not store each
     /// position before they confirmed it.
-    public var timeline: Int64?
+    package var timeline: Int64?
     /// What an operator should correct although the source works, such as a publication without TRUNCATE.
-    public var warning: String?
+    package var warning: String?
     /// How the slot was when it was looked at last.
-    public var report: SlotReport?
+    package var report: SlotReport?
     /// Rows that were refused, and what was said of the last.
-    public var refused: Int64 = 0
-    @Exact public var lastRefusal: String?
+    package var refused: Int64 = 0
+    @Exact package var lastRefusal: String?
     /// What was emptied by TRUNCATE last, and when: that is not followed.
-    @Exact public var lastTruncation: String?
+    @Exact package var lastTruncation: String?
 
-    public init(slot: String, system: String, base: Int64, confirmed: String) {
+    package init(slot: String, system: String, base: Int64, confirmed: String) {
         self.slot = slot
         self.system = system
         self.base = base
@@ -31,7 +32,7 @@ public struct ReplicationState: Sendable, Hashable {
     }
 
     /// From the stored form; nil for what is none.
-    public init?(_ bytes: [UInt8]) {
+    package init?(_ bytes: [UInt8]) {
         guard let root = try? JSONTree(parsing: bytes).root, let slot = root["slot"]?.string,
             let system = root["system"]?.string, let base = root["base"]?.int64,
             let confirmed = root["confirmed_lsn"]?.string
@@ -45,7 +46,7 @@ public struct ReplicationState: Sendable, Hashable {
         report = root["slot_report"].flatMap(SlotReport.init)
     }
 
-    public var json: [UInt8] {
+    package var json: [UInt8] {
         JSONWriter.object { writer in
             writer.member("confirmed_lsn", confirmed)
             writer.member("slot", slot)
@@ -62,21 +63,21 @@ public struct ReplicationState: Sendable, Hashable {
 }
 
 /// How a slot is, as its server says.
-public struct SlotReport: Sendable, Hashable {
+package struct SlotReport: Sendable, Hashable {
     /// What servers say of a slot's log, best first.
-    public static let walStatuses = ["reserved", "extended", "unreserved", "lost"]
+    package static let walStatuses = ["reserved", "extended", "unreserved", "lost"]
 
-    public var checkedAt: Timestamp
+    package var checkedAt: Timestamp
     /// How far what was confirmed is behind the server's log, in bytes.
-    public var lagBytes: Int64
+    package var lagBytes: Int64
     /// How much of its log the server keeps for the slot, in bytes.
-    public var retainedBytes: Int64
+    package var retainedBytes: Int64
     /// One of ``walStatuses``.
-    @Exact public var walStatus: String
+    @Exact package var walStatus: String
     /// How much more the server's log may grow until the slot may be lost; nil where nothing bounds it but the disk.
-    public var safeBytes: Int64?
+    package var safeBytes: Int64?
 
-    public init(checkedAt: Timestamp, lagBytes: Int64, retainedBytes: Int64, walStatus: String, safeBytes: Int64?) {
+    package init(checkedAt: Timestamp, lagBytes: Int64, retainedBytes: Int64, walStatus: String, safeBytes: Int64?) {
         self.checkedAt = checkedAt
         self.lagBytes = lagBytes
         self.retainedBytes = retainedBytes

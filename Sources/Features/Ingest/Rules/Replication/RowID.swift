@@ -1,3 +1,5 @@
+import SyncModel
+
 /// The id of a row that several columns identify: their values as text, in the order of the settings, joined by `:`.
 ///
 /// A `~` in a value is written `~0`, and a `:` is written `~1`, so that different rows have different ids.

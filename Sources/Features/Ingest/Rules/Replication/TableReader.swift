@@ -1,4 +1,5 @@
 import JSONText
+import SyncModel
 
 /// Makes events of one table's rows, as its columns are now.
 struct TableReader: Sendable {
@@ -291,7 +292,7 @@ struct TableReader: Sendable {
 
 extension QualifiedName {
     /// As SQL writes it.
-    public var sql: String {
+    package var sql: String {
         [schema, name].map { "\"\($0.replacing("\"", with: "\"\""))\"" }.joined(separator: ".")
     }
 }

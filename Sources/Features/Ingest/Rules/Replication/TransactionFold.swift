@@ -1,3 +1,5 @@
+package import SyncModel
+
 /// Reduces the changes of one transaction to its final state, for ids that pass from one row to another.
 ///
 /// If a unique constraint is deferrable, a transaction may give an id to a row while another row still has it:
@@ -7,11 +9,11 @@
 ///
 /// Transactions of up to ``eventLimit`` events and ``byteLimit`` bytes are reduced exactly. Larger ones are handed on in
 /// parts: if equal rows pass an id on in different parts, the order of the log decides.
-public struct TransactionFold: Sendable {
+package struct TransactionFold: Sendable {
     /// Events that are held until their transaction ends.
-    public static let eventLimit = 20_000
+    package static let eventLimit = 20_000
     /// Bytes of documents that are held until their transaction ends.
-    public static let byteLimit = 8 << 20
+    package static let byteLimit = 8 << 20
     /// Ids of one transaction whose rows are followed. The changes of further ids are handed on in the log's order.
     static let placeLimit = 250_000
 
@@ -47,18 +49,18 @@ public struct TransactionFold: Sendable {
     private var events: [LoggedEvent] = []
     private var bytes = 0
 
-    public init() {}
+    package init() {}
 
-    public var isEmpty: Bool { events.isEmpty }
+    package var isEmpty: Bool { events.isEmpty }
 
     /// Whether the held events have to be handed on before the transaction's end.
-    public var isFull: Bool { events.count >= Self.eventLimit || bytes >= Self.byteLimit }
+    package var isFull: Bool { events.count >= Self.eventLimit || bytes >= Self.byteLimit }
 
     /// Starts a transaction. Every event of the transaction before has been taken.
-    public mutating func begin() { self = TransactionFold() }
+    package mutating func begin() { self = TransactionFold() }
 
     /// Adds the next event of the transaction.
-    public mutating func add(_ event: LoggedEvent) {
+    package mutating func add(_ event: LoggedEvent) {
         let index = events.count
         events.append(event)
         bytes += 200 + event.documentBytes
@@ -72,7 +74,7 @@ public struct TransactionFold: Sendable {
     /// Returns the entities of which the feed has to say whether they existed before the transaction.
     ///
     /// - Parameter isFinal: whether the transaction has ended.
-    public func unknown(isFinal: Bool) -> [EntityKey] {
+    package func unknown(isFinal: Bool) -> [EntityKey] {
         (isFinal ? questions : touched).compactMap { key in
             guard let place = places[key], place.hadRow == nil, place.hasArrival else { return nil }
             if isFinal, place.hasOriginalLeft || !place.rows.isEmpty { return nil }
@@ -83,7 +85,7 @@ public struct TransactionFold: Sendable {
     /// Takes the held events, without those that the rest of the transaction undoes.
     ///
     /// - Parameter living: those of ``unknown(isFinal:)`` that exist in the feed.
-    public mutating func take(living: Set<EntityKey>) -> [LoggedEvent] {
+    package mutating func take(living: Set<EntityKey>) -> [LoggedEvent] {
         var dropped: Set<Int> = []
         for key in questions {
             guard let place = places[key] else { continue }

@@ -1,0 +1,33 @@
+import HTTPTypes
+package import SyncHTTP
+import SyncStore
+
+/// Administration: organizations, their entity types and upstreams.
+package struct AdministrationFeature: Feature {
+    private let gateway: GatewayContext
+
+    package init(_ gateway: GatewayContext) { self.gateway = gateway }
+
+    package func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext) {
+        let (store, http) = (gateway.store, gateway.configuration)
+        let organizations = OrganizationEndpoints(store: store, bodies: context.bodies)
+        routes.look(at: "/admin/organizations", organizations.list)
+        let organization = "/admin/organizations/{id}"
+        routes.look(at: organization, organizations.read)
+        routes.act("putOrganization", .put, organization, organizations.write)
+        routes.act("deleteOrganization", .delete, organization, organizations.purge)
+        let types = EntityTypeEndpoints(store: store, bodies: context.bodies)
+        routes.look(at: organization + "/entity-types", types.list)
+        let type = organization + "/entity-types/{name}"
+        routes.look(at: type, types.read)
+        routes.act("putEntityType", .put, type, types.write)
+        let rules = UpstreamRules(canSign: http.canSign, leaseSeconds: http.leaseSeconds)
+        let upstreams = UpstreamEndpoints(store: store, bodies: context.bodies, rules: rules)
+        let upstream = organization + "/upstream"
+        routes.look(at: upstream, upstreams.read)
+        routes.act("putUpstream", .put, upstream, upstreams.write)
+        routes.act("deleteUpstream", .delete, upstream, upstreams.remove)
+        let probe = UpstreamProbeEndpoint(catalog: store.catalog, probes: http.probes, bodies: context.bodies)
+        routes.act("testUpstream", .post, upstream + "/test", probe.send)
+    }
+}

@@ -1,0 +1,13 @@
+package import SyncHTTP
+import SyncStore
+
+/// Encryption at rest: data keys of organizations and users, their rotation, and sealing of stored rows.
+package struct EncryptionFeature: Feature {
+    private let gateway: GatewayContext
+
+    package init(_ gateway: GatewayContext) { self.gateway = gateway }
+
+    package func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext) {
+        routes.look(at: "/admin/organizations/{id}/keys", KeyEndpoint(store: gateway.store).list)
+    }
+}

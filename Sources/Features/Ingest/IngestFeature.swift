@@ -1,0 +1,164 @@
+import HTTPTypes
+package import ServiceLifecycle
+package import SyncHTTP
+import SyncModel
+import SyncStore
+import SyncUpstream
+package import Telemetry
+
+/// Ingest: events from outside, by service tokens, received webhooks, polled endpoints and followed databases.
+package struct IngestFeature: Feature {
+    private let gateway: GatewayContext
+    private let replication: ReplicationWorker
+    private let poller: Poller?
+    private let census: SourceCensus
+
+    package init(_ gateway: GatewayContext) {
+        self.gateway = gateway
+        let (http, workers) = (gateway.configuration, gateway.workers)
+        var following = ReplicationWorker.Configuration(now: http.now)
+        following.places = workers.replications
+        following.placesOfOrganization = max(1, workers.replications / 8)
+        following.batch = min(following.batch, http.limits.mutations)
+        following.limits.payloadBytes = http.limits.payloadBytes
+        replication = ReplicationWorker(
+            store: gateway.store,
+            door: .gateway(http.webhookAddresses),
+            configuration: following,
+            logger: gateway.logger
+        )
+        var polling = Poller.Configuration(now: http.now)
+        polling.places = workers.polls
+        polling.placesOfOrganization = max(1, workers.polls / 4)
+        polling.limits = http.limits
+        poller = http.probes.map { reader in
+            Poller(store: gateway.store, upstream: reader, configuration: polling, logger: gateway.logger)
+        }
+        census = SourceCensus(store: gateway.store.sources)
+    }
+
+    package var services: [any Service] { [replication] + (poller.map { [$0] } ?? []) + [census] }
+
+    package func addRoutes(to routes: inout RouteTable, _ context: PublicContext) {
+        let (store, http) = (gateway.store, gateway.configuration)
+        let sources = SourceAuthenticator(tokens: store.serviceTokens, authenticator: context.authenticator)
+        let ingest = IngestEndpoint(
+            store: store,
+            bodies: context.bodies,
+            limits: http.limits,
+            gate: context.budgets.decoding
+        )
+        routes.add(.post, "/v1/ingest", sources.sources(only: ingest.ingest))
+        let receiver = ReceiverEndpoint(
+            store: store,
+            bodies: BodyReader(
+                limit: min(http.limits.bodyBytes, ReceiverEndpoint.maximumBytes),
+                budget: context.budgets.bodies
+            ),
+            limits: http.limits,
+            gate: context.budgets.decoding,
+            authenticator: context.authenticator,
+            now: http.now,
+            logger: gateway.logger
+        )
+        routes.add(.post, "/v1/sources/{organization}/{source}", receiver.receive)
+    }
+
+    package func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext) {
+        let organization = "/admin/organizations/{id}"
+        let tokens = ServiceTokenEndpoints(store: gateway.store, bodies: context.bodies)
+        let allTokens = organization + "/service-tokens"
+        routes.look(at: allTokens, tokens.list)
+        routes.act("makeServiceToken", .post, allTokens, tokens.make)
+        routes.act("revokeServiceToken", .delete, allTokens + "/{token_id}", tokens.revoke)
+        let sources = SourceEndpoints(
+            administration: gateway.store.sourceAdministration,
+            bodies: context.bodies,
+            limits: gateway.configuration.limits,
+            policy: gateway.configuration.webhookAddresses
+        )
+        let all = organization + "/sources"
+        routes.look(at: all, sources.list)
+        let source = all + "/{name}"
+        routes.look(at: source, sources.read)
+        routes.act("putSource", .put, source, sources.write)
+        routes.act("deleteSource", .delete, source, sources.remove)
+        routes.act("rotateSourceSecret", .post, source + "/secret", sources.rotate)
+        routes.act("testSource", .post, source + "/test", sources.test)
+        routes.act("runSource", .post, source + "/run", sources.run)
+    }
+
+    package static func describeMetrics(in registry: PrometheusRegistry) {
+        registry.describe(
+            SourceMetrics.runs,
+            kind: .counter,
+            help: "Runs of sources, and messages to them, by kind and outcome: succeeded, failed, lost, unauthorized."
+        )
+        registry.describe(
+            SourceMetrics.retries,
+            kind: .counter,
+            help: "Batches of sources that were handed in again, by kind and reason: too_large, unavailable, parked."
+        )
+        registry.describe(
+            SourceMetrics.events,
+            kind: .counter,
+            help: "Events that sources brought, by kind and what became of them; ignored where no rule is for them."
+        )
+    }
+
+    package func addMetrics(to registry: PrometheusRegistry) {
+        addSourceMetrics(to: registry)
+        let (replication, poller) = (replication, poller)
+        registry.addGauge("sluice_replications_running", "Databases of organizations whose log this replica follows.") {
+            Double(replication.current)
+        }
+        registry.addGauge(
+            "sluice_replication_lag_bytes",
+            "How far the slot that is furthest behind is behind its server's log, of those this replica looked at lately."
+        ) { Double(replication.reports.map(\.lagBytes).max() ?? 0) }
+        registry.addGauge(
+            "sluice_replication_retained_bytes",
+            "The most log that a server keeps for a slot, of those this replica looked at lately."
+        ) { Double(replication.reports.map(\.retainedBytes).max() ?? 0) }
+        registry.addGauge(
+            "sluice_replication_slots",
+            "Slots this replica looked at lately, by the server's wal_status: reserved, extended, unreserved, lost.",
+            by: "wal_status"
+        ) {
+            let found = Dictionary(grouping: replication.reports, by: \.walStatus).mapValues { Double($0.count) }
+            return Dictionary(uniqueKeysWithValues: SlotReport.walStatuses.map { ($0, found[$0] ?? 0) })
+        }
+        registry.addGauge("sluice_polls_running", "Sources that this replica polls.") { Double(poller?.current ?? 0) }
+        registry.addGauge("sluice_polls_awaiting", "Sources that await an answer, and take no place.") {
+            Double(poller?.awaiting ?? 0)
+        }
+    }
+
+    /// The state of sources, in the database over all organizations as of the last count.
+    private func addSourceMetrics(to registry: PrometheusRegistry) {
+        let (census, now) = (census, gateway.configuration.now)
+        let name = "sluice_sources"
+        let help = "Sources of all organizations that are served, by kind and state: ok, failing, disabled."
+        registry.describe(name, kind: .gauge, help: help)
+        registry.onScrape { registry in
+            guard let found = census.findings else { return }
+            for kind in SourceKind.allCases {
+                let one = found[kind] ?? SourceStore.Census()
+                for (state, count) in [("ok", one.ok), ("failing", one.failing), ("disabled", one.disabled)] {
+                    registry.setGauge(name, [("kind", kind.rawValue), ("state", state)], to: Double(count))
+                }
+            }
+        }
+        registry.addGauge(
+            "sluice_source_last_success_seconds",
+            "How long ago the source's last success was that has had none for longest, by kind; 0 without any.",
+            by: "kind"
+        ) {
+            guard let found = census.findings else { return [:] }
+            let workedOn = SourceKind.allCases.filter(\.isWorkedOn).map { kind in
+                (kind.rawValue, found[kind]?.oldestSuccess?.age(at: now()) ?? 0)
+            }
+            return Dictionary(uniqueKeysWithValues: workedOn)
+        }
+    }
+}

@@ -1,0 +1,52 @@
+package import Foundation
+package import SyncStore
+
+extension Store {
+    /// Groups failed and conflicting mutations.
+    package var stuckGroups: StuckGroups {
+        StuckGroups(pool: pool, cluster: cluster, catalog: catalog, failure: failure)
+    }
+
+    /// Lists failed and conflicting mutations.
+    package var stuckList: StuckList { StuckList(pool: pool, catalog: catalog, failure: failure) }
+
+    /// Reads the history of one mutation.
+    package var stories: StoryReader { StoryReader(pool: pool, catalog: catalog, now: now, failure: failure) }
+
+    /// Pages through a user's lane.
+    package var laneListing: LaneListing { LaneListing(pool: pool, failure: failure) }
+
+    /// Lists lanes in which nothing runs.
+    package var stoppedLanes: StoppedLanes { StoppedLanes(pool: pool, now: now, failure: failure) }
+
+    /// Explains why data of a user have not arrived.
+    package var explainer: UserExplainer {
+        UserExplainer(pool: pool, catalog: catalog, backlog: backlog, now: now, failure: failure)
+    }
+
+    /// What goes on, for operators; one for all of them.
+    package var nowReader: NowReader {
+        NowReader(store: self)
+    }
+
+    /// Operators' operations.
+    package var operations: OperationStore {
+        OperationStore(pool: pool, stuckList: stuckList, now: now, failure: failure)
+    }
+
+    /// Works on operations.
+    ///
+    /// - Parameter gateway: this process.
+    package func operationRun(of gateway: UUID) -> OperationRun {
+        OperationRun(
+            pool: pool,
+            catalog: catalog,
+            settling: settling,
+            notifier: notifier,
+            now: now,
+            failure: failure,
+            logger: logger,
+            gateway: gateway
+        )
+    }
+}

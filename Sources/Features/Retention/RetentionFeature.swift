@@ -1,0 +1,61 @@
+import HTTPTypes
+package import ServiceLifecycle
+package import SyncHTTP
+import SyncModel
+import SyncStore
+package import Telemetry
+
+/// Retention: deletes payloads, records, tombstones and logs of which the time is over.
+package struct RetentionFeature: Feature {
+    private let gateway: GatewayContext
+    private let retention: RetentionService
+
+    package init(_ gateway: GatewayContext) {
+        self.gateway = gateway
+        retention = RetentionService(
+            store: gateway.store,
+            policy: gateway.configuration.retention,
+            interval: gateway.workers.retentionInterval,
+            now: gateway.configuration.now,
+            logger: gateway.logger
+        )
+    }
+
+    package var services: [any Service] { [retention] }
+
+    package func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext) {
+        let retention = RetentionEndpoints(
+            store: gateway.store,
+            policy: gateway.configuration.retention,
+            now: gateway.configuration.now,
+            logger: gateway.logger
+        )
+        routes.look(at: "/admin/retention", retention.forecast)
+        routes.act("runRetention", .post, "/admin/retention", retention.runNow)
+    }
+
+    package static func describeMetrics(in registry: PrometheusRegistry) {
+        registry.describe(
+            RetentionMetrics.rows,
+            kind: .counter,
+            help: "Rows that retention changed or deleted, by what they were."
+        )
+        let step = "Time of a step of retention, from its first statement to its commit."
+        registry.describe(RetentionMetrics.stepDuration, kind: .histogram, help: step)
+    }
+
+    package func addMetrics(to registry: PrometheusRegistry) {
+        let retention = retention
+        registry.addGauge("sluice_retention_running", "1 while this replica runs retention; at most one does.") {
+            retention.state.isRunning ? 1 : 0
+        }
+        registry.addGauge(
+            "sluice_retention_due_since_seconds",
+            "How long the oldest row had been overdue when a run of this replica last left something; else 0."
+        ) { retention.state.overdue }
+        registry.addGauge(
+            "sluice_retention_last_success_timestamp_seconds",
+            "When retention last came to its end, on any replica; 0 before the first."
+        ) { Double(retention.state.finishedAt?.microseconds ?? 0) / 1_000_000 }
+    }
+}

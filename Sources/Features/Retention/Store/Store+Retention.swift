@@ -1,0 +1,18 @@
+package import SyncStore
+
+extension Store {
+    package var retention: RetentionStore {
+        RetentionStore(
+            pool: pool,
+            settling: settling,
+            now: now,
+            failure: failure,
+            requested: shared(RetentionRequests.init).bell
+        )
+    }
+}
+
+/// Requests for a run of retention at once, in this process.
+private final class RetentionRequests: Sendable {
+    let bell = Doorbell()
+}

@@ -1,0 +1,73 @@
+package import Foundation
+import Postgres
+package import SyncModel
+package import SyncStore
+
+/// Members of organizations with explicit provisioning.
+extension Administration {
+    /// Adds a user, or the one that it was joined into. Nil when there is no such organization, else whether the user is
+    /// new.
+    ///
+    /// - Throws: `user_erased`; `invalid_request` of an id that no user has.
+    package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
+        guard !Writer.isReserved(user) else {
+            throw Problem(.invalidRequest, "the id stands for nobody: no user has it")
+        }
+        guard try await self.organization(organization) != nil else { return nil }
+        let lane = LaneKey(organization: organization, user: try await whole(user, in: organization))
+        guard try await !catalog.isErased(lane) else { throw .erasedUserIsNotLetIn }
+        let parameters = Parameters(of: lane, now())
+        let rows = try await run(Self.putUserStatement, parameters, "write a user")
+        catalog.invalidate(organization)
+        return rows.affected > 0
+    }
+
+    /// Removes a user, or the one that it was joined into, from an organization with explicit provisioning; what the user
+    /// pushed stays. False when the user was unknown.
+    package func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
+        let whole = try await whole(user, in: organization)
+        let parameters = Parameters(of: LaneKey(organization: organization, user: whole))
+        let rows = try await run(Self.deleteUserStatement, parameters, "delete a user")
+        catalog.invalidate(organization)
+        return rows.affected > 0
+    }
+
+    /// The user that one was joined into, or itself: a token of the one is let in as the other.
+    private func whole(_ user: UUID, in organization: UUID) async throws(Problem) -> UUID {
+        let parameters = Parameters(of: LaneKey(organization: organization, user: user))
+        return try await rows(Self.wholeStatement, parameters, "look up a user") { try $0.uuid("into_id") }.first
+            ?? user
+    }
+
+    // MARK: - Statements
+
+    static let wholeStatement = Statement(
+        "users_whole",
+        """
+        SELECT j.into_id FROM user_joins j
+        WHERE j.organization_id = $1 AND j.user_id = $2 AND j.closed_until IS NULL
+        """
+    )
+
+    static let putUserStatement = Statement(
+        "users_put",
+        """
+        INSERT INTO users AS u (organization_id, user_id, created_at)
+        SELECT $1::uuid, $2::uuid, $3::timestamptz WHERE NOT (\(ErasedUsers.isErased("$1::uuid", "$2::uuid")))
+        ON CONFLICT (organization_id, user_id) DO NOTHING
+        """
+    )
+
+    static let deleteUserStatement = Statement(
+        "users_delete",
+        "DELETE FROM users WHERE organization_id = $1 AND user_id = $2"
+    )
+
+    static let memberStatements = [wholeStatement, putUserStatement, deleteUserStatement]
+}
+
+extension Problem {
+    static var erasedUserIsNotLetIn: Problem {
+        Problem(.userErased, "The user was erased, and is not let in again: give the person another id.")
+    }
+}

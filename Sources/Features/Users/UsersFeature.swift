@@ -1,0 +1,82 @@
+import HTTPTypes
+package import ServiceLifecycle
+package import SyncHTTP
+import SyncModel
+import SyncStore
+package import Telemetry
+import Tokens
+
+/// Users: who is known and let in, and the export, the merge and the erasure of a user's data.
+package struct UsersFeature: Feature {
+    private let gateway: GatewayContext
+    private let erasures: ErasureService
+
+    package init(_ gateway: GatewayContext) {
+        self.gateway = gateway
+        var erasing = gateway.store.erasing
+        erasing.upstream = gateway.configuration.upstream
+        erasures = ErasureService(erasing: erasing, logger: gateway.logger)
+    }
+
+    package var services: [any Service] { [erasures] }
+
+    package func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext) {
+        let (store, http, verifier) = (gateway.store, gateway.configuration, gateway.verifier)
+        var erasing = store.erasing
+        erasing.upstream = http.upstream
+        erasing.settling = http.joinSettling
+        let users = UserEndpoints(
+            store: store,
+            bodies: context.bodies,
+            erasing: erasing,
+            userCalled: { subject throws(TokenConfiguration.NobodysText) in
+                try verifier?.user(called: subject.text, by: subject.issuer) ?? .subject(subject.text)
+            },
+            patience: http.joinPatience
+        )
+        let all = "/admin/organizations/{id}/users"
+        routes.look(at: all, users.list)
+        routes.act("letUserIn", .post, all, users.letIn)
+        let user = all + "/{user}"
+        routes.look(at: user, users.read)
+        routes.act("putUser", .put, user, users.add)
+        routes.act("deleteUser", .delete, user, told: users.removed, users.remove)
+        let exports = UserExportEndpoint(exports: store.exports)
+        routes.look(
+            at: user + "/export",
+            needs: .admin,
+            audited: "exportUser",
+            answers: UserExportEndpoint.mediaType,
+            exports.export
+        )
+        var joining = store.joining
+        joining.settling = http.joinSettling
+        let joins = UserJoinEndpoint(
+            joining: joining,
+            administration: store.administration,
+            bodies: context.bodies,
+            patience: http.joinPatience
+        )
+        routes.act("joinUser", .post, user + "/join", joins.join)
+    }
+
+    package static func describeMetrics(in registry: PrometheusRegistry) {
+        for (name, help) in [
+            (UserMetrics.erasedUsers, "Users whose data were erased, by this replica."),
+            (UserMetrics.untoldErasures, "Attempts to tell an upstream of an erasure that were in vain."),
+            (UserMetrics.joinedUsers, "Users that operators joined into others, through this replica."),
+        ] { registry.describe(name, kind: .counter, help: help) }
+    }
+
+    package func addMetrics(to registry: PrometheusRegistry) {
+        let erasures = erasures
+        registry.addGauge(
+            "sluice_erasures_open",
+            "Users who are being erased, on all replicas together; at most 1,000."
+        ) { Double(erasures.state.count) }
+        registry.addGauge(
+            "sluice_erasures_open_since_timestamp_seconds",
+            "When the first of the erasures that are under way began; 0 where there is none."
+        ) { Double(erasures.state.since?.microseconds ?? 0) / 1_000_000 }
+    }
+}

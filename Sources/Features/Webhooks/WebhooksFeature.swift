@@ -1,0 +1,109 @@
+package import Foundation
+import HTTPTypes
+package import ServiceLifecycle
+package import SyncHTTP
+import SyncModel
+package import SyncStore
+package import Telemetry
+
+/// Webhooks: endpoints of an organization, and deliveries to them (Standard Webhooks).
+package struct WebhooksFeature: Feature {
+    private let gateway: GatewayContext
+    private let courier: WebhookCourier
+    private let census: WebhookCensus
+
+    package init(_ gateway: GatewayContext) {
+        self.gateway = gateway
+        let configuration = gateway.configuration
+        var settings = WebhookCourier.Configuration(now: configuration.now)
+        settings.places = gateway.workers.webhooks
+        settings.placesOfOrganization = max(1, gateway.workers.webhooks / 8)
+        let sender = WebhookSender(
+            policy: configuration.webhookAddresses,
+            version: configuration.version,
+            now: configuration.now,
+            logger: gateway.logger
+        )
+        let store = gateway.store.webhooks
+        courier = WebhookCourier(
+            store: store,
+            post: .signing(by: gateway.workers.webhookSigningKey, with: sender, now: configuration.now),
+            configuration: settings,
+            logger: gateway.logger
+        )
+        census = WebhookCensus(store: store)
+    }
+
+    package static var participants: [any CommitParticipant] { [WebhookParticipant()] }
+
+    package var services: [any Service] { [courier, census] }
+
+    package func upstreamChanged(of organization: UUID, isDown: Bool, reason: String?) {
+        courier.note(upstream: organization, isDown: isDown, reason: reason)
+    }
+
+    package func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext) {
+        let webhooks = WebhookEndpoints(
+            administration: gateway.store.webhookAdministration,
+            bodies: context.bodies,
+            policy: gateway.configuration.webhookAddresses,
+            publicKey: gateway.configuration.webhookPublicKey
+        )
+        let all = "/admin/organizations/{id}/webhooks"
+        routes.look(at: all, webhooks.list)
+        routes.act("addWebhook", .post, all, webhooks.add)
+        let webhook = all + "/{webhook}"
+        routes.look(at: webhook, webhooks.read)
+        routes.act("changeWebhook", .patch, webhook, webhooks.change)
+        routes.act("deleteWebhook", .delete, webhook, webhooks.remove)
+        routes.act("rotateWebhookSecret", .post, webhook + "/secret", webhooks.rotate)
+        routes.act("testWebhook", .post, webhook + "/test", webhooks.test)
+        let deliveries = webhook + "/deliveries"
+        routes.look(at: deliveries, webhooks.deliveries)
+        routes.act("retryWebhookDeliveries", .post, deliveries + "/retry", needs: .settle, webhooks.retryAll)
+        routes.act("retryWebhookDelivery", .post, deliveries + "/{delivery}/retry", needs: .settle, webhooks.retry)
+    }
+
+    package static func describeMetrics(in registry: PrometheusRegistry) {
+        registry.describe(
+            WebhookMetrics.attempts,
+            kind: .counter,
+            help:
+                "Attempts to deliver webhooks, by what became of the delivery: delivered, waiting (tried again), dead."
+        )
+        registry.describe(
+            WebhookMetrics.leasesLost,
+            kind: .counter,
+            help: "Attempts thrown away because another worker had taken the webhook."
+        )
+        registry.describe(
+            WebhookMetrics.requestDuration,
+            kind: .histogram,
+            help: "Time that requests to webhooks took, time-outs included."
+        )
+    }
+
+    package func addMetrics(to registry: PrometheusRegistry) {
+        let (courier, census, now) = (courier, census, gateway.configuration.now)
+        registry.addGauge(
+            "sluice_webhooks",
+            "Webhooks of all organizations, by state: enabled, failing (of these, paused), gone (answered 410).",
+            by: "state"
+        ) {
+            guard let found = census.findings else { return [:] }
+            return ["enabled": found.enabled, "failing": found.failing, "gone": found.gone].mapValues(Double.init)
+        }
+        registry.addGauge("sluice_webhooks_running", "Webhooks that this replica sends to.") {
+            Double(courier.current)
+        }
+        registry.addGauge("sluice_webhooks_awaiting", "Webhooks that await an answer, and take no place.") {
+            Double(courier.awaiting)
+        }
+        registry.addGauge(
+            "sluice_webhook_failing_seconds",
+            "How long the webhook has failed that has failed longest; 0 without any."
+        ) {
+            census.findings.map { $0.failingSince?.age(at: now()) ?? 0 }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+extension Store {
+    /// Administrative access to organizations.
+    package var administration: Administration { Administration(store: self) }
+}

@@ -1,0 +1,18 @@
+package import Foundation
+package import SyncModel
+
+/// The authenticated sender of events.
+package struct IngestBearer: Sendable, Hashable {
+    package let organization: UUID
+    package let tokenID: UUID
+    @Exact package private(set) var source: String
+    /// Whether it is time to note that the token is used.
+    package let isUseNews: Bool
+
+    package init(organization: UUID, tokenID: UUID, source: String, isUseNews: Bool) {
+        self.organization = organization
+        self.tokenID = tokenID
+        self.source = source
+        self.isUseNews = isUseNews
+    }
+}

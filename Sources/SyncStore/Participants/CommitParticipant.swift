@@ -1,0 +1,39 @@
+package import Foundation
+package import Postgres
+package import SyncModel
+
+/// Adds a feature's rows to the engine's transactions: they are committed with the changes they report, or not at all.
+///
+/// A participant takes no lock that another transaction waits for, so the place of its queries in a transaction does
+/// not matter. It is called on the path of every commit and must not wait for anything.
+package protocol CommitParticipant: Sendable {
+    /// The queries for mutations of a group that failed or are in conflict.
+    ///
+    /// - Parameter outcomes: at least one; those of a lane are in the user's order.
+    func queries(for outcomes: [StuckOutcome], at moment: Timestamp) -> [Query]
+
+    /// The queries for users whose data were erased, in the transaction that completes the erasure.
+    func queries(forErased users: [UUID], of organization: UUID, at moment: Timestamp) -> [Query]
+}
+
+/// A mutation that failed or is in conflict, as a transaction commits it.
+package struct StuckOutcome: Sendable {
+    package enum Origin: Sendable {
+        /// It got its status when it was pushed.
+        case push(NewMutation)
+        /// It got its status when its lane ran it.
+        case lane(LaneOutcome)
+    }
+
+    package let lane: LaneKey
+    /// The lane after the change.
+    package let state: LaneState
+    package let origin: Origin
+}
+
+extension [any CommitParticipant] {
+    /// The queries of all participants; none without outcomes, which is the usual case.
+    func queries(for outcomes: [StuckOutcome], at moment: Timestamp) -> [Query] {
+        outcomes.isEmpty ? [] : flatMap { $0.queries(for: outcomes, at: moment) }
+    }
+}
