@@ -4,7 +4,7 @@
 
 # The Swift runtime goes into the binary: it runs where no Swift is installed, and calls into it are cheaper.
 RELEASE := swift build --traits Gateway -c release --static-swift-stdlib
-SWIFT_FOLDERS := Package.swift Sources Tests Examples
+SWIFT_FOLDERS := Package.swift Sources Tests Benchmarks Fuzz Examples
 
 help: ## this list
 	@sed -nE 's/^([a-z]+):.* ## (.*)/make \1\t\2/p' Makefile | expand -t 14

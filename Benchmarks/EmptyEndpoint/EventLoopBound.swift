@@ -1,1 +1,1 @@
-../../../Sources/SyncHTTP/Server/Connection/EventLoopBound.swift
+../../Sources/SyncHTTP/Server/Connection/EventLoopBound.swift

@@ -1,1 +1,1 @@
-../../../Sources/SyncHTTP/Server/Connection/EventLoopExecutor.swift
+../../Sources/SyncHTTP/Server/Connection/EventLoopExecutor.swift

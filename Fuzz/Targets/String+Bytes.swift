@@ -1,1 +1,1 @@
-../../../Sources/JSONText/String+Bytes.swift
+../../Sources/JSONText/String+Bytes.swift
