@@ -30,12 +30,14 @@ test: ## all tests, on a real Postgres that they start themselves; PART=gateway 
 	@scripts/bootstrap --tests
 	@scripts/test $(PART)
 
-lint: ## the formatter's strict check, which target may import what, how texts are compared, and where the docs lead
+lint: ## strict formatting, imports of targets and of console modules, comparisons of text, links and names in the docs
 	swift format lint --strict --parallel --recursive $(SWIFT_FOLDERS)
 	@scripts/lint-imports --self-test
 	@scripts/lint-imports
 	@scripts/lint-text --self-test
 	@scripts/lint-text
+	@scripts/lint-console --self-test
+	@scripts/lint-console
 	@scripts/check-docs --self-test
 	@scripts/test --self-test
 	@scripts/check-docs
