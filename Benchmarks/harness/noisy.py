@@ -163,7 +163,7 @@ def request_once(port: int, method: str, path: str, body: bytes | str | None, he
 
 
 def forever(count: int, work, begin: float = 0) -> None:
-    """Runs `work(number)` repeatedly in `count` threads. Returns after `begin` seconds, which the threads need to start."""
+    """Runs `work(number)` repeatedly in `count` threads. Returns after `begin` seconds, the time that they need."""
 
     def repeat(number: int) -> None:
         while True:
