@@ -4,7 +4,7 @@
 
 # The Swift runtime goes into the binary: it runs where no Swift is installed, and calls into it are cheaper.
 RELEASE := swift build --traits Gateway -c release --static-swift-stdlib
-SWIFT_FOLDERS := Package.swift Sources Tests Examples
+SWIFT_FOLDERS := Package.swift Sources Tests Benchmarks Fuzz Examples
 
 help: ## this list
 	@sed -nE 's/^([a-z]+):.* ## (.*)/make \1\t\2/p' Makefile | expand -t 14
@@ -30,12 +30,14 @@ test: ## all tests, on a real Postgres that they start themselves; PART=gateway 
 	@scripts/bootstrap --tests
 	@scripts/test $(PART)
 
-lint: ## the formatter's strict check, which target may import what, how texts are compared, and where the docs lead
+lint: ## strict formatting, imports of targets and of console modules, comparisons of text, links and names in the docs
 	swift format lint --strict --parallel --recursive $(SWIFT_FOLDERS)
 	@scripts/lint-imports --self-test
 	@scripts/lint-imports
 	@scripts/lint-text --self-test
 	@scripts/lint-text
+	@scripts/lint-console --self-test
+	@scripts/lint-console
 	@scripts/check-docs --self-test
 	@scripts/test --self-test
 	@scripts/check-docs

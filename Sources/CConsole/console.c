@@ -50,6 +50,9 @@ static const uint8_t keys_js[] = {
 static const uint8_t lanes_js[] = {
 #embed "assets/lanes.js"
 };
+static const uint8_t lists_js[] = {
+#embed "assets/lists.js"
+};
 static const uint8_t live_js[] = {
 #embed "assets/live.js"
 };
@@ -111,6 +114,7 @@ static const struct console_asset assets[] = {
     ASSET("jsonview.js", jsonview_js),
     ASSET("keys.js", keys_js),
     ASSET("lanes.js", lanes_js),
+    ASSET("lists.js", lists_js),
     ASSET("live.js", live_js),
     ASSET("mutation.js", mutation_js),
     ASSET("mutations.js", mutations_js),

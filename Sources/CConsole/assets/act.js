@@ -1,6 +1,6 @@
 // What an operator does about what waits: one mutation, or all that went wrong in the same way.
 import { amount, ask, button, call, field, h, jsonEditor, noun, of, organizationPath, plural, problemBox, refill, said, span, table, textOf } from './ui.js'
-import { mutationColumns } from './mutations.js'
+import { mutationColumns } from './lists.js'
 
 const choice = (name, label, options) => field({ name, label, type: 'select', options, pointer: `/${name}` })
 const strategies = () => choice('strategy', 'Which version', [['server_wins', 'the server’s stays (server_wins)'], ['client_wins', 'the phone’s is written over it (client_wins)']])

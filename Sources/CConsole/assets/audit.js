@@ -1,6 +1,6 @@
 // Who did what, to which, when and why.
 import { ago, empty, filters, h, narrow, organizationLink, pages, said } from './ui.js'
-import { ORGANIZATION } from './failures.js'
+import { ORGANIZATION } from './lists.js'
 
 const NAMES = [['actor', 'Who', 'anna'], ['action', 'What', 'retryMutations'], ORGANIZATION, ['since', 'Since', '2026-11-25T00:00:00Z'], ['until', 'Until']]
 const words = value => value == null ? '' : typeof value !== 'object' ? String(value)

@@ -1,23 +1,12 @@
 // What waits for a person, grouped by what went wrong.
-import { ago, button, empty, filters, h, link, may, narrow, organizationLink, pages, pill, query, said, shortCount } from './ui.js'
+import { ago, button, empty, h, link, may, organizationLink, pages, pill, query, said, shortCount } from './ui.js'
 import { actOnGroup } from './act.js'
-import * as live from './live.js'
-
-export const ORGANIZATION = ['organization_id', 'Organization', 'id']
-export const FILTERS = ['status', 'organization_id', 'entity_type', 'response_status', 'error_code']
+import { FILTERS, filterBar, keepFresh } from './lists.js'
 
 const valuesOf = view => Object.fromEntries(FILTERS.map(name => [name, view.asked(name)]))
 
 // The members of a group that narrow a list to it; no answer is one, too.
 const groupOf = row => Object.fromEntries(FILTERS.map(name => [name, row[name] ?? (name === 'response_status' ? 'none' : '')]))
-
-// Fields for the filters; what is chosen goes into the address.
-export function filterBar(view, extra = []) {
-	return filters(view, [
-		narrow(view, ['status', 'Status'], { type: 'select', options: [['', 'failed and conflict'], ['failed'], ['conflict']] }),
-		...[['entity_type', 'Entity type', 'any'], ['response_status', 'Answer', '422, or none'], ['error_code', 'Error', 'upstream_rejected'], ORGANIZATION, ...extra].map(each => narrow(view, each)),
-	])
-}
 
 export async function failures(view) {
 	view.begin('Failures and conflicts')
@@ -37,17 +26,4 @@ export async function failures(view) {
 	], ['/admin/failures', { ...values, status: values.status || 'failed,conflict' }, 'groups'], empty('Nothing waits for a person', Object.values(values).some(Boolean) ? 'Nothing that fits these filters has failed or is in conflict.' : 'No mutation has failed, and none is in conflict.'))
 	view.put(filterBar(view), list.element)
 	keepFresh(view, list, values.organization_id)
-}
-
-// Loads a list again when what it shows may have changed, but not while somebody works in it.
-export function keepFresh(view, list, organization) {
-	let timer = null
-	live.on('changed', ({ organization_id: id }) => {
-		if (id && organization && id !== organization) return
-		clearTimeout(timer)
-		timer = setTimeout(() => {
-			const isBusy = document.querySelector('dialog') || getSelection()?.type === 'Range' || list.element.querySelectorAll('tbody tr').length > 100
-			if (!view.signal.aborted && !isBusy) list.again()
-		}, 1_500)
-	}, view.signal)
 }

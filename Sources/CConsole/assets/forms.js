@@ -1,7 +1,7 @@
 // Fields, dialogs, and where a problem's pointers lead to.
 import { h, refill } from './dom.js'
 import { button, problemBox } from './parts.js'
-import { call } from './api.js'
+import { call, may } from './api.js'
 
 let number = 0
 
@@ -82,6 +82,13 @@ export function form({ label, fields, submit, act, done, reason }) {
 	const why = reason ? field({ label: 'Reason', maxlength: '160', hint: 'For the audit.' }) : null
 	return h('form.form', { 'aria-label': label, novalidate: true, onsubmit: once(place, send, async () => done(await act(why?.value.trim()))) },
 		place, [...fields, why].map(each => each?.element ?? each), h('div.actions', send))
+}
+
+// Disables the fields of a place for operators without the scope admin.
+export function lock(place) {
+	if (may('admin')) return
+	for (const each of place.querySelectorAll('input, select, textarea, form button')) each.disabled = true
+	place.prepend(h('p.hint', 'Changing this needs the scope admin.'))
 }
 
 // Does it once at a time, and shows what goes wrong.

@@ -1,7 +1,6 @@
 // Lanes in which nothing runs: until somebody settles what halts them, or until a moment.
 import { ago, empty, filters, link, mutationPath, narrow, organizationLink, pages, plural, shortId, userLink } from './ui.js'
-import { keepFresh, ORGANIZATION } from './failures.js'
-import { named } from './mutations.js'
+import { keepFresh, named, ORGANIZATION } from './lists.js'
 
 // The mutations that run once the lane moves. Blocked ones are not counted: they wait for the one that halts the lane.
 const waiting = (row, state) => row.queued_count

@@ -1,19 +1,7 @@
 // The mutations of a group, or of any filter: those that wait for a person, the newest first.
-import { ago, button, empty, h, link, may, mutationLink, number, organizationLink, pages, pill, said, userLink } from './ui.js'
+import { ago, button, empty, h, link, may, number, organizationLink, pages } from './ui.js'
 import { actOnGroup } from './act.js'
-import { FILTERS, filterBar, keepFresh } from './failures.js'
-
-// Says of the rows of a page what issuers call their users.
-export const named = name => ({ [name]: rows, users }) => {
-	for (const row of rows) row.subjects = users.find(each => each.id === row.user_id && each.organization_id === row.organization_id)?.subjects
-}
-
-export const mutationColumns = [
-	['mutation', row => mutationLink(row.organization_id, row.user_id, row)],
-	['status', row => pill(row.status)],
-	['user', row => userLink(row.organization_id, row.user_id, row.subjects)],
-	['what went wrong', row => [row.response_status && h('span.answer', `${row.response_status} `), row.error_code && [h('code', row.error_code), ' '], said(row.detail, 140)], 'wide'],
-]
+import { FILTERS, filterBar, keepFresh, mutationColumns, named } from './lists.js'
 
 export async function mutations(view) {
 	view.begin('Mutations that wait for a person', link('/console/failures', 'Groups'))

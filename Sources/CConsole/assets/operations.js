@@ -1,6 +1,6 @@
 // What was done to many at once, the newest first.
 import { ago, empty, filters, h, link, narrow, number, of, organizationPath, pages, pill, said } from './ui.js'
-import { ORGANIZATION } from './failures.js'
+import { ORGANIZATION } from './lists.js'
 import * as live from './live.js'
 
 // How far an operation is, as a bar and in words.

@@ -1,5 +1,5 @@
 // One organization: how it stands, its settings, and what only an admin may do to it.
-import { ago, ask, button, call, count, countLink, empty, facts, field, filters, form, h, idLine, jsonView, link, may, narrow, number, of, organizationPath, pages, pill, query, record, said, section, shortId, table, tabs, toast, userPath } from './ui.js'
+import { ago, ask, button, call, count, countLink, empty, facts, field, filters, form, h, idLine, jsonView, link, lock, may, narrow, number, of, organizationPath, pages, pill, query, record, said, section, shortId, table, tabs, toast, userPath } from './ui.js'
 import { upstream } from './upstream.js'
 
 const PARTS = [
@@ -83,13 +83,6 @@ function settings(view, place, it) {
 		done: saved => { toast('Saved; in force at once here, within 5 seconds on other gateways.'); view.begin(saved.name, pill(saved.status)) },
 	}))
 	lock(place)
-}
-
-// Who may not change something sees how it is.
-export function lock(place) {
-	if (may('admin')) return
-	for (const each of place.querySelectorAll('input, select, textarea, form button')) each.disabled = true
-	place.prepend(h('p.hint', 'Changing this needs the scope admin.'))
 }
 
 const TYPE = [

@@ -1,6 +1,5 @@
 // An organization's REST API: where it is, what it is sent, and whether it answers.
-import { ask, button, call, facts, field, filters, form, h, may, number, of, problemBox, record, refill, said, section, toast } from './ui.js'
-import { lock } from './organization.js'
+import { ask, button, call, facts, field, filters, form, h, lock, may, number, of, problemBox, record, refill, said, section, toast } from './ui.js'
 
 const PLAIN = { asWritten: new Set() }
 const MEMBERS = [

@@ -1,6 +1,6 @@
 // One user: why something has not arrived, in sentences; the lane in order; the devices.
 import { ago, empty, facts, h, idLine, link, load, mutationLink, mutationPath, number, of, organizationPath, pages, pill, query, refill, said, section, shortId, table } from './ui.js'
-import { keepFresh } from './failures.js'
+import { keepFresh } from './lists.js'
 
 const REASONS = {
 	back_off: 'the upstream failed, and is asked again later', circuit_open: 'nothing is sent to the upstream for a while',

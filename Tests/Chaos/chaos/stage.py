@@ -18,7 +18,8 @@ from . import evidence
 from .colleague import STOCK
 from .mutations import BUILT_IN, make_lanes, organization_count
 
-FOLDERS = [str(Path(__file__).resolve().parents[2] / name) for name in ("Benchmarks", "Chaos")]
+ROOT = Path(__file__).resolve().parents[3]
+FOLDERS = [str(ROOT / "Benchmarks"), str(ROOT / "Tests" / "Chaos")]
 DATABASE = "chaos"
 # As short as they may be without a slow commit passing for a lost worker.
 LEASE = 5.0

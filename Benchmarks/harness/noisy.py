@@ -3,6 +3,7 @@
 Says `begun` once it has, and at its end what it was answered. Is its own upstream."""
 
 import collections
+import contextlib
 import http.client
 import http.server
 import json
@@ -21,6 +22,8 @@ from harness.names import organization as organization_of, user_of  # noqa: E402
 from harness.tokens import token  # noqa: E402
 
 ANSWERS: collections.Counter = collections.Counter()
+# Members of mutations that the built-in store takes.
+NOTE = {"entity_type": "note", "endpoint": None}
 RELEASED = threading.Event()
 
 
@@ -93,27 +96,74 @@ class Tenant:
         return body + b" " * (size - len(body))
 
     def push(self, user: int, body: bytes, connection: http.client.HTTPConnection | None = None, **more: str) -> int:
-        own = connection or self.connect()
-        try:
-            own.request("POST", "/v1/mutations", body, self.headers(user, **more))
-            response = own.getresponse()
-            response.read()
-            ANSWERS[response.status] += 1
-            return response.status
-        except OSError as error:
-            ANSWERS[type(error).__name__] += 1
-            own.close()
-            return 0
-        finally:
-            if own is not connection:
-                own.close()
+        headers = self.headers(user, **more)
+        if connection:
+            return request(connection, "POST", "/v1/mutations", body, headers)
+        return request_once(self.port, "POST", "/v1/mutations", body, headers)
+
+    def push_notes(self, user: int, count: int, **members: object) -> list[dict]:
+        """Pushes mutations of notes, which the built-in store keeps, and returns them."""
+        notes = self.mutations(count, **NOTE, **members)
+        self.push(user, self.body(user, notes))
+        return notes
+
+    def push_failures(self, user: int, server_ids: list[str]) -> None:
+        """Pushes an update for each id of a note that does not exist. Each fails."""
+        updates = self.mutations(len(server_ids), **NOTE, operation="update")
+        for update, server_id in zip(updates, server_ids):
+            del update["local_id"]
+            update["server_id"] = server_id
+        self.push(user, self.body(user, updates))
+
+    def administer(self, method: str, path: str, body: dict | None = None) -> dict:
+        """Sends a request about the organization to `/admin`, and returns the response's body."""
+        return administer(method, f"/organizations/{self.organization}{path}", body)
 
     def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        return connect(self.port)
+
+    def leave_unread(self, message: bytes) -> None:
+        """Sends a request over a connection with a small receive buffer, and closes it after 3 s without reading."""
+        try:
+            with socket.socket() as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+                one.connect(("127.0.0.1", self.port))
+                one.sendall(message)
+                time.sleep(3)
+                ANSWERS["unread"] += 1
+        except OSError:
+            ANSWERS["broken"] += 1
+            time.sleep(0.1)
 
 
-def forever(count: int, work) -> None:
-    """Runs `work(number)` again and again, of so many at the same time."""
+def connect(port: int) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+
+def request(
+    connection: http.client.HTTPConnection, method: str, path: str, body: bytes | str | None, headers: dict[str, str]
+) -> int:
+    """Counts and returns the response's status. After an error, counts that, closes the connection and returns 0."""
+    try:
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        response.read()
+        ANSWERS[response.status] += 1
+        return response.status
+    except OSError as error:
+        ANSWERS[type(error).__name__] += 1
+        connection.close()
+        return 0
+
+
+def request_once(port: int, method: str, path: str, body: bytes | str | None, headers: dict[str, str]) -> int:
+    """Sends a request over a connection of its own."""
+    with contextlib.closing(connect(port)) as connection:
+        return request(connection, method, path, body, headers)
+
+
+def forever(count: int, work, begin: float = 0) -> None:
+    """Runs `work(number)` repeatedly in `count` threads. Returns after `begin` seconds, the time that they need."""
 
     def repeat(number: int) -> None:
         while True:
@@ -121,6 +171,7 @@ def forever(count: int, work) -> None:
 
     for number in range(count):
         threading.Thread(target=repeat, args=(number,), daemon=True).start()
+    time.sleep(begin)
 
 
 def refusals(tenant: Tenant) -> None:
@@ -132,8 +183,7 @@ def refusals(tenant: Tenant) -> None:
             tenant.push(user, tenant.body(user, tenant.mutations(5, endpoint=path)))
         time.sleep(0.1)
 
-    forever(8, push)
-    time.sleep(1)
+    forever(8, push, begin=1)
 
 
 def deep_lane(tenant: Tenant) -> None:
@@ -154,33 +204,21 @@ def waits(tenant: Tenant) -> None:
         if status != 200:
             time.sleep(0.2)
 
-    forever(100, push)
-    time.sleep(3)
+    forever(100, push, begin=3)
 
 
 def unread(tenant: Tenant) -> None:
     text = "x" * 200_000
     for user in range(100):
-        payload = {"title": text}
-        tenant.push(user, tenant.body(user, tenant.mutations(1, entity_type="note", payload=payload, endpoint=None)))
+        tenant.push_notes(user, 1, payload={"title": text})
 
     def ask(number: int) -> None:
-        try:
-            with socket.socket() as one:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-                one.connect(("127.0.0.1", tenant.port))
-                one.sendall(
-                    b"GET /v1/changes?limit=1000 HTTP/1.1\r\nHost: x\r\nAuthorization: "
-                    + tenant.headers(number % 50)["Authorization"].encode() + b"\r\n\r\n"
-                )
-                time.sleep(3)
-                ANSWERS["unread"] += 1
-        except OSError:
-            ANSWERS["broken"] += 1
-            time.sleep(0.1)
+        authorization = tenant.headers(number % 50)["Authorization"]
+        tenant.leave_unread(
+            f"GET /v1/changes?limit=1000 HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n".encode()
+        )
 
-    forever(200, ask)
-    time.sleep(1)
+    forever(200, ask, begin=1)
 
 
 def bodies(tenant: Tenant) -> None:
@@ -189,12 +227,11 @@ def bodies(tenant: Tenant) -> None:
     def push(number: int) -> None:
         connection = tenant.connect()
         while True:
-            mutations = tenant.mutations(500, entity_type="note", payload={"title": text}, endpoint=None)
+            mutations = tenant.mutations(500, **NOTE, payload={"title": text})
             if tenant.push(number, tenant.body(number, mutations), connection) != 200:
                 time.sleep(0.5)
 
-    forever(7, push)
-    time.sleep(1)
+    forever(7, push, begin=1)
 
 
 def ingest(tenant: Tenant) -> None:
@@ -215,18 +252,10 @@ def ingest(tenant: Tenant) -> None:
                 }
                 for place in range(500)
             ]
-            try:
-                connection.request("POST", "/v1/ingest", json.dumps({"events": events}), headers)
-                response = connection.getresponse()
-                response.read()
-                ANSWERS[response.status] += 1
-            except OSError as error:
-                ANSWERS[type(error).__name__] += 1
-                connection.close()
+            if not request(connection, "POST", "/v1/ingest", json.dumps({"events": events}), headers):
                 time.sleep(0.2)
 
-    forever(4, bring)
-    time.sleep(1)
+    forever(4, bring, begin=1)
 
 
 def unblock(tenant: Tenant) -> None:
@@ -244,12 +273,18 @@ def unblock(tenant: Tenant) -> None:
     RELEASED.set()
 
 
+def operations_port() -> int:
+    return int(os.environ["SLUICE_NOISY_OPERATIONS_PORT"])
+
+
+def operator() -> dict[str, str]:
+    return {"Authorization": f"Bearer {os.environ['SLUICE_NOISY_OPERATOR_TOKEN']}"}
+
+
 def administer(method: str, path: str, body: dict | None = None) -> dict:
-    """Makes a call to `/admin`, and returns what it is answered."""
-    connection = http.client.HTTPConnection("127.0.0.1", int(os.environ["SLUICE_NOISY_OPERATIONS_PORT"]), timeout=60)
-    headers = {
-        "Authorization": f"Bearer {os.environ['SLUICE_NOISY_OPERATOR_TOKEN']}", "Content-Type": "application/json",
-    }
+    """Sends a request to `/admin`, and returns the response's body, empty if the request failed."""
+    connection = connect(operations_port())
+    headers = operator() | {"Content-Type": "application/json"}
     connection.request(method, f"/admin{path}", None if body is None else json.dumps(body), headers)
     response = connection.getresponse()
     text = response.read()
@@ -259,78 +294,68 @@ def administer(method: str, path: str, body: dict | None = None) -> dict:
 
 
 def large_document(tenant: Tenant, user: int = 0) -> dict:
-    """A note of 700 KB, by a create and two patches; the members that name it."""
+    """Pushes a note of 700 KB as a create and two patches, and returns the members of updates that name it."""
     text = "x" * 235_000
-    [create] = tenant.mutations(1, entity_type="note", payload={"a": text}, endpoint=None)
-    tenant.push(user, tenant.body(user, [create]))
-    names = {"entity_type": "note", "endpoint": None, "operation": "update", "local_id": create["local_id"]}
+    [create] = tenant.push_notes(user, 1, payload={"a": text})
+    names = {"operation": "update", "local_id": create["local_id"]}
     for member in "bc":
-        tenant.push(user, tenant.body(user, tenant.mutations(1, payload={member: text}, **names)))
-    return names
+        tenant.push_notes(user, 1, payload={member: text}, **names)
+    return NOTE | names
+
+
+def updates_of_large_document(tenant: Tenant, count: int, names: dict) -> bytes:
+    return tenant.body(0, tenant.mutations(
+        count, payload={"title": "hello"}, base_version=1, conflict_resolution="server_wins", **names))
 
 
 def hanging_upstream(tenant: Tenant) -> None:
     Upstream.answers = "late"
-    administer("PUT", f"/organizations/{tenant.organization}/upstream", {"max_concurrency": 1_000})
+    tenant.administer("PUT", "/upstream", {"max_concurrency": 1_000})
 
     def push(number: int) -> None:
         for user in range(number, 1_000, 8):
             tenant.push(user, tenant.body(user, tenant.mutations(2)))
 
-    forever(8, push)
-    time.sleep(5)
+    forever(8, push, begin=5)
 
 
 def outage(tenant: Tenant) -> None:
     """Its upstream is that of 66 others as well, with 16 requests each."""
     Upstream.answers = "late"
-    url = administer("GET", f"/organizations/{tenant.organization}/upstream")["base_url"]
+    url = tenant.administer("GET", "/upstream")["base_url"]
     others = [tenant.other(number) for number in range(3, 69)]
     for other in others:
-        base = f"/organizations/{other.organization}"
-        administer("PUT", f"{base}/upstream", {"base_url": url, "timeout_seconds": 5})
-        administer("PUT", f"{base}/entity-types/visit", {"upstream": True})
+        other.administer("PUT", "/upstream", {"base_url": url, "timeout_seconds": 5})
+        other.administer("PUT", "/entity-types/visit", {"upstream": True})
 
     def push(number: int) -> None:
         for other in others[number::4]:
             for user in range(20):
                 other.push(user, other.body(user, other.mutations(1)))
 
-    forever(4, push)
-    time.sleep(5)
+    forever(4, push, begin=5)
 
 
 def hanging_receivers(tenant: Tenant) -> None:
     """Failures, of which twenty webhooks are sent messages."""
-    url = administer("GET", f"/organizations/{tenant.organization}/upstream")["base_url"]
+    url = tenant.administer("GET", "/upstream")["base_url"]
     for number in range(20):
-        administer(
-            "POST", f"/organizations/{tenant.organization}/webhooks",
-            {"url": f"{url}/hooks/{number}", "events": ["mutation.failed"]},
-        )
+        tenant.administer("POST", "/webhooks", {"url": f"{url}/hooks/{number}", "events": ["mutation.failed"]})
     Upstream.answers = "late"
 
     def push(number: int) -> None:
-        update = {"operation": "update", "entity_type": "note", "endpoint": None, "server_id": str(uuid.uuid4())}
-        mutations = [{**one, **update} for one in tenant.mutations(20)]
-        for one in mutations:
-            del one["local_id"]
-        tenant.push(number, tenant.body(number, mutations))
+        tenant.push_failures(number, [str(uuid.uuid4())] * 20)
         time.sleep(0.05)
 
-    forever(4, push)
-    time.sleep(3)
+    forever(4, push, begin=3)
 
 
 def polls(tenant: Tenant) -> None:
     Upstream.answers = "late"
     rule = {"entity_type": "note", "operation": "upsert", "id": "/id", "version": "/version", "document": ""}
     for number in range(20):
-        administer(
-            "PUT", f"/organizations/{tenant.organization}/sources/poll{number}",
-            {"kind": "poller", "settings": {
-                "path": f"/changes/{number}", "interval_seconds": 5, "mapping": {"rules": [rule]}}},
-        )
+        settings = {"path": f"/changes/{number}", "interval_seconds": 5, "mapping": {"rules": [rule]}}
+        tenant.administer("PUT", f"/sources/poll{number}", {"kind": "poller", "settings": settings})
     time.sleep(3)
 
 
@@ -338,113 +363,55 @@ def previews(tenant: Tenant) -> None:
     names = large_document(tenant)
 
     def preview(number: int) -> None:
-        updates = tenant.mutations(
-            500, payload={"title": "hello"}, base_version=1, conflict_resolution="server_wins", **names)
-        connection = tenant.connect()
-        try:
-            connection.request("POST", "/v1/mutations/preview", tenant.body(0, updates), tenant.headers(0))
-            response = connection.getresponse()
-            response.read()
-            ANSWERS[response.status] += 1
-        except OSError as error:
-            ANSWERS[type(error).__name__] += 1
-        connection.close()
+        body = updates_of_large_document(tenant, 500, names)
+        request_once(tenant.port, "POST", "/v1/mutations/preview", body, tenant.headers(0))
 
-    forever(4, preview)
-    time.sleep(1)
+    forever(4, preview, begin=1)
 
 
 def replays(tenant: Tenant) -> None:
-    names = large_document(tenant)
-    updates = tenant.mutations(
-        200, payload={"title": "hello"}, base_version=1, conflict_resolution="server_wins", **names)
-    body = tenant.body(0, updates)
+    body = updates_of_large_document(tenant, 200, large_document(tenant))
     tenant.push(0, body)
 
     def repeat(number: int) -> None:
         head = "".join(f"{name}: {value}\r\n" for name, value in tenant.headers(0).items())
-        try:
-            with socket.socket() as one:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-                one.connect(("127.0.0.1", tenant.port))
-                one.sendall(
-                    f"POST /v1/mutations HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode()
-                    + body
-                )
-                time.sleep(3)
-                ANSWERS["unread"] += 1
-        except OSError:
-            ANSWERS["broken"] += 1
-            time.sleep(0.1)
+        tenant.leave_unread(
+            f"POST /v1/mutations HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        )
 
-    forever(12, repeat)
-    time.sleep(1)
+    forever(12, repeat, begin=1)
 
 
 def pulls(tenant: Tenant) -> None:
     text = "x" * 2_000
     for user in range(8):
-        notes = tenant.mutations(500, entity_type="note", payload={"title": text}, endpoint=None)
-        tenant.push(user, tenant.body(user, notes))
+        tenant.push_notes(user, 500, payload={"title": text})
 
     def pull(number: int) -> None:
-        connection = tenant.connect()
-        try:
-            path = f"/v1/devices/{tenant.device(number)}/pull"
-            connection.request("POST", path, json.dumps({"limit": 1_000}), tenant.headers(number))
-            response = connection.getresponse()
-            response.read()
-            ANSWERS[response.status] += 1
-        except OSError as error:
-            ANSWERS[type(error).__name__] += 1
-        connection.close()
+        path = f"/v1/devices/{tenant.device(number)}/pull"
+        request_once(tenant.port, "POST", path, json.dumps({"limit": 1_000}), tenant.headers(number))
 
-    forever(8, pull)
-    time.sleep(1)
+    forever(8, pull, begin=1)
 
 
 def exports(tenant: Tenant) -> None:
     for _ in range(20):
-        notes = tenant.mutations(500, entity_type="note", payload={"title": "x" * 1_000}, endpoint=None)
-        tenant.push(0, tenant.body(0, notes))
-    path = f"/organizations/{tenant.organization}/users/{tenant.device(0)}/export"
-    port = int(os.environ["SLUICE_NOISY_OPERATIONS_PORT"])
-
-    def export(number: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        try:
-            connection.request("GET", f"/admin{path}", headers={
-                "Authorization": f"Bearer {os.environ['SLUICE_NOISY_OPERATOR_TOKEN']}"})
-            response = connection.getresponse()
-            response.read()
-            ANSWERS[response.status] += 1
-        except OSError as error:
-            ANSWERS[type(error).__name__] += 1
-        connection.close()
-
-    forever(4, export)
-    time.sleep(1)
+        tenant.push_notes(0, 500, payload={"title": "x" * 1_000})
+    path = f"/admin/organizations/{tenant.organization}/users/{tenant.device(0)}/export"
+    forever(4, lambda _: request_once(operations_port(), "GET", path, None, operator()), begin=1)
 
 
 def operations(tenant: Tenant) -> None:
     """Updates of what does not exist fail, are retried by operations, and fail again."""
     for user in range(40):
-        updates = [
-            {name: value for name, value in one.items() if name != "local_id"}
-            | {"operation": "update", "entity_type": "note", "endpoint": None, "server_id": str(uuid.uuid4())}
-            for one in tenant.mutations(250)
-        ]
-        tenant.push(user, tenant.body(user, updates))
+        tenant.push_failures(user, [str(uuid.uuid4()) for _ in range(250)])
 
     def operate(number: int) -> None:
-        administer(
-            "POST", f"/organizations/{tenant.organization}/operations",
-            {"kind": "retry", "filter": {"entity_type": "note"}, "per_second": 1_000, "reason": "noise"},
-        )
+        retry = {"kind": "retry", "filter": {"entity_type": "note"}, "per_second": 1_000, "reason": "noise"}
+        tenant.administer("POST", "/operations", retry)
         time.sleep(0.5)
 
-    forever(2, operate)
-    time.sleep(1)
+    forever(2, operate, begin=1)
 
 
 def listeners(tenant: Tenant) -> None:
@@ -462,12 +429,11 @@ def listeners(tenant: Tenant) -> None:
         time.sleep(0.2)
 
     def push(number: int) -> None:
-        tenant.push(number, tenant.body(number, tenant.mutations(5, entity_type="note", endpoint=None)))
+        tenant.push_notes(number, 5)
         time.sleep(0.02)
 
     forever(1_000, listen)
-    forever(2, push)
-    time.sleep(3)
+    forever(2, push, begin=3)
 
 
 def yield_the_cores() -> None:

@@ -6,7 +6,7 @@ struct User {
     let id: UUIDBits
     let token: String
 
-    /// Users whose ids count up, as `Tests/Benchmarks/ceiling.pgb` makes them: organizations from 1, and in each the
+    /// Users whose ids count up, as `Benchmarks/ceiling.pgb` makes them: organizations from 1, and in each the
     /// users from 1. The organizations take turns.
     static func numbered(organizations: Int, users: Int, secret: String) -> [User] {
         // Runs of the same day send the same tokens, as clients do until theirs run out.

@@ -1,4 +1,4 @@
-"""Release binaries: the gateway as `make build` makes it, and the programs of Tests/Benchmarks."""
+"""Release binaries: the gateway as `make build` makes it, and the programs in `Benchmarks/`."""
 
 import shutil
 import subprocess
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from .children import Failure
 
-ROOT = Path(__file__).resolve().parents[3]
-BENCHMARKS = ROOT / "Tests" / "Benchmarks"
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARKS = ROOT / "Benchmarks"
 # What uses Foundation's networking, which needs libcurl with headers to be linked into a program.
 _DYNAMIC = {"PhoneBenchmark"}
 

@@ -1,0 +1,1 @@
+../../Sources/SyncHTTP/Server/Connection/EventLoopExecutor.swift

@@ -1,0 +1,1 @@
+../../Sources/JSONText/String+Bytes.swift

@@ -1,1 +1,0 @@
-../../../Sources/JSONText/String+Bytes.swift
