@@ -48,24 +48,35 @@ import Testing
         place.remove()
     }
 
-    /// The commands that the README shows, and then those of the tutorial, which goes on from there, with what they
-    /// print.
+    /// Runs the commands of the README and then those of the tutorial, which continues from there.
     @Test func `what the readme and the tutorial show can be pasted`() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
         let shown = Self.commands(in: try Repository.text("README.md"), under: "A push, from curl to result")
-        #expect(shown.count == 2)
+        try #require(shown.count == 2)
         for isReplayed in [false, true] {
-            let push = try await run.paste(command: try #require(shown.first))
+            let push = try await run.paste(command: shown[0])
+            #expect(push.results.map { $0["status"]?.string } == ["succeeded"])
+            #expect(push.results.map { $0["replayed"]?.bool } == [isReplayed])
+            #expect(push.json?["accepted_sequence"]?.text == "1")
+        }
+        #expect(try await run.paste(command: shown[1]).changes.map { $0["entity_type"]?.string } == ["contact"])
+
+        let tutorial = try Repository.text("docs/tutorial.md")
+        let relations = Self.commands(in: tutorial, under: "A push with relations")
+        try #require(relations.count == 2)
+        // the README's command has pushed the contact
+        for isRepeated in [false, true] {
+            let push = try await run.paste(command: relations[0])
             #expect(push.results.map { $0["status"]?.string } == Self.allSucceeded)
-            #expect(push.results.map { $0["replayed"]?.bool } == [isReplayed, isReplayed, isReplayed])
+            #expect(push.results.map { $0["replayed"]?.bool } == [true, isRepeated, isRepeated])
             #expect(push.json?["accepted_sequence"]?.text == "3")
         }
-        let changes = try await run.paste(command: try #require(shown.last)).changes
+        let changes = try await run.paste(command: relations[1]).changes
         #expect(changes.map { $0["entity_type"]?.string } == ["contact", "activity", "expense"])
         #expect(changes.last?["document"]?["amount"]?.text == "249.90")
 
-        let commands = Self.commands(in: try Repository.text("docs/tutorial.md"))
+        let commands = Self.commands(in: tutorial, under: "A worker's loop")
         #expect(commands.count == 6)
         // a person is not so quick that the stream is not there yet, or that what a push came to is not told before it is
         // settled: an event tells how a mutation stands, and not how it stood before
@@ -262,7 +273,7 @@ import Testing
         place.remove()
     }
 
-    /// The commands that the README shows: what the API tells of is on the phone within a second.
+    /// Runs the tutorial's commands: a phone receives within a second what the API reports.
     @Test func `an edit made in a colleague's browser arrives on the phone`() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start(["--demo-upstream"])
@@ -273,7 +284,7 @@ import Testing
         )
         let push = try await run.paste(command: export + "\n" + replay)
         #expect(push.statuses == Self.allSucceeded, "\(push.text)")
-        let shown = Self.commands(in: try Repository.text("README.md"), under: "A colleague's edit")
+        let shown = Self.commands(in: try Repository.text("docs/tutorial.md"), under: "A colleague's edit")
         #expect(shown.count == 1)
         let start = ContinuousClock.now
         let page = try await run.paste(command: export + "\n" + #require(shown.first))
