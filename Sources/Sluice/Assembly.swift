@@ -4,6 +4,7 @@ import IngestFeature
 import OperatorsFeature
 import RetentionFeature
 package import SyncHTTP
+package import SyncStore
 import UsersFeature
 import WebhooksFeature
 
@@ -18,4 +19,7 @@ package enum Assembly {
         WebhooksFeature.self,
         IngestFeature.self,
     ]
+
+    /// The schema's tables: the engine's, and those of all features.
+    package static let tables = StoredTable.engine + features.flatMap { $0.tables }
 }

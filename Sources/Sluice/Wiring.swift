@@ -54,6 +54,7 @@ enum Wiring {
         configuration.devicesPerUser = settings.maxDevicesPerUser
         configuration.retention = retentionPolicy(settings)
         configuration.participants = Assembly.features.flatMap { $0.participants }
+        configuration.tables = Assembly.tables
         return Store(configuration, now: SystemClock.now, logger: logger)
     }
 

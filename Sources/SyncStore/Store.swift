@@ -49,6 +49,8 @@ package final class Store: Sendable {
     package let logger: Logger
     /// Features that add rows to the engine's transactions.
     package let participants: [any CommitParticipant]
+    /// The schema's tables.
+    package let tables: [StoredTable]
     /// Wraps the organizations' data keys; nil where nothing is sealed.
     package let masterKeys: MasterKeys?
     private let keyCheck: MasterKeyCheck
@@ -163,6 +165,7 @@ package final class Store: Sendable {
         lastingCallers = LastingCallers(pool: pool, cluster: cluster, failure: failure)
         self.logger = logger
         participants = configuration.participants
+        tables = configuration.tables
         self.notifier = notifier
         self.pushes = PushCommit(
             committers: pushes,

@@ -29,6 +29,8 @@ package struct StoreConfiguration: Sendable {
     package var retention = RetentionPolicy()
     /// Features that add rows to the engine's transactions.
     package var participants: [any CommitParticipant] = []
+    /// The schema's tables: the engine's, and those of all features.
+    package var tables = StoredTable.engine
 
     package init(databaseURL: String, poolSize: Int = 8, committers: Int = 2, leaseSeconds: Double = 120) {
         self.databaseURL = databaseURL

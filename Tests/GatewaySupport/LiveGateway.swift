@@ -115,6 +115,7 @@ package final class LiveGateway: RunningGateway {
         let uri = role.map { database.uri(user: $0) } ?? database.uri
         var settings = StoreConfiguration(databaseURL: uri, poolSize: 3, committers: 2)
         settings.patience = patience
+        settings.tables = Assembly.tables
         settings.participants = Assembly.features.flatMap { $0.participants }
         settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
         let store = Store(settings, now: { clock.now }, logger: logger)

@@ -54,6 +54,13 @@ import Testing
             return try #require(LogPosition(try rows.string(0, 0)))
         }
 
+        /// Closes a stream, and waits until the server has released its slot.
+        func close(_ stream: ReplicationStream) async throws {
+            await stream.closeAndWait()
+            let active = query("SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'sluice' AND active")
+            #expect(try await eventually { try await connection.run(active).int64(0, 0) == 0 })
+        }
+
         /// Where the server writes.
         func end() async throws -> LogPosition {
             let rows = try await connection.run(query("SELECT pg_current_wal_lsn()::text"))
@@ -150,7 +157,7 @@ import Testing
         #expect(try await there.confirmed() < ends[0])
         stream.confirm(ends[1])
         #expect(try await eventually { try await there.confirmed() >= ends[1] })
-        await stream.closeAndWait()
+        try await there.close(stream)
         stream = try await there.open()
         let again = try await Self.transactions(1, stream)
         #expect(Self.lines(again) == ["contact 3,null,null,null,null"])
@@ -233,7 +240,7 @@ import Testing
             let stream = try await there.open()
             #expect(threadNames().contains("pg-replication"))
             let waiting = Task { try await stream.next() }
-            await stream.closeAndWait()
+            try await there.close(stream)
             #expect(await failure { _ = try await waiting.value }?.kind == .connectionLost)
         }
         // other suites of the process open some, too

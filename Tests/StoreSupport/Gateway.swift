@@ -1,12 +1,16 @@
 import AdministrationFeature
 package import Foundation
+import IngestFeature
 import Logging
+import OperatorsFeature
 import Postgres
+import RetentionFeature
 import SyncHTTP
 package import SyncModel
 package import SyncStore
 import Synchronization
 package import TestSupport
+import UsersFeature
 import WebhooksFeature
 
 /// A store on a database of its own, as the HTTP layer sees it, with a clock that the test moves.
@@ -14,6 +18,10 @@ package final class Gateway: Sendable {
     package let database: TestDatabase
     package let store: Store
     package let clock = ManualClock()
+    /// The tables of the engine and of all features.
+    package static let tables =
+        StoredTable.engine + AdministrationFeature.tables + IngestFeature.tables + OperatorsFeature.tables
+        + RetentionFeature.tables + UsersFeature.tables + WebhooksFeature.tables
     private let service: Task<Void, Never>
     /// Whether the test has chosen its master keys, and not the environment.
     private let hasOwnKeys: Bool
@@ -37,6 +45,7 @@ package final class Gateway: Sendable {
         // nothing is late because the machine is slow; what is late for a reason is tested on real processes
         settings.patience = DatabasePatience(statement: .seconds(60))
         if let lookInterval { settings.lookInterval = lookInterval }
+        settings.tables = Self.tables
         settings.participants = [WebhookParticipant()]
         settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
         let store = Store(settings, now: { clock.now }, logger: logger)

@@ -55,7 +55,8 @@ import Testing
         StuckGroups.statements, StuckWay.statements, StoryStatements.all, LaneListing.statements,
         StoppedLanes.statements, OperationCandidates.statements, [OperationScreen.statement], OperationStatements.all,
         AnsweredRequestRow.statements, Administration.upstreamStatements, Administration.restoreStatements,
-        Administration.extentStatements.map(\.1), Administration.purgeStatements, Administration.lastStatements,
+        Administration.extentStatements(Gateway.tables).map(\.1), Administration.purgeStatements(Gateway.tables),
+        Administration.lastStatements(Gateway.tables),
         [
             Administration.closeStatement, Cluster.question, Distribution.isInstalledStatement,
             CommitterConnection.limitStatement, FeedNews.statement, FeedReader.statement,
@@ -99,6 +100,40 @@ import Testing
         #expect(names.subtracting(Self.statements.map(\.name)) == unprepared)
     }
 
+    @Test func `the table catalogue describes every table and its primary key`() async throws {
+        let database = try await Gateway.migratedDatabase()
+        let connection = try await database.connect()
+        defer { connection.close() }
+        let list = Statement(
+            "tables_and_keys",
+            """
+            SELECT c.relname::text AS name, coalesce(k.columns, '') AS columns
+            FROM pg_class c
+            CROSS JOIN LATERAL (
+                SELECT string_agg(a.attname::text, ',' ORDER BY p.place) AS columns
+                FROM pg_index i
+                CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS p (number, place)
+                JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = p.number
+                WHERE i.indrelid = c.oid AND i.indisprimary AND a.attname <> 'organization_id'
+            ) k
+            WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+            ORDER BY c.relname
+            """
+        )
+        let rows = try await connection.run(Query(list))
+        let found = try rows.read { row in (name: try row.string("name"), key: try row.string("columns")) }
+        let described = Dictionary(
+            uniqueKeysWithValues: Gateway.tables.map { ($0.name, $0.key.joined(separator: ",")) }
+        )
+        // the migrator has two of its own
+        #expect(
+            Set(found.map(\.name)).subtracting(["schema_migrations", "schema_migrations_lock"]) == Set(described.keys)
+        )
+        for table in found where described[table.name] != nil {
+            #expect(described[table.name] == table.key, "\(table.name)")
+        }
+    }
+
     /// Also of tables that come later: what an organization has anywhere goes with it.
     @Test func `a purge names every table that has rows of organizations`() async throws {
         let database = try await Gateway.migratedDatabase()
@@ -114,7 +149,7 @@ import Testing
         )
         let found = try await connection.run(Query(list))
         let tables = try Set((0..<found.count).map { try found.string($0, 0) })
-        let statements = Administration.purgeStatements + Administration.lastStatements
+        let statements = Administration.purgeStatements(Gateway.tables) + Administration.lastStatements(Gateway.tables)
         let purged = Set(
             statements.compactMap {
                 $0.sql.firstMatch(of: /DELETE FROM (\w+) WHERE (organization_id|id) = \$1/).map { String($0.1) }

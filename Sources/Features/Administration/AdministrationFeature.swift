@@ -1,10 +1,14 @@
 import HTTPTypes
 package import SyncHTTP
-import SyncStore
+package import SyncStore
 
 /// Administration: organizations, their entity types and upstreams.
 package struct AdministrationFeature: Feature {
     private let gateway: GatewayContext
+
+    package static let tables = [
+        StoredTable("readers", key: ["role_name"], purge: .last, isShown: true)
+    ]
 
     package init(_ gateway: GatewayContext) { self.gateway = gateway }
 

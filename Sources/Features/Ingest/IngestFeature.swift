@@ -2,7 +2,7 @@ import HTTPTypes
 package import ServiceLifecycle
 package import SyncHTTP
 import SyncModel
-import SyncStore
+package import SyncStore
 import SyncUpstream
 package import Telemetry
 
@@ -12,6 +12,11 @@ package struct IngestFeature: Feature {
     private let replication: ReplicationWorker
     private let poller: Poller?
     private let census: SourceCensus
+
+    package static let tables = [
+        StoredTable("service_tokens", key: ["id"], purge: .last, isShown: true),
+        StoredTable("sources", key: ["name"], purge: .last, isShown: true),
+    ]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

@@ -2,7 +2,7 @@ import HTTPTypes
 package import ServiceLifecycle
 package import SyncHTTP
 import SyncModel
-import SyncStore
+package import SyncStore
 package import Telemetry
 
 /// Operators: the console, the dashboard, failures and lanes, bulk operations, and the audit log.
@@ -10,6 +10,10 @@ package struct OperatorsFeature: Feature {
     private let gateway: GatewayContext
     private let desk: OperatorDesk
     private let operating: OperationService
+
+    package static let tables = [
+        StoredTable("operations", key: ["id"], purge: .last, isShown: true)
+    ]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

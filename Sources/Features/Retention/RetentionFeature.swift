@@ -2,13 +2,18 @@ import HTTPTypes
 package import ServiceLifecycle
 package import SyncHTTP
 import SyncModel
-import SyncStore
+package import SyncStore
 package import Telemetry
 
 /// Retention: deletes payloads, records, tombstones and logs of which the time is over.
 package struct RetentionFeature: Feature {
     private let gateway: GatewayContext
     private let retention: RetentionService
+
+    package static let tables = [
+        StoredTable("retention_places", key: [], purge: .last),
+        StoredTable("retention_runs", key: ["name"], purge: .none),
+    ]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

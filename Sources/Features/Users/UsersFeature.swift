@@ -2,7 +2,7 @@ import HTTPTypes
 package import ServiceLifecycle
 package import SyncHTTP
 import SyncModel
-import SyncStore
+package import SyncStore
 package import Telemetry
 import Tokens
 
@@ -10,6 +10,14 @@ import Tokens
 package struct UsersFeature: Feature {
     private let gateway: GatewayContext
     private let erasures: ErasureService
+
+    package static let tables = [
+        StoredTable("erased_names", key: ["user_hash", "name_hash"]),
+        StoredTable("erased_subjects", key: ["subject_hash"]),
+        StoredTable("user_erasures", key: ["user_hash"]),
+        StoredTable("user_joins", key: ["user_id"], purge: .last),
+        StoredTable("erasure_salts", key: [], purge: .last),
+    ]
 
     package init(_ gateway: GatewayContext) {
         self.gateway = gateway

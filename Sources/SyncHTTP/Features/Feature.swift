@@ -9,6 +9,9 @@ package protocol Feature: Sendable {
     /// Adds the feature's rows to the engine's transactions.
     static var participants: [any CommitParticipant] { get }
 
+    /// The feature's tables, in the order in which a purge deletes their rows.
+    static var tables: [StoredTable] { get }
+
     /// Describes the metrics that the feature's code counts. Called before that code creates them, because a metric keeps
     /// the description that it was created with.
     static func describeMetrics(in registry: PrometheusRegistry)
@@ -37,6 +40,7 @@ package protocol Feature: Sendable {
 
 extension Feature {
     package static var participants: [any CommitParticipant] { [] }
+    package static var tables: [StoredTable] { [] }
     package static func describeMetrics(in registry: PrometheusRegistry) {}
     package func addMetrics(to registry: PrometheusRegistry) {}
     package func addRoutes(to routes: inout RouteTable, _ context: PublicContext) {}

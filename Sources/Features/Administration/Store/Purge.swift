@@ -24,12 +24,12 @@ extension Administration {
             var isClean = false
             while !isClean {
                 isClean = true
-                for statement in Self.purgeStatements {
+                for statement in Self.purgeStatements(store.tables) {
                     while try await pool.run([Query(statement, batch)])[0].affected > 0 { isClean = false }
                 }
             }
             _ = try await pool.transaction { connection in
-                try await connection.run(Self.lastStatements.map { Query($0, key) })
+                try await connection.run(Self.lastStatements(store.tables).map { Query($0, key) })
             }
             catalog.invalidate(id)
             identities.invalidate()
@@ -49,7 +49,7 @@ extension Administration {
         let parameters = Parameters(id, Self.extentLimit)
         var extent: [(table: String, rows: Int64)] = []
         do {
-            for (table, statement) in Self.extentStatements {
+            for (table, statement) in Self.extentStatements(store.tables) {
                 let rows = try await pool.run([Query(statement, parameters)])[0]
                 let count = try rows.int64(0, 0)
                 if count > 0 { extent.append((table, count)) }
@@ -60,69 +60,40 @@ extension Administration {
         return extent.sorted { ($1.rows, $0.table) < ($0.rows, $1.table) }
     }
 
-    /// One for each table that operators know.
-    package static let extentStatements: [(table: String, Statement)] = [
-        "mutations", "entities", "id_mappings", "local_ids", "rejections", "devices", "users", "user_subjects",
-        "entity_types", "readers", "ingested_events", "parked_events", "sent_requests", "service_tokens",
-        "webhook_deliveries", "sources", "attempts", "operations",
-    ].map { table in
-        let statement = Statement(
-            "purge_extent_\(table)",
-            "SELECT count(*) FROM (SELECT 1 FROM \(table) WHERE organization_id = $1 LIMIT $2) x"
-        )
-        return (table, statement)
+    /// A statement for each table that operators know.
+    static func extentStatements(_ tables: [StoredTable]) -> [(table: String, Statement)] {
+        tables.filter(\.isShown).map { table in
+            let statement = Statement(
+                "purge_extent_\(table.name)",
+                "SELECT count(*) FROM (SELECT 1 FROM \(table.name) WHERE organization_id = $1 LIMIT $2) x"
+            )
+            return (table.name, statement)
+        }
     }
 
-    package static let closeStatement = Statement(
+    static let closeStatement = Statement(
         "purge_close",
         "UPDATE organizations SET status = 'purging' WHERE id = $1"
     )
 
-    /// Lanes first: they are the lock that every writer holds.
-    package static let purgeStatements: [Statement] = [
-        purge("lanes", key: ["user_id"]),
-        purge("mutations", key: ["user_id", "id"]),
-        purge("attempts", key: ["user_id", "mutation_id", "slot"]),
-        purge("rejections", key: ["user_id", "idempotency_key"]),
-        purge("id_mappings", key: ["user_id", "client_id", "entity_type"]),
-        purge("local_ids", key: ["user_id", "device_id", "entity_type", "local_id"]),
-        purge("local_id_pages", key: ["user_id", "device_id", "page"]),
-        purge("entities", key: ["entity_type", "id"]),
-        purge("devices", key: ["user_id", "device_id"]),
-        purge("users", key: ["user_id"]),
-        purge("user_subjects", key: ["issuer", "subject"]),
-        purge("mutation_quotas", key: ["user_id"]),
-        purge("parked_events", key: ["source", "event_id"]),
-        purge("ingested_events", key: ["source", "event_id"]),
-        purge("sent_requests", key: ["idempotency_key"]),
-        purge("webhook_deliveries", key: ["endpoint_id", "id"]),
-        purge("erased_names", key: ["user_hash", "name_hash"]),
-        purge("erased_subjects", key: ["subject_hash"]),
-        purge("user_erasures", key: ["user_hash"]),
-        // without these no copy of their users' sealed values can be opened any more
-        purge("user_keys", key: ["made_for"]),
-        // what operators did stays, and names none of its users any more
-        AuditStatements.purge,
-    ]
+    /// The statements that delete small batches, in the catalogue's order.
+    static func purgeStatements(_ tables: [StoredTable]) -> [Statement] {
+        tables.compactMap { table in
+            switch table.purge {
+            case .batches: purge(table.name, key: table.key)
+            case .anonymize: AuditStatements.purge
+            case .last, .none: nil
+            }
+        }
+    }
 
-    package static let lastStatements: [Statement] = [
-        Statement("purge_retention_places", "DELETE FROM retention_places WHERE organization_id = $1"),
-        Statement("purge_feeds", "DELETE FROM feeds WHERE organization_id = $1"),
-        Statement("purge_entity_types", "DELETE FROM entity_types WHERE organization_id = $1"),
-        Statement("purge_request_quotas", "DELETE FROM request_quotas WHERE organization_id = $1"),
-        Statement("purge_external_ids", "DELETE FROM external_ids WHERE organization_id = $1"),
-        Statement("purge_user_joins", "DELETE FROM user_joins WHERE organization_id = $1"),
-        Statement("purge_service_tokens", "DELETE FROM service_tokens WHERE organization_id = $1"),
-        Statement("purge_erasure_salts", "DELETE FROM erasure_salts WHERE organization_id = $1"),
-        Statement("purge_readers", "DELETE FROM readers WHERE organization_id = $1"),
-        Statement("purge_webhook_endpoints", "DELETE FROM webhook_endpoints WHERE organization_id = $1"),
-        Statement("purge_operations", "DELETE FROM operations WHERE organization_id = $1"),
-        Statement("purge_sources", "DELETE FROM sources WHERE organization_id = $1"),
-        Statement("purge_upstreams", "DELETE FROM upstreams WHERE organization_id = $1"),
-        // without these keys no copy of the sealed values can be opened any more
-        Statement("purge_organization_keys", "DELETE FROM organization_keys WHERE organization_id = $1"),
-        Statement("purge_organizations", "DELETE FROM organizations WHERE id = $1"),
-    ]
+    /// The statements of the last transaction. The organization's row is deleted last, because others refer to it.
+    static func lastStatements(_ tables: [StoredTable]) -> [Statement] {
+        let last = tables.filter { $0.purge == .last && $0.name != "organizations" }
+        return last.map { table in
+            Statement("purge_\(table.name)", "DELETE FROM \(table.name) WHERE organization_id = $1")
+        } + [Statement("purge_organizations", "DELETE FROM organizations WHERE id = $1")]
+    }
 
     /// - Parameter key: the other columns of the primary key, in its order.
     private static func purge(_ table: String, key: [String]) -> Statement {
