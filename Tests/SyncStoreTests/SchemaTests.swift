@@ -54,6 +54,7 @@ import Testing
         AuditStatements.all, EndedSessions.statements, NowStatements.all, Schema.obstacleStatements,
         StuckGroups.statements, StuckWay.statements, StoryStatements.all, LaneListing.statements,
         StoppedLanes.statements, OperationCandidates.statements, [OperationScreen.statement], OperationStatements.all,
+        [StuckCounts.ofOrganizations, RetentionStatus.statement, Administration.subjectsStatement],
         AnsweredRequestRow.statements, Administration.upstreamStatements, Administration.restoreStatements,
         Administration.extentStatements(Gateway.tables).map(\.1), Administration.purgeStatements(Gateway.tables),
         Administration.lastStatements(Gateway.tables),
