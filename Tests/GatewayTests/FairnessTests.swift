@@ -67,7 +67,7 @@ import Testing
         #expect(reply.results.first?["local_id"]?.string.map { "\"\($0)\"" } == draft["local_id"])
     }
 
-    @Test func `a delayed response names rejected mutations`() async throws {
+    @Test func `a response after a wait names rejected mutations`() async throws {
         let scene = try await Scene()
         let upstream = try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"http://127.0.0.1:1"}"#)
         #expect(upstream.status == 201)

@@ -265,7 +265,7 @@ import Testing
         clock.advance(seconds: 60)
         let taken = bob.create("contact").with(["endpoint": #""/people""#])
         #expect(try await bob.push([taken], prefer: "wait=30").statuses == ["succeeded"])
-        // then the status shows the cause
+        // another request has succeeded, so the cause is the mutation itself and not the upstream
         clock.advance(seconds: 60)
         let failed = try await ada.get("/v1/mutations/\(wrong.id)?wait=60")
         #expect(failed.json?["status"]?.string == "failed", "\(failed.text)")

@@ -104,7 +104,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `an ending connection has the same time-out and accepts no requests`() {
+    func `an ending connection keeps its time-out and accepts no requests`() {
         var state = state()
         state.end(unsent: 500, at: start)
         state.becameWritable(true, at: start + .seconds(1))

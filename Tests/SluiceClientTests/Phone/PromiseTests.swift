@@ -270,7 +270,7 @@ import Testing
         #expect(status.conflicts == 0 && status.blockedBy == nil, "\(status)")
     }
 
-    @Test func `an overwritten edit still shows the columns that only it changed`() async throws {
+    @Test func `a failed edit still shows the columns that no later edit changed`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let kari = Contact(name: "Kari", phone: "1")

@@ -153,7 +153,7 @@ extension DatabaseMigrator {
                     CREATE TABLE memo (
                         id BLOB PRIMARY KEY NOT NULL, mark TEXT NOT NULL, text TEXT NOT NULL,
                         customerID BLOB REFERENCES customer (id), shelfID INTEGER REFERENCES shelf (id));
-                    -- memos that this phone has deleted: only these ids may be created again
+                    -- memos that this phone has deleted: only ids of this kind may be created again
                     CREATE TABLE deleted_memo (id BLOB PRIMARY KEY NOT NULL);
                     -- outcomes of writes that the library has deleted, which happens early if clocks jump
                     CREATE TABLE pruned (id TEXT PRIMARY KEY NOT NULL, status TEXT NOT NULL);
