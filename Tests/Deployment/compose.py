@@ -1,4 +1,4 @@
-"""Checks docker/compose.yml as far as that goes without Docker. Prints what is wrong; silent when all is well."""
+"""Checks docker/compose.yml as far as possible without Docker. Prints the errors; prints nothing if it is valid."""
 
 import sys
 from pathlib import Path

@@ -3,15 +3,15 @@ package import SyncModel
 
 @testable import Sluice
 
-/// The REST API of `sluice dev --demo-upstream`, in this process on a port of its own. It ends with the last reference.
+/// The REST API of `sluice dev --demo-upstream`, in this process on its own port. It stops with the last reference.
 package final class DemoServer: Sendable {
     package let port: Int
     private let service: Task<Void, any Error>
 
-    /// Starts one.
+    /// Starts a server.
     ///
     /// - Parameters:
-    ///   - report: gets a line on each request.
+    ///   - report: receives a line for each request.
     ///   - now: its clock; nil for the system's.
     package static func start(
         report: @escaping @Sendable (String) -> Void = { _ in },
@@ -27,6 +27,6 @@ package final class DemoServer: Sendable {
 
     deinit { service.cancel() }
 
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     package var baseURL: String { "http://127.0.0.1:\(port)" }
 }

@@ -1,12 +1,12 @@
 package import Metrics
 package import Telemetry
 
-/// Lets every gateway of this process count in a registry of its own, though swift-metrics knows one factory: what is
-/// made while a gateway is made counts in ``registry`` of that task.
+/// Gives every gateway of this process its own metrics registry, although swift-metrics supports one factory only.
+/// Metrics that are created while a gateway is created belong to the ``registry`` of that task.
 package struct GatewayMetrics: MetricsFactory {
     @TaskLocal package static var registry = PrometheusRegistry()
 
-    /// Puts the factory in force, once.
+    /// Installs the factory, once.
     package static let bootstrap: Void = MetricsSystem.bootstrap(GatewayMetrics())
 
     private var factory: PrometheusMetricsFactory { PrometheusMetricsFactory(Self.registry) }
@@ -34,7 +34,7 @@ package struct GatewayMetrics: MetricsFactory {
         factory.makeTimer(label: label, dimensions: dimensions)
     }
 
-    // no gateway takes a series back
+    // no gateway unregisters a series
     package func destroyCounter(_ handler: any CounterHandler) {}
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
     package func destroyMeter(_ handler: any MeterHandler) {}

@@ -8,12 +8,12 @@ import Synchronization
 import TestSupport
 import Tokens
 
-/// A gateway as an operator runs it: the built `sluice serve`, in a process of its own that a test can kill.
+/// A gateway as in production: the built `sluice serve`, in a separate process that a test can kill.
 package final class GatewayProcess: RunningGateway {
     package static let secret = "a secret that only the tests know, of decent length"
     package static let operatorToken = "an-operator-token-for-tests"
 
-    /// `http://127.0.0.1:…`, of `/v1` and of operations.
+    /// `http://127.0.0.1:…`, of `/v1` and of the operations listener.
     package let address: String
     package let operations: String
     package let port: Int
@@ -31,7 +31,7 @@ package final class GatewayProcess: RunningGateway {
     ///
     /// - Parameters:
     ///   - host: its address on this machine.
-    ///   - ports: of `/v1` and of operations; nil for free ones.
+    ///   - ports: of `/v1` and of the operations listener; nil for free ones.
     package init(
         database: String,
         settings: [String: String] = [:],
@@ -50,7 +50,7 @@ package final class GatewayProcess: RunningGateway {
         program = Mutex(try Program(["serve"], environment: environment))
     }
 
-    /// The variables that a gateway for tests runs with.
+    /// The environment variables of a gateway in tests.
     package static func environment(database: String, ports: (Int, Int)) -> [String: String] {
         [
             "SLUICE_DATABASE_URL": database,
@@ -59,14 +59,14 @@ package final class GatewayProcess: RunningGateway {
             "SLUICE_JWT_SECRET": secret,
             "SLUICE_OPERATOR_TOKEN": operatorToken,
             "SLUICE_LOG_LEVEL": "error",
-            // nothing is late because the machine is slow; a test of what is late says what it needs
+            // time-outs do not depend on a slow machine; a test of time-outs sets its own
             "SLUICE_STATEMENT_SECONDS": "20",
         ]
     }
 
     private var current: Program { program.withLock { $0 } }
 
-    /// What it has logged since it was last started.
+    /// The log since the last start.
     package var log: String { current.output + current.complaint }
 
     /// The log's lines.
@@ -82,30 +82,30 @@ package final class GatewayProcess: RunningGateway {
 
     package func send(_ signal: Int32) { current.send(signal) }
 
-    /// Waits for the end and answers the exit status.
+    /// Waits for the end and returns the exit status.
     package func end() async throws -> Int32 { try await current.end() }
 
-    /// Ends the process as a crash does: nothing is flushed, nothing is finished.
+    /// Ends the process like a crash: nothing is flushed or completed.
     package func crash() async throws {
         let program = current
         program.send(SIGKILL)
         _ = try await program.end()
     }
 
-    /// Starts it again where it was, after a crash or an orderly end; does not wait until it is ready.
+    /// Starts it again with the same configuration, after a crash or an orderly end. Does not wait until it is ready.
     package func restart() throws {
         let started = try Program(["serve"], environment: environment)
         program.withLock { $0 = started }
     }
 
-    /// Asks the process to end and answers its exit status.
+    /// Terminates the process and returns its exit status.
     package func terminate() async throws -> Int32 {
         let program = current
         program.send(SIGTERM)
         return try await program.end()
     }
 
-    /// Waits until `/readyz` says so.
+    /// Waits until `/readyz` reports readiness.
     package func waitUntilReady() async throws {
         try await waitUntil("a gateway is ready: \(log)", every: .milliseconds(20)) {
             if let status = current.status { throw Program.Failure("ended with \(status): \(log)") }
@@ -117,14 +117,14 @@ package final class GatewayProcess: RunningGateway {
         }
     }
 
-    /// A token that every gateway of the tests takes.
+    /// A token that every gateway of the tests accepts.
     package static func token(organization: UUID, user: UUID) async throws -> String {
         let issuer = try await TokenIssuer(configuration: TokenConfiguration(secret: Array(secret.utf8)))
         let now = Int64(Date.now.timeIntervalSince1970)
         return try await issuer.issue(organization: organization, user: user, ttlSeconds: 3_600, now: now)
     }
 
-    /// Tries nothing twice by itself.
+    /// Never retries a request automatically.
     package static let client = {
         var configuration = HTTPClient.Configuration(timeout: .init(connect: .seconds(30), read: .seconds(290)))
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256
@@ -134,7 +134,7 @@ package final class GatewayProcess: RunningGateway {
 
     private static let ports = Mutex<Set<Int>>([])
 
-    /// A port below those that the system gives to clients, so that nobody takes it while its gateway is away.
+    /// A port below the range that the system assigns to clients, so that it stays free while its gateway is down.
     package static func freePort() throws -> Int {
         for _ in 0..<200 {
             let port = Int.random(in: 12_000..<32_000)
@@ -143,7 +143,7 @@ package final class GatewayProcess: RunningGateway {
         throw Program.Failure("no free port found")
     }
 
-    /// Whether nobody listens there, on this machine.
+    /// Whether no process listens on this port of this machine.
     private static func isFree(_ port: Int) -> Bool {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
@@ -152,7 +152,7 @@ package final class GatewayProcess: RunningGateway {
         return withAddress(port) { bind(descriptor, $0, $1) == 0 && listen(descriptor, 1) == 0 }
     }
 
-    /// Whether a new connection is taken.
+    /// Whether a new connection is accepted.
     package static func takesConnections(_ port: Int) -> Bool {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }

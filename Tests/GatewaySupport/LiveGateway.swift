@@ -19,8 +19,8 @@ import WebhooksFeature
 
 @testable import Sluice
 
-/// A whole gateway in this process: both servers on ports of the system's choice, on a database of its own, with a
-/// clock that the test moves.
+/// A whole gateway in this process. Both servers use ports that the system chooses and a private database. The test
+/// controls the clock.
 package final class LiveGateway: RunningGateway {
     package static let operatorToken = "operators-token-of-the-tests"
     package static let tokens = TokenConfiguration(secret: Array("a secret of the tests, at least 32 bytes long".utf8))
@@ -29,7 +29,7 @@ package final class LiveGateway: RunningGateway {
     package let store: Store
     package let verifier: TokenVerifier
     package let clock: Clock
-    /// `http://127.0.0.1:…`, of `/v1` and of operations.
+    /// `http://127.0.0.1:…`, of `/v1` and of the operations listener.
     package let address: String
     package let operations: String
     package let port: Int
@@ -38,16 +38,17 @@ package final class LiveGateway: RunningGateway {
     private let service: Task<Void, Never>
 
     /// - Parameters:
-    ///   - database: nil makes a migrated one.
-    ///   - role: as which it uses the database; nil for the owner.
-    ///   - tokens: which ones it takes.
+    ///   - database: nil creates a migrated one.
+    ///   - role: the database role that it uses; nil for the owner.
+    ///   - tokens: the tokens that it accepts.
     ///   - forwards: whether lanes are run, against real upstreams.
     ///   - polls: whether sources are polled, at real upstreams.
-    ///   - retains: whether retention is run when it is due.
-    ///   - operates: whether operations are worked on.
-    ///   - delivers: the key that webhooks are signed with; they go to this machine alone. Nil: none are delivered.
-    ///   - patience: with the database; by default nothing is late because the machine is slow.
-    ///   - masterKeys: the text of its file; nil for none, or for one where `SLUICE_TEST_SEALED` is set.
+    ///   - retains: whether scheduled retention runs are executed.
+    ///   - operates: whether operations are executed.
+    ///   - delivers: the key that webhooks are signed with. They are sent to this machine only. Nil delivers no
+    /// webhooks.
+    ///   - patience: the time-outs for the database. The default tolerates a slow machine.
+    ///   - masterKeys: the text of its file; nil for none, or for one if `SLUICE_TEST_SEALED` is set.
     ///   - configure: changes the servers' settings.
     package static func start(
         on database: TestDatabase? = nil,
@@ -220,7 +221,7 @@ package final class LiveGateway: RunningGateway {
         service.cancel()
     }
 
-    /// Patience for machines that do much else at the same time, or that of the service: what is late is told there.
+    /// The time-outs: long ones for a busy machine, or those of the service for tests of time-outs.
     package static func patience(_ isLong: Bool) -> DatabasePatience {
         isLong ? DatabasePatience(statement: .seconds(60)) : DatabasePatience()
     }
@@ -241,7 +242,7 @@ package final class LiveGateway: RunningGateway {
             .issue(organization: organization, user: user, ttlSeconds: seconds, now: clock.now.seconds)
     }
 
-    /// Stands still until it is moved.
+    /// Does not advance until the test moves it.
     package final class Clock: Sendable {
         private let moment = Mutex(Timestamp(microseconds: 1_795_000_000_000_000))
 

@@ -3,10 +3,11 @@ package import Glibc
 import Synchronization
 import TestSupport
 
-/// A process of the built `sluice`. It gets SIGKILL when this object goes, or when this process ends, however it ends.
+/// A process of the built `sluice`. It gets SIGKILL when this object is released, or when this process ends for any
+/// reason.
 package final class Program: Sendable {
     private struct State {
-        /// Its closing tells the watchdog to kill the program.
+        /// When it closes, the watchdog kills the program.
         var pipe: Int32
         var status: Int32?
     }
@@ -16,7 +17,7 @@ package final class Program: Sendable {
     private let standardOutput: UnnamedFile
     private let standardError: UnnamedFile
 
-    /// - Parameter environment: beside this process's own, of which variables of Sluice and libpq are left out.
+    /// - Parameter environment: in addition to this process's environment, without the variables of Sluice and libpq.
     package convenience init(
         _ arguments: [String],
         environment: [String: String] = [:],
@@ -25,7 +26,7 @@ package final class Program: Sendable {
         try self.init(command: [Self.path] + arguments, environment: environment, directory: directory)
     }
 
-    /// Not `sluice`, but what somebody types into a shell.
+    /// A shell command instead of `sluice`.
     package convenience init(shell text: String, environment: [String: String] = [:]) throws {
         try self.init(command: ["/bin/sh", "-c", text], environment: environment, directory: nil)
     }
@@ -35,11 +36,11 @@ package final class Program: Sendable {
         self.standardOutput = standardOutput
         self.standardError = standardError
         var ends: [Int32] = [-1, -1]
-        // A pair of sockets and not a pipe, as it can be made so that no other child inherits it.
+        // A pair of sockets instead of a pipe, because it can be created so that no other child inherits it.
         let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw Failure("no sockets left") }
         defer { close(ends[0]) }
-        // The watchdog knows the program's process id, $$, which the program keeps as it takes the shell's place.
+        // The watchdog gets the program's process id, $$. The program keeps it, because it replaces the shell.
         let script = """
             cd "$1" || exit
             shift
@@ -69,13 +70,13 @@ package final class Program: Sendable {
         while status == nil { usleep(1_000) }
     }
 
-    /// The built program, beside the tests' own.
+    /// The built program, next to the tests' own.
     package static let path = {
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? "."
         return URL(filePath: own).deletingLastPathComponent().appending(path: "sluice").path
     }()
 
-    /// Why a program could not be started, or did not end.
+    /// The reason why a program could not be started, or did not end.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
 
@@ -84,7 +85,7 @@ package final class Program: Sendable {
         }
     }
 
-    /// What a command said and how it ended.
+    /// The output and exit status of a command.
     package struct Result: Sendable {
         package let status: Int32
         package let output: String
@@ -96,7 +97,7 @@ package final class Program: Sendable {
         try await Program(arguments, environment: environment).result()
     }
 
-    /// Waits for the end and answers all of it.
+    /// Waits for the end and returns the complete result.
     package func result(within limit: Duration = Waiting.limit) async throws -> Result {
         let status = try await end(within: limit)
         return Result(status: status, output: output, complaint: complaint)
@@ -106,11 +107,11 @@ package final class Program: Sendable {
     package var complaint: String { standardError.text }
 
     package func send(_ signal: Int32) {
-        // under the lock, so that the number is not another process's by now
+        // under the lock, so that the process id cannot have been reused
         state.withLock { if $0.status == nil { _ = kill(pid, signal) } }
     }
 
-    /// The exit status, or the number of the signal that ended it, negative; nil while it runs.
+    /// The exit status, or the negative number of the signal that ended it; nil while it runs.
     package var status: Int32? {
         state.withLock { state in
             guard state.status == nil else { return state.status }
@@ -118,7 +119,7 @@ package final class Program: Sendable {
             guard waitid(P_PID, id_t(pid), &information, WEXITED | WNOHANG | WNOWAIT) == 0,
                 information._sifields._sigchld.si_pid == pid
             else { return nil }
-            // before the number becomes free: the watchdog must not kill whoever gets it next
+            // before the process id becomes free: the watchdog must not kill a process that reuses it
             _ = write(state.pipe, "\n", 1)
             close(state.pipe)
             var raw: Int32 = 0
@@ -128,7 +129,7 @@ package final class Program: Sendable {
         }
     }
 
-    /// Waits for the end and answers ``status``.
+    /// Waits for the end and returns ``status``.
     package func end(within limit: Duration = Waiting.limit) async throws -> Int32 {
         let deadline = ContinuousClock.now + limit
         while true {

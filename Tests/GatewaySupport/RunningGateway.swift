@@ -5,19 +5,19 @@ import NIOCore
 import NIOHTTP1
 import TestSupport
 
-/// A gateway that a test has started, and what its operator does there first.
+/// A gateway that a test has started, with its operator's first actions.
 package protocol RunningGateway: Sendable {
     static var operatorToken: String { get }
-    /// Where operations are, `http://127.0.0.1:…`.
+    /// The address of the operations listener, `http://127.0.0.1:…`.
     var operations: String { get }
-    /// Whether its master keys are not those of the environment.
+    /// Whether its master keys differ from those of the environment.
     var hasOwnKeys: Bool { get }
 }
 
 extension RunningGateway {
     package var hasOwnKeys: Bool { true }
 
-    /// Makes an organization.
+    /// Creates an organization.
     ///
     /// - Parameter settings: as JSON text.
     package func makeOrganization(_ id: UUID, settings: String = "{}") async throws {
@@ -25,7 +25,7 @@ extension RunningGateway {
         try await operate("", of: id, #"{"name":"Test","settings":\#(settings)}"#)
     }
 
-    /// Puts something of an organization.
+    /// Sends a PUT request for a resource of an organization.
     ///
     /// - Parameters:
     ///   - path: below the organization's, such as `/upstream`.
@@ -34,7 +34,7 @@ extension RunningGateway {
         try await operate(.PUT, path, of: organization, body)
     }
 
-    /// Begins to erase a user, and waits for as long as that takes.
+    /// Starts to erase a user, and waits until the erasure has finished.
     package func erase(_ user: UUID, in organization: UUID) async throws {
         try await operate(.DELETE, "/users/\(user.lowercased)?erase=true", of: organization, "")
     }

@@ -13,7 +13,7 @@ import Testing
         "conflict_resolution": "manual",
     ]
 
-    @Test func `an organization is made changed read and listed`() async throws {
+    @Test func `creates, updates, returns and lists an organization`() async throws {
         let scene = try await Scene()
         let id = UUID()
         let path = "/admin/organizations/\(id.uuidString)"
@@ -37,21 +37,21 @@ import Testing
         scene.gateway.clock.advance(seconds: 1)
         let changed = try await scene.operate(.PUT, path, #"{"settings":{"stale_after_days":3,"on_failure":"halt"}}"#)
         #expect(changed.status == 200)
-        #expect(changed.json?["name"]?.string == "Fjord ASA", "what is absent keeps its value")
+        #expect(changed.json?["name"]?.string == "Fjord ASA", "absent members keep their values")
         #expect(changed.json?.value(at: "/settings/on_conflict")?.string == "continue")
         #expect(changed.json?.value(at: "/settings/on_failure")?.string == "halt")
         #expect(changed.json?.value(at: "/settings/stale_after_days")?.int64 == 3)
         #expect(changed.json?["created_at"]?.string == madeAt)
         #expect(changed.json?["updated_at"]?.string == scene.gateway.clock.now.rfc3339)
         let reset = try await scene.operate(.PUT, path, #"{"settings":{"stale_after_days":null}}"#)
-        #expect(reset.json?.value(at: "/settings/stale_after_days")?.int64 == 14, "null goes back to the default")
+        #expect(reset.json?.value(at: "/settings/stale_after_days")?.int64 == 14, "null restores the default")
 
         let list = try await scene.operate(.GET, "/admin/organizations")
         #expect(list.json?.names == ["organizations", "next"])
         #expect(list.json?["organizations"]?.elements?.contains { $0.text == reset.text } == true)
     }
 
-    @Test func `the list is paged`() async throws {
+    @Test func `pages the list of organizations`() async throws {
         let scene = try await Scene()
         for _ in 0..<3 { _ = try await scene.operate(.PUT, "/admin/organizations/\(UUID().lowercased)", "{}") }
         let all = try await Self.ids(scene, "").ids
@@ -82,7 +82,7 @@ import Testing
         return (ids ?? [], reply.next)
     }
 
-    @Test func `what is wrong with a body is named and changes nothing`() async throws {
+    @Test func `names the invalid members of an organization's body and changes nothing`() async throws {
         let scene = try await Scene()
         let long = String(repeating: "x", count: 201)
         let cases: [(String, ProblemCode, [String])] = [
@@ -134,7 +134,7 @@ import Testing
         }
     }
 
-    @Test func `only the operator gets in`() async throws {
+    @Test func `admits only the operator to the admin API`() async throws {
         let scene = try await Scene()
         let paths = [
             "/admin/organizations", scene.admin, scene.admin + "/users/\(scene.ada.user.lowercased)",
@@ -156,7 +156,7 @@ import Testing
                             headers: value.map { [("Authorization", $0)] } ?? [],
                             body: [.PUT, .POST].contains(method) ? Array("{}".utf8) : nil
                         )
-                        // a path has not every method
+                        // a path does not support every method
                         if reply.status == 405 { continue }
                         expectProblem(reply, .unauthorized, errors: [])
                         let challenge = reply.header("www-authenticate")

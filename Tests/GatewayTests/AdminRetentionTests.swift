@@ -11,7 +11,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct AdminRetentionTests {
     private static let path = "/admin/retention"
 
-    /// A month passes over three creates, a delete and a refusal of Ada's, a week over a create of Eve's.
+    /// A month passes after three creates, a delete and a rejection of Ada's, a week after a create of Eve's.
     private static func oldScene(retains: Bool = false) async throws -> Scene {
         let scene = try await Scene(retains: retains)
         let contact = UUID()
@@ -28,12 +28,12 @@ import Testing
         return scene
     }
 
-    /// The same user with a token that has not run out.
+    /// The same user with a token that has not expired.
     private static func fresh(_ worker: SyncWorker) async throws -> SyncWorker {
         try await SyncWorker(worker.gateway, organization: worker.organization, user: worker.user)
     }
 
-    @Test func `it says what it would do and does nothing`() async throws {
+    @Test func `a preview of retention reports the expired rows and deletes nothing`() async throws {
         let scene = try await Self.oldScene()
         for _ in 0..<2 {
             let reply = try await scene.operate(.GET, Self.path)
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `a run is made when it is asked for`() async throws {
+    @Test func `an operator can trigger a retention run`() async throws {
         let scene = try await Self.oldScene(retains: true)
         let asked = try await scene.operate(.POST, Self.path)
         #expect(asked.status == 202)
@@ -68,14 +68,14 @@ import Testing
         #expect(done?["last_run_at"]?.string == scene.gateway.clock.now.rfc3339)
         #expect(done?["next_run_at"]?.string == scene.gateway.clock.now.adding(seconds: 3_600).rfc3339)
         #expect(done?["due"]?["records"]?.int64 == 0)
-        // Eve's entity and Ada's living one are there
+        // Eve's entity and Ada's live one remain
         for worker in [scene.ada, scene.eve] {
             let changes = try await Self.fresh(worker).get("/v1/changes").json?["changes"]
             #expect(changes?.elements?.count == 1)
         }
     }
 
-    @Test func `only the operator may ask and nothing else is taken`() async throws {
+    @Test func `only the operator may access retention, and only without parameters`() async throws {
         let scene = try await Scene()
         for method in [HTTPMethod.GET, .POST] {
             let reply = try await send(method, scene.gateway.operations + Self.path, token: scene.ada.token)
@@ -88,9 +88,9 @@ import Testing
         #expect(try await scene.operate(.DELETE, Self.path).status == 405)
     }
 
-    @Test func `the command counts runs and yields to another`() async throws {
+    @Test func `the command counts deleted rows and does not run concurrently`() async throws {
         let scene = try await Self.oldScene()
-        // the command's clock is the system's, which is later than the test's; all of it is old
+        // the command uses the system's clock, which is later than the test's, so all rows have expired
         let environment = [
             "SLUICE_DATABASE_URL": scene.gateway.database.uri, "SLUICE_RETENTION_DAYS": "0.01",
             "SLUICE_RETENTION_SUCCEEDED_DAYS": "0.01",
@@ -120,7 +120,7 @@ import Testing
         #expect(again.output.hasPrefix(#"{"records":0,"payloads":0,"unsettled":0,"rejections":0,"tombstones":0,"#))
     }
 
-    @Test func `wrong settings are refused`() async throws {
+    @Test func `rejects inconsistent retention settings`() async throws {
         let run = try await Program.run(
             ["retention"],
             environment: ["SLUICE_RETENTION_SUCCEEDED_DAYS": "31", "SLUICE_RETENTION_DAYS": "30"]

@@ -6,7 +6,7 @@ import Testing
 
 /// `/admin/organizations/{id}/entity-types/{name}` and `…/users/{user}`
 @Suite struct AdminTypesTests {
-    @Test func `a type is registered changed and read`() async throws {
+    @Test func `creates, updates and returns an entity type`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/entity-types/activity"
         expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
@@ -28,12 +28,12 @@ import Testing
         #expect(changed.status == 200)
         #expect(changed.json?["id_space"]?.string == "shared")
         let kept = try await scene.operate(.PUT, path, #"{"default_priority":0}"#)
-        #expect(kept.json?["visibility"]?.string == "user", "what is absent keeps its value")
+        #expect(kept.json?["visibility"]?.string == "user", "absent members keep their values")
         #expect(kept.json?["id_space"]?.string == "shared")
         #expect(kept.json?["default_priority"]?.int64 == 0)
     }
 
-    @Test func `a type that is used first is registered with its defaults`() async throws {
+    @Test func `registers an entity type with its defaults on first use`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create("expense"), scene.ada.create("task")])
         for (name, priority) in [("expense", 8), ("task", 0)] {
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `a type is forwarded where there is an upstream unless it is told otherwise`() async throws {
+    @Test func `forwards a new entity type if there is an upstream, unless the body sets otherwise`() async throws {
         let scene = try await Scene()
         func put(_ name: String, _ body: String) async throws -> [String?] {
             let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/" + name, body)
@@ -59,13 +59,13 @@ import Testing
         #expect(try await put("early", "{}") == ["201", "false", "organization"])
         let upstream = scene.admin + "/upstream"
         #expect(try await scene.operate(.PUT, upstream, #"{"base_url":"http://127.0.0.1:1"}"#).status == 201)
-        #expect(try await put("early", "{}") == ["200", "false", "organization"], "it stays as it is")
+        #expect(try await put("early", "{}") == ["200", "false", "organization"], "it is unchanged")
         #expect(try await put("visit", "{}") == ["201", "true", "user"])
         #expect(try await put("open", #"{"visibility":"organization"}"#) == ["201", "true", "organization"])
         #expect(try await put("own", #"{"upstream":false}"#) == ["201", "false", "organization"])
         #expect(try await put("early", #"{"upstream":true}"#) == ["200", "true", "organization"])
 
-        // in force at once, and at any time: also for a type that is in use
+        // takes effect immediately and at any time, also for a type in use
         #expect(try await scene.ada.push([scene.ada.create("own")]).statuses == ["succeeded"])
         #expect(try await put("own", #"{"upstream":true}"#) == ["200", "true", "organization"])
         var draft = scene.ada.create("own")
@@ -74,13 +74,13 @@ import Testing
         #expect(try await put("own", #"{"upstream":false}"#) == ["200", "false", "organization"])
         #expect(try await scene.bob.push([scene.bob.create("own")]).statuses == ["succeeded"])
 
-        // without the upstream a type keeps what it was told
+        // without the upstream, an entity type keeps its configured value
         #expect(try await scene.operate(.DELETE, upstream).status == 204)
         #expect(try await put("visit", #"{"default_priority":3}"#) == ["200", "true", "user"])
         #expect(try await put("late", "{}") == ["201", "false", "organization"])
     }
 
-    @Test func `the id space is fixed once the type is in use and the rest is not`() async throws {
+    @Test func `fixes the id space of an entity type in use but not its other settings`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/entity-types/task"
         _ = try await scene.operate(.PUT, path, #"{"id_space":"shared"}"#)
@@ -95,22 +95,22 @@ import Testing
         #expect(same.json?["default_priority"]?.int64 == 7)
         let draft = scene.ada.create("task")
         _ = try await scene.ada.push([draft])
-        #expect(try await scene.ada.get("/v1/mutations/\(draft.id)").json?["priority"]?.int64 == 7, "in force at once")
+        #expect(try await scene.ada.get("/v1/mutations/\(draft.id)").json?["priority"]?.int64 == 7, "immediate")
     }
 
-    /// A body with so many relations.
+    /// A body with this number of relations.
     private static func relations(_ count: Int) -> String {
         #"{"relations":{\#((0..<count).map { #""m\#($0)":"folder""# }.joined(separator: ","))}}"#
     }
 
-    @Test func `relations are set as a whole and those of a type in use stay`() async throws {
+    @Test func `replaces relations as a whole and keeps those of an entity type in use`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/entity-types/note"
         func put(_ body: String) async throws -> (Int, String?) {
             let reply = try await scene.operate(.PUT, path, body)
             return (reply.status, reply.json?["relations"]?.text)
         }
-        // any type has them, and they may lead anywhere: to itself, or to what is not registered yet
+        // any entity type may have relations, to itself or to types that are not registered yet
         #expect(
             try await put(#"{"relations":{"parent":"note","folderId":"folder"}}"#) == (
                 201, #"{"parent":"note","folderId":"folder"}"#
@@ -136,11 +136,11 @@ import Testing
             expectProblem(reply, .idSpaceIsImmutable, errors: ["/id_space id_space_is_immutable"])
         }
         let more = #"{"relations":{"a/b":"folder","folderId":"folder","tag":"tag"}}"#
-        #expect(try await put(more).0 == 200, "more of them may come")
+        #expect(try await put(more).0 == 200, "relations may be added")
         #expect(try await scene.operate(.GET, path).json?["relations"]?.names.count == 3)
     }
 
-    @Test func `the id spaces are three`() async throws {
+    @Test func `accepts exactly three id spaces`() async throws {
         let scene = try await Scene()
         for space in ["device", "shared", "mapped", "device"] {
             let reply = try await scene.operate(.PUT, scene.admin + "/entity-types/note", #"{"id_space":"\#(space)"}"#)
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func `a shared type takes the ids of its clients`() async throws {
+    @Test func `uses client-chosen ids for a type in the shared id space`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/label", #"{"id_space":"shared"}"#)
         let id = UUID()
@@ -164,7 +164,7 @@ import Testing
         #expect(try await scene.bob.push([again]).statuses == ["conflict"])
     }
 
-    @Test func `what is wrong with a body is named and changes nothing`() async throws {
+    @Test func `names the invalid members of an entity type's body and changes nothing`() async throws {
         let scene = try await Scene()
         let cases: [(String, ProblemCode, [String])] = [
             ("", .invalidJSON, []), ("[]", .invalidRequest, [" member_type"]),

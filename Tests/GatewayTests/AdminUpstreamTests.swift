@@ -12,7 +12,7 @@ import Testing
 @Suite struct AdminUpstreamTests {
     private static let base = "http://127.0.0.1:1"
 
-    @Test func `an upstream is set changed read and taken away`() async throws {
+    @Test func `creates, updates, returns and deletes an upstream`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/upstream"
         expectProblem(try await scene.operate(.GET, path), .notFound, errors: [])
@@ -43,9 +43,9 @@ import Testing
             + #""allowed_headers":["x-app","x-app-version"],"erase_endpoint":null,"#
             + #""send_weak_etags":true,"updated_at":"\#(then)"}"#
         #expect(changed.text == expected)
-        #expect(try await scene.operate(.PUT, path, "{}").text == expected, "what is absent keeps its value")
+        #expect(try await scene.operate(.PUT, path, "{}").text == expected, "absent members keep their values")
         let headers = try await scene.operate(.PUT, path, #"{"headers":{"a":"b"}}"#)
-        #expect(headers.json?["headers"]?.text == #"{"a":"b"}"#, "headers are set as a whole")
+        #expect(headers.json?["headers"]?.text == #"{"a":"b"}"#, "headers are replaced as a whole")
         let reset = try await scene.operate(
             .PUT,
             path,
@@ -66,7 +66,7 @@ import Testing
         expectProblem(required, .validationFailed, errors: ["/base_url member_required"])
     }
 
-    @Test func `a credential is kept until it is replaced and its secret is never read back`() async throws {
+    @Test func `a credential is kept until it is replaced and its secret is never returned`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/upstream"
         let cases = [
@@ -81,9 +81,9 @@ import Testing
                 #expect(reply.json?["credential"]?.text == shown)
                 #expect(!reply.text.contains("s3cret"))
             }
-            #expect(try await scene.mentions(of: "s3cret-value")["upstreams"] == 1, "it is there, to be used")
+            #expect(try await scene.mentions(of: "s3cret-value")["upstreams"] == 1, "it is stored for use")
             let back = try await scene.operate(.PUT, path, #"{"credential":\#(shown)}"#)
-            #expect(back.status == 422, "what is shown is no credential")
+            #expect(back.status == 422, "a displayed credential is not accepted as one")
         }
         let organization = try await scene.operate(.GET, scene.admin)
         let list = try await scene.operate(.GET, "/admin/organizations")
@@ -93,7 +93,7 @@ import Testing
         #expect(try await scene.mentions(of: "s3cret").values.allSatisfy { $0 == 0 })
     }
 
-    @Test func `secrets are in no log whatever happens`() async throws {
+    @Test func `no log line contains a secret`() async throws {
         let scene = try await Scene()
         let gateway = try await GatewayProcess.start(
             database: scene.gateway.database.uri,
@@ -116,7 +116,7 @@ import Testing
             #expect(reply.status == (body == good ? 201 : body == bad[3] ? 400 : 422), "\(reply.text)")
             #expect(!reply.text.contains("s3cret-value"))
         }
-        // the database refuses the row, and the log says so
+        // the database rejects the row, and the log reports it
         try await scene.execute("ALTER TABLE upstreams ADD CHECK (timeout_seconds <> 7)")
         let body = #"{"timeout_seconds":7,"credential":{"bearer":"s3cret-value"}}"#
         let refused = try await send(.PUT, url, token: GatewayProcess.operatorToken, body: Array(body.utf8))
@@ -126,7 +126,7 @@ import Testing
         #expect(!gateway.log.contains("s3cret-value"))
     }
 
-    @Test func `signed needs a key to sign with`() async throws {
+    @Test func `the credential signed requires a signing key`() async throws {
         let without = try await Scene()
         let body = #"{"base_url":"\#(Self.base)","credential":"signed"}"#
         try await without.whileNothingChanges {
@@ -140,7 +140,7 @@ import Testing
         #expect(made.json?["credential"]?.string == "signed")
     }
 
-    @Test func `a timeout is shorter than the lease`() async throws {
+    @Test func `the time-out must be shorter than the lease`() async throws {
         let scene = try await Scene { $0.leaseSeconds = 20 }
         let path = scene.admin + "/upstream"
         let long = try await scene.operate(.PUT, path, #"{"base_url":"\#(Self.base)","timeout_seconds":20}"#)
@@ -150,7 +150,7 @@ import Testing
         )
     }
 
-    @Test func `what is wrong with a body is named and changes nothing`() async throws {
+    @Test func `names the invalid members of an upstream's body and changes nothing`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         let path = scene.admin + "/upstream"
@@ -250,7 +250,7 @@ import Testing
         #expect(try await scene.operate(.GET, path).text == made.text)
     }
 
-    @Test func `it is in force at once for one organization alone`() async throws {
+    @Test func `a new upstream takes effect immediately and only for its organization`() async throws {
         let scene = try await Scene()
         func push(_ worker: SyncWorker, _ type: String) async throws -> [String?] {
             var draft = worker.create(type)
@@ -268,7 +268,7 @@ import Testing
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)
         #expect(try await push(scene.ada, "during") == ["pending"])
         #expect(try await push(scene.eve, "during") == ["succeeded"])
-        #expect(try await push(scene.bob, "before") == ["succeeded"], "a type that is there stays as it is")
+        #expect(try await push(scene.bob, "before") == ["succeeded"], "an existing type is unchanged")
         let eves = "/admin/organizations/\(scene.eve.organization.lowercased)/upstream"
         expectProblem(try await scene.operate(.GET, eves), .notFound, errors: [])
         expectProblem(try await scene.operate(.DELETE, eves), .notFound, errors: [])
@@ -280,7 +280,7 @@ import Testing
         #expect(try await type("during", of: scene.eve) == ["false", "organization"])
     }
 
-    @Test func `two who set it at the same time both count and one made it`() async throws {
+    @Test func `concurrent requests for an upstream all succeed and one creates it`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/upstream"
         let bodies = (1...8).map { #"{"base_url":"\#(Self.base)","headers":{"x":"\#($0)"}}"# }
@@ -291,7 +291,7 @@ import Testing
         #expect(statuses.sorted() == [200, 200, 200, 200, 200, 200, 200, 201])
     }
 
-    @Test func `a purge takes the upstream with it`() async throws {
+    @Test func `a purge deletes the upstream`() async throws {
         let scene = try await Scene()
         let body = #"{"base_url":"\#(Self.base)","credential":{"bearer":"s3cret"}}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)

@@ -12,7 +12,7 @@ import Testing
 @Suite struct AdminWebhookTests {
     private static let url = "https://hooks.example/sluice"
 
-    @Test func `a webhook is added changed tried and deleted, and its secret shown once`() async throws {
+    @Test func `creates, updates, tests and deletes a webhook, and shows its secret once`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/webhooks"
         #expect(try await scene.operate(.GET, path).text == #"{"webhooks":[],"public_key":null}"#)
@@ -79,11 +79,11 @@ import Testing
             expectProblem(try await scene.operate(method, "\(path)/\(id)\(below)"), .notFound, errors: [])
         }
         expectProblem(try await scene.operate(.PATCH, "\(path)/\(id)", "{}"), .notFound, errors: [])
-        // what operators did stays in the audit
+        // the operator's actions remain in the audit log
         #expect(try await scene.mentions(of: delivery).allSatisfy { $0.key == "audit" || $0.value == 0 })
     }
 
-    @Test func `what is wrong is said with pointers and without secrets`() async throws {
+    @Test func `names invalid webhook members by pointer and reveals no secrets`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/webhooks"
         let cases: [(String, [String])] = [
@@ -129,8 +129,8 @@ import Testing
         expectProblem(try await scene.operate(.POST, nobody, #"{"url":"\#(Self.url)"}"#), .notFound, errors: [])
     }
 
-    /// A push that fails, a gateway that delivers, and a receiver that verifies by secret and key.
-    @Test func `a failure arrives at a receiver, signed so that it verifies`() async throws {
+    /// A failing push, a delivering gateway, and a receiver that verifies by secret and by key.
+    @Test func `delivers a failure to a receiver with a valid signature`() async throws {
         let key = WebhookSigningKey()
         let scene = try await Scene(#"{"on_failure":"halt"}"#, delivers: key)
         let receiver = try await WebhookReceiver()
@@ -165,7 +165,7 @@ import Testing
                 )
             }
         }
-        try await waitUntil("both are told as delivered") {
+        try await waitUntil("both are listed as delivered") {
             let page = try await scene.operate(.GET, "\(path)/\(id)/deliveries?status=delivered")
             return page.json?["deliveries"]?.elements?.count == 2
         }

@@ -5,9 +5,9 @@ import NIOHTTP1
 import SyncModel
 import Testing
 
-/// Who is let in with a token that is valid: organizations and users as the operator has them.
+/// Access with a valid token, depending on the organizations and users that the operator created.
 @Suite struct AdmissionTests {
-    /// Push and read are refused in the same way, and nothing changes.
+    /// Pushes and reads are rejected in the same way, and nothing changes.
     private static func expectRefused(
         _ scene: Scene,
         _ worker: SyncWorker,
@@ -25,7 +25,7 @@ import Testing
                 worker.gateway.address + "/v1/devices/\(worker.device.lowercased)",
                 token: worker.token
             ),
-            // refused before anything of the body is read
+            // rejected before the body is read
             try await worker.post("/v1/mutations", "{", headers: [("Content-Type", "text/plain")]),
         ]
         for reply in replies {
@@ -35,16 +35,16 @@ import Testing
         #expect(try await scene.tables() == tables, sourceLocation: sourceLocation)
     }
 
-    @Test func `an organization that nobody made is unknown`() async throws {
+    @Test func `rejects an unknown organization until the operator creates it`() async throws {
         let scene = try await Scene()
         let stranger = try await SyncWorker(scene.gateway, organization: UUID())
         try await Self.expectRefused(scene, stranger, .organizationUnknown)
         let path = "/admin/organizations/\(stranger.organization.lowercased)"
         #expect(try await scene.operate(.PUT, path, "{}").status == 201)
-        #expect(try await stranger.push([stranger.create()]).status == 200, "known at once, refused before or not")
+        #expect(try await stranger.push([stranger.create()]).status == 200, "known immediately, even after a rejection")
     }
 
-    @Test func `a suspended organization is refused at once and served again at once`() async throws {
+    @Test func `suspension and reactivation of an organization take effect immediately`() async throws {
         let scene = try await Scene()
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
         #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
@@ -56,7 +56,7 @@ import Testing
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
     }
 
-    @Test func `where users are provisioned others stay outside`() async throws {
+    @Test func `rejects unprovisioned users if provisioning is explicit`() async throws {
         let scene = try await Scene(#"{"provisioning":"explicit"}"#)
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
         try await Self.expectRefused(scene, scene.ada, .userUnknown)
@@ -67,10 +67,10 @@ import Testing
         #expect(try await scene.operate(.DELETE, user).status == 204)
         try await Self.expectRefused(scene, scene.ada, .userUnknown)
         #expect(try await scene.operate(.PUT, user).status == 201)
-        #expect(try await scene.ada.get("/v1/mutations").mutations.count == 1, "what was pushed stayed")
+        #expect(try await scene.ada.get("/v1/mutations").mutations.count == 1, "the pushed mutations stayed")
     }
 
-    @Test func `where the first push lets a user in reading comes before it`() async throws {
+    @Test func `a user can read before the first push provisions the user`() async throws {
         let scene = try await Scene()
         #expect(try await scene.ada.get("/v1/changes").status == 200)
         #expect(try await scene.ada.get("/v1/mutations").text == #"{"mutations":[],"next":null}"#)
@@ -78,11 +78,11 @@ import Testing
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
         #expect(try await scene.tables()["users"]?.hasPrefix("1 ") == true)
         _ = try await scene.operate(.PUT, scene.admin, #"{"settings":{"provisioning":"explicit"}}"#)
-        #expect(try await scene.ada.get("/v1/changes").status == 200, "who has pushed is known")
+        #expect(try await scene.ada.get("/v1/changes").status == 200, "a user who has pushed is known")
         try await Self.expectRefused(scene, scene.bob, .userUnknown)
     }
 
-    @Test func `where types are registered others are refused one by one`() async throws {
+    @Test func `rejects only the mutations with unregistered entity types`() async throws {
         let scene = try await Scene(#"{"entity_types":"registered"}"#)
         #expect(try await scene.operate(.PUT, scene.admin + "/entity-types/task", "{}").status == 201)
         let reply = try await scene.ada.push([scene.ada.create("task"), scene.ada.create("note")])

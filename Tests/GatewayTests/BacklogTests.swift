@@ -21,7 +21,7 @@ import Testing
         return json
     }
 
-    /// A lane as it is once its worker has given it back.
+    /// A lane after its worker has released it.
     private static func settled(_ worker: SyncWorker, _ reason: String) async throws -> JSONValue {
         var found: JSONValue?
         try await waitUntil("the lane is held: \(reason)") {
@@ -42,7 +42,7 @@ import Testing
         backlog.value(at: "/lane/counts")?.text ?? "-"
     }
 
-    /// Ada's organization with httpbin for an upstream.
+    /// Ada's organization with httpbin as its upstream.
     private static func httpbin(_ settings: String = "{}") async throws -> Scene {
         let server = try await HTTPBinServer.shared()
         let scene = try await Scene(settings, forwards: true)
@@ -57,13 +57,13 @@ import Testing
 
     // MARK: - Without upstreams
 
-    @Test func `who never pushed has none`() async throws {
+    @Test func `a user who never pushed has an empty backlog`() async throws {
         let scene = try await Scene()
         #expect(try await scene.ada.get("/v1/backlog").text == Self.empty)
         #expect(try await scene.gateway.token(organization: scene.ada.organization, user: UUID()).isEmpty == false)
     }
 
-    @Test func `what is done is no backlog but its device is shown`() async throws {
+    @Test func `completed mutations leave the backlog but their device is listed`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
         let now = scene.gateway.clock.now.rfc3339
@@ -77,7 +77,7 @@ import Testing
         )
     }
 
-    @Test func `a conflict halts the lane and the backlog tells by which`() async throws {
+    @Test func `a conflict halts the lane and the backlog names the conflicting mutation`() async throws {
         let scene = try await Scene()
         let tablet = try await SyncWorker(
             scene.gateway,
@@ -124,7 +124,7 @@ import Testing
         #expect(oldest["created_at"]?.string == "2026-11-18T07:00:00.000Z")
         #expect(oldest["accepted_at"]?.string == scene.gateway.clock.now.adding(seconds: -1).rfc3339)
 
-        // nobody else's
+        // not in other users' backlogs
         for other in [scene.bob, scene.eve] {
             let others = try await Self.backlog(other)
             #expect(Self.counts(others) == Self.zeros && others.value(at: "/lane/held_by")?.isNull == true)
@@ -133,7 +133,7 @@ import Testing
         #expect(try await Self.backlog(scene.ada).value(at: "/lane/head/id")?.string == behind.id)
     }
 
-    @Test func `the same user in two organizations has two backlogs`() async throws {
+    @Test func `the same user in two organizations has two separate backlogs`() async throws {
         let scene = try await Scene()
         let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
         let pushed = try await scene.ada.push([scene.ada.create()])
@@ -144,7 +144,7 @@ import Testing
         #expect(try await twin.get("/v1/backlog").text == Self.empty)
     }
 
-    @Test func `there are no parameters`() async throws {
+    @Test func `rejects query parameters of the backlog`() async throws {
         let scene = try await Scene()
         for query in ["limit=1", "device_id=x", "x"] {
             let reply = try await scene.ada.get("/v1/backlog?" + query)
@@ -154,7 +154,7 @@ import Testing
 
     // MARK: - With upstreams
 
-    @Test func `a head that failed is held until its next try`() async throws {
+    @Test func `reports a failed head as held until its next attempt`() async throws {
         let scene = try await Self.httpbin()
         let drafts = [Self.contact(scene.ada, at: "/status/503"), Self.contact(scene.ada, at: "/anything")]
         #expect(try await scene.ada.push(drafts).status == 202)
@@ -168,10 +168,10 @@ import Testing
         #expect(Self.counts(backlog) == #"{"pending":2,"blocked":0,"in_flight":0,"conflict":0,"failed":0}"#)
     }
 
-    @Test func `an upstream that failed too often holds the lanes of its organization`() async throws {
+    @Test func `repeated upstream failures hold all lanes of the organization`() async throws {
         let scene = try await Self.httpbin()
         let carol = try await SyncWorker(scene.gateway, organization: scene.ada.organization)
-        // what may be the operator's trouble holds the lane that it comes from
+        // an error that the operator may have caused holds the lane in which it occurred
         for worker in [scene.ada, scene.bob, carol] {
             let draft = Self.contact(worker, at: "/status/401")
             #expect(try await worker.push([draft]).status == 202)
@@ -181,7 +181,7 @@ import Testing
             let held = Self.held(backlog)
             #expect((held.until ?? "") > scene.gateway.clock.now.rfc3339 && held.ids.isEmpty)
         }
-        // three agree: a fourth waits too
+        // after three lanes failed, a fourth waits as well
         let dan = try await SyncWorker(scene.gateway, organization: scene.ada.organization)
         #expect(try await dan.push([Self.contact(dan, at: "/anything")]).status == 202)
         let others = try await Self.settled(dan, "circuit_open")
@@ -190,8 +190,8 @@ import Testing
         #expect((held.until ?? "") > scene.gateway.clock.now.rfc3339)
     }
 
-    /// A push says so at once: what it brought waits as well.
-    @Test func `a push into a lane that is held says so`() async throws {
+    /// The response to a push reports this immediately: its mutations wait as well.
+    @Test func `a push into a held lane returns the reason`() async throws {
         let scene = try await Self.httpbin()
         let first = Self.contact(scene.ada, at: "/status/503")
         let fresh = try await scene.ada.push([first])
@@ -200,14 +200,14 @@ import Testing
         let next = try await scene.ada.push([Self.contact(scene.ada, at: "/anything")])
         #expect(next.json?["held_by"]?.raw == backlog.value(at: "/lane/held_by")?.raw, "\(next.text)")
         #expect(next.json?["held_by"]?["reason"]?.string == "back_off")
-        // a repetition of what is done says so, too
+        // a repetition of a completed push returns it as well
         #expect(try await scene.ada.push([first]).json?["held_by"]?["reason"]?.string == "back_off")
-        // somebody else's is not held
+        // another user's lane is not held
         let done = try await scene.bob.push([Self.contact(scene.bob, at: "/anything")], prefer: "wait=30")
         #expect(done.status == 200 && done.json?["held_by"]?.isNull == true, "\(done.text)")
     }
 
-    @Test func `a forwarded mutation without an upstream waits for one`() async throws {
+    @Test func `a forwarded mutation waits until its organization has an upstream`() async throws {
         let scene = try await Self.httpbin()
         let type = #"{"upstream":true}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/entity-types/contact", type).status == 201)
@@ -221,7 +221,7 @@ import Testing
         #expect(held.until == nil || held.until == scene.gateway.clock.now.adding(seconds: 30).rfc3339)
     }
 
-    @Test func `what depends on a failure is blocked by it`() async throws {
+    @Test func `a failed mutation blocks its dependents`() async throws {
         let scene = try await Self.httpbin()
         let local = UUID()
         let create = Self.contact(scene.ada, at: "/status/422", local: local)
@@ -237,7 +237,7 @@ import Testing
     }
 
     @Test(arguments: [("on_failure", "422", "failure", "failed"), ("on_conflict", "412", "conflict", "conflict")])
-    func `what halts the lane is its head`(_ setting: String, _ code: String, _ reason: String, _ status: String)
+    func `the halting mutation is the head`(_ setting: String, _ code: String, _ reason: String, _ status: String)
         async throws
     {
         let scene = try await Self.httpbin(#"{"\#(setting)":"halt"}"#)
@@ -254,9 +254,9 @@ import Testing
         #expect(backlog.value(at: "/devices/0/oldest_pending/id")?.string == behind.id)
     }
 
-    /// The answer tells how the lane stands once it is made, and not how it stood when the push was taken.
+    /// The response contains the lane's state when the response is created, not when the push was accepted.
     @Test(arguments: [("on_failure", "422", "failure"), ("on_conflict", "412", "conflict")])
-    func `a push that halts the lane is told so`(_ setting: String, _ code: String, _ reason: String) async throws {
+    func `a push that halts the lane returns why`(_ setting: String, _ code: String, _ reason: String) async throws {
         let scene = try await Self.httpbin(#"{"\#(setting)":"halt"}"#)
         let draft = Self.contact(scene.ada, at: "/status/\(code)")
         let push = try await scene.ada.push([draft], prefer: "wait=60")
@@ -264,12 +264,12 @@ import Testing
         #expect(push.json?["held_by"]?["mutation_ids"]?.elements.map { $0.map(\.string) } == [draft.id])
     }
 
-    @Test func `what is being sent is not held`() async throws {
+    @Test func `a mutation in flight is not reported as held`() async throws {
         let scene = try await Self.httpbin()
         let draft = Self.contact(scene.ada, at: "/delay/4")
         #expect(try await scene.ada.push([draft]).status == 202)
         var backlog = try await Self.backlog(scene.ada)
-        try await waitUntil("it is being sent", every: .zero) {
+        try await waitUntil("it is in flight", every: .zero) {
             #expect(backlog.value(at: "/lane/held_by")?.isNull == true, "it is due")
             backlog = try await Self.backlog(scene.ada)
             return backlog.value(at: "/lane/head/status")?.string == "in_flight"

@@ -6,9 +6,9 @@ import SyncHTTP
 import SyncModel
 import Testing
 
-/// Pushes whose body as a whole is not what the contract asks for.
+/// Pushes whose body as a whole violates the contract.
 @Suite struct BadBodyTests {
-    @Test func `what is not JSON is refused`() async throws {
+    @Test func `rejects a body that is not JSON`() async throws {
         let scene = try await Scene()
         let good = scene.ada.envelope([scene.ada.create()])
         let (open, close) = (String(repeating: "[", count: 100_000), String(repeating: "]", count: 100_000))
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func `what is no push is refused with a pointer`() async throws {
+    @Test func `rejects a body that is not a push and points to the error`() async throws {
         let scene = try await Scene()
         let device = #""device_id":\#(scene.ada.device.quoted)"#
         let list = #""mutations":[\#(scene.ada.create().json)]"#
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test func `a query that nobody knows is refused`() async throws {
+    @Test func `rejects unknown query parameters of a push`() async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         try await scene.whileNothingChanges {
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `other media types are not taken`() async throws {
+    @Test func `rejects other media types than JSON`() async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         try await scene.whileNothingChanges {
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test func `more mutations than the limit are too much`() async throws {
+    @Test func `rejects a push with more mutations than the limit`() async throws {
         let scene = try await Scene { $0.limits.mutations = 3 }
         try await scene.whileNothingChanges {
             let reply = try await scene.ada.push((0..<4).map { _ in scene.ada.create() })
@@ -108,12 +108,12 @@ import Testing
         #expect(try await scene.ada.push((0..<3).map { _ in scene.ada.create() }).statuses.count == 3)
     }
 
-    @Test func `the contract's limits hold unless set`() async throws {
+    @Test func `the default limits are those of the contract`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             let many = try await scene.ada.push((0..<501).map { _ in scene.ada.create() })
             expectProblem(many, .payloadTooLarge, errors: [])
-            // a client that looks for an answer only when it has sent everything
+            // a client that reads the response only after it has sent everything
             for head in ["Content-Length: 4194305\r\n", "Transfer-Encoding: chunked\r\n"] {
                 let connection = try RawConnection(port: scene.gateway.port)
                 let isChunked = head.hasPrefix("T")
@@ -122,7 +122,7 @@ import Testing
                 if isChunked { await connection.send("\r\n0\r\n\r\n") }
                 expectProblem(try await connection.reply(), .payloadTooLarge, errors: [])
             }
-            // a million values and more, in fewer bytes
+            // more than a million values, in fewer bytes than the limit
             let values = "[" + String(repeating: "0,", count: 1_000_001) + "0]"
             expectProblem(try await scene.ada.post("/v1/mutations", values), .payloadTooLarge, errors: [])
         }
@@ -131,7 +131,7 @@ import Testing
         #expect(most.statuses == Array(repeating: "succeeded", count: 500))
     }
 
-    @Test func `a body up to its limit is taken and no byte more`() async throws {
+    @Test func `accepts a body of exactly the maximum size and rejects one more byte`() async throws {
         let scene = try await Scene { $0.limits.bodyBytes = 2_000 }
         let body = scene.ada.envelope([scene.ada.create()])
         let space = String(repeating: " ", count: 2_000 - body.utf8.count)
@@ -142,7 +142,7 @@ import Testing
             await chunked.send("\(String(body.utf8.count, radix: 16))\r\n\(body)\r\n")
             await chunked.send("\(String(space.utf8.count + 1, radix: 16))\r\n\(space) \r\n0\r\n\r\n")
             expectProblem(try await chunked.reply(), .payloadTooLarge, errors: [])
-            // refused before any of it is sent
+            // rejected before any of it is sent
             for length in ["2001", "9223372036854775807"] {
                 let announced = try RawConnection(port: scene.gateway.port)
                 await announced.send(scene.ada.pushHead("Content-Length: \(length)\r\n"))

@@ -4,14 +4,14 @@ import SyncHTTP
 import SyncModel
 import Testing
 
-/// Pushes with an entry that is not valid: strict ones are refused as a whole, with the pointers that lenient ones find
-/// in that entry's result.
+/// Pushes with an invalid entry. Strict pushes are rejected as a whole, and the problem has the same pointers as the
+/// entry's result in a lenient push.
 @Suite struct BadMutationTests {
     private static let required = [
         "id", "idempotency_key", "sequence_number", "operation", "entity_type", "created_at",
     ]
 
-    /// Each draft is refused, strictly and behind a good one, for exactly these errors.
+    /// Each draft is rejected with exactly these errors, strictly as well as after a valid one.
     private static func expectRefused(
         _ scene: Scene,
         _ cases: [(Draft, [String])],
@@ -31,14 +31,14 @@ import Testing
         }
     }
 
-    /// A create with one member as given.
+    /// A create with one member replaced.
     private static func draft(_ scene: Scene, _ member: String, _ value: String?) -> Draft {
         var draft = scene.ada.create()
         draft[member] = value
         return draft
     }
 
-    @Test func `what is required is neither missing nor null`() async throws {
+    @Test func `rejects missing and null values of required members`() async throws {
         let scene = try await Scene()
         let cases = Self.required.flatMap { name in
             [nil, "null"].map { (Self.draft(scene, name, $0), ["/\(name) member_required"]) }
@@ -49,7 +49,7 @@ import Testing
         try await Self.expectRefused(scene, [(nothing, Self.required.map { "/\($0) member_required" })])
     }
 
-    @Test func `an entry is an object`() async throws {
+    @Test func `rejects entries that are not objects`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for entry in ["1", "null", "[]", "\"x\""] {
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func `members have their types forms and bounds`() async throws {
+    @Test func `checks types, formats and bounds of members`() async throws {
         let scene = try await Scene()
         let long = String(repeating: "a", count: 65)
         let wrong: [(String, String, [String])] = [
@@ -97,7 +97,7 @@ import Testing
         var cases = wrong.flatMap { member, rule, values in
             values.map { (Self.draft(scene, member, $0), ["/\(member) \(rule)"]) }
         }
-        // neither what it should be nor what can be kept
+        // neither valid nor storable
         for (member, rule) in [
             ("operation", "operation_must_be_valid_verb"), ("entity_type", "entity_type_valid_enum"),
         ] {
@@ -106,7 +106,7 @@ import Testing
         try await Self.expectRefused(scene, cases)
     }
 
-    @Test func `an endpoint stays under its base`() async throws {
+    @Test func `rejects endpoints that could leave the base URL`() async throws {
         let scene = try await Scene()
         let endpoints = [
             "", "x", "api/tasks", "//host/x", "http://host/x", "https:/x", "/a/../b", "/..", "/a/%2e%2e/b", "/a/.%2E",
@@ -119,7 +119,7 @@ import Testing
         try await Self.expectRefused(scene, cases)
     }
 
-    @Test func `headers are their owners to set`() async throws {
+    @Test func `rejects headers that belong to the gateway or the connection`() async throws {
         let scene = try await Scene()
         let owned = [
             "host", "Host", "authorization", "Cookie", "content-length", "idempotency-key", "Connection", "keep-alive",
@@ -128,7 +128,7 @@ import Testing
         var cases = owned.map {
             (Self.draft(scene, "headers", "{\"\($0)\":\"x\"}"), ["/headers/\($0) header_not_allowed"])
         }
-        // known to nobody here, obeyed by others, and ours in another spelling
+        // unknown here, interpreted by other servers, and the gateway's own in another spelling
         for name in [
             "x-app", "X-HTTP-Method-Override", "X-Original-URL", "Forwarded", "x_forwarded_for", "X_Sluice_User",
         ] {
@@ -145,7 +145,7 @@ import Testing
         try await Self.expectRefused(scene, cases)
     }
 
-    @Test func `a payload is what can be kept and understood in one way`() async throws {
+    @Test func `rejects payloads that cannot be stored or are ambiguous`() async throws {
         let scene = try await Scene { $0.limits.payloadBytes = 1_000_000 }
         let digits = String(repeating: "9", count: 131_073)
         let payloads: [(String, String)] = [
@@ -168,7 +168,7 @@ import Testing
         #expect(documents.suffix(2) == [fine, numbers])
     }
 
-    @Test func `members that are unknown or repeated are named`() async throws {
+    @Test func `names unknown and repeated members`() async throws {
         let scene = try await Scene()
         var cases = ["user_id", "organization_id", "status", "Id"].map {
             (Self.draft(scene, $0, "null"), ["/\($0) member_unknown"])
@@ -183,7 +183,7 @@ import Testing
         try await Self.expectRefused(scene, cases)
     }
 
-    @Test func `an entity somewhere is needed`() async throws {
+    @Test func `requires a reference to an entity`() async throws {
         let scene = try await Scene()
         let unknown = UUID().quoted
         let cases: [(Draft, [String])] = [
@@ -204,7 +204,7 @@ import Testing
         try await Self.expectRefused(scene, cases)
     }
 
-    @Test func `what has no identity is rejected without a trace and its neighbours are taken`() async throws {
+    @Test func `rejects entries without an identity, stores none of them and accepts others`() async throws {
         let scene = try await Scene()
         var nameless = scene.ada.create()
         nameless["idempotency_key"] = "\"x\""
@@ -228,7 +228,7 @@ import Testing
         #expect(try await scene.ada.get("/v1/mutations").mutations.count == 1)
     }
 
-    @Test func `a rejected entry tells the same and comes again corrected`() async throws {
+    @Test func `repeats the rejection of an entry until it arrives corrected`() async throws {
         let scene = try await Scene()
         var bad = scene.ada.create()
         bad["payload"] = #"{"a":"\u0000"}"#

@@ -5,9 +5,9 @@ import NIOHTTP1
 import SyncModel
 import Testing
 
-/// Requests that meet no endpoint, or are no HTTP.
+/// Requests that match no endpoint or are not valid HTTP.
 @Suite struct BadRequestTests {
-    @Test func `what is nowhere is not found`() async throws {
+    @Test func `answers 404 for unknown paths`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for path in [
@@ -17,14 +17,14 @@ import Testing
                 for method: HTTPMethod in [.GET, .POST, .DELETE] {
                     let reply = try await send(method, scene.gateway.address + path, token: scene.ada.token)
                     expectProblem(reply, .notFound, errors: [])
-                    // nothing is told to strangers either
+                    // requests without a token get no details either
                     expectProblem(try await send(method, scene.gateway.address + path), .notFound, errors: [])
                 }
             }
         }
     }
 
-    @Test func `a method that a path does not have is answered with those that it has`() async throws {
+    @Test func `answers an unsupported method with the allowed methods`() async throws {
         let scene = try await Scene()
         let others: [(String, [HTTPMethod], String)] = [
             ("/v1/mutations", [.PUT, .PATCH, .DELETE, .OPTIONS, .TRACE], "POST, GET, HEAD"),
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func `a head is a get without its body`() async throws {
+    @Test func `HEAD returns the headers of GET without a body`() async throws {
         let scene = try await Scene()
         let url = scene.gateway.address + "/v1/mutations"
         let get = try await send(.GET, url, token: scene.ada.token)
@@ -63,7 +63,7 @@ import Testing
         #expect(try await send(.HEAD, url).status == 401)
     }
 
-    @Test func `who takes no JSON is told so`() async throws {
+    @Test func `rejects a request that does not accept JSON`() async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         try await scene.whileNothingChanges {
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `what is not HTTP is answered once and the connection closes`() async throws {
+    @Test func `answers invalid HTTP once and closes the connection`() async throws {
         let scene = try await Scene()
         let head = "POST /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n"
         let type = "Content-Type: application/json\r\n"
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test func `what breaks off its chunks is refused`() async throws {
+    @Test func `rejects malformed chunks`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for chunks in ["x\r\n", "-1\r\n", "fffffffffffffffff\r\n"] {
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func `a head that is too large is refused`() async throws {
+    @Test func `rejects a request head that is too large`() async throws {
         let scene = try await Scene()
         let filler = String(repeating: "x", count: 40_000)
         let fields = (0..<101).map { "X-\($0): y\r\n" }.joined()

@@ -6,9 +6,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A request of a few kilobytes about a document of a megabyte: what it reads, stores and answers has bounds.
+/// A request of a few kilobytes about a document of a megabyte: its reads, stored data and response are limited.
 @Suite struct BoundedAnswerTests {
-    /// An entity of somewhat less than a mebibyte, at version 3.
+    /// An entity slightly smaller than a mebibyte, at version 3.
     private static func document(_ scene: Scene) async throws -> String {
         let made = try await scene.ada.push([scene.ada.create()])
         let server = try #require(made.results[0]["server_id"]?.string)
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    /// The bytes of all stored errors.
+    /// The size of all stored errors, in bytes.
     private static func storedBytes(_ scene: Scene) async throws -> Int {
         let lines = try await scene.lines("SELECT coalesce(sum(octet_length(error::text)), 0)::text FROM mutations")
         return try #require(lines.first.flatMap { Int($0) })
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `a preview of 500 stale updates carries their entity once`() async throws {
+    @Test func `a preview of 500 stale updates contains their entity once`() async throws {
         let scene = try await Scene()
         let server = try await Self.document(scene)
         let drafts = Self.stale(scene, server, 500, "server_wins")
@@ -50,7 +50,7 @@ import Testing
         expectOnce(reply, reply.results.map { $0["error"] })
     }
 
-    @Test func `a push of 500 stale updates stores and answers their entity once`() async throws {
+    @Test func `a push of 500 stale updates stores and returns their entity once`() async throws {
         let scene = try await Scene()
         let server = try await Self.document(scene)
         let drafts = Self.stale(scene, server, 500, "server_wins")
@@ -61,17 +61,17 @@ import Testing
         let repeated = try await scene.ada.push(drafts)
         #expect(repeated.results.allSatisfy { $0["replayed"]?.bool == true })
         expectOnce(repeated, repeated.results.map { $0["error"] })
-        // the entity can be read with any of them
+        // each of them returns the entity when it is read alone
         let last = try await scene.ada.get("/v1/mutations/\(drafts[499].id)")
         #expect(last.json?["error"]?["current"]?["version"]?.int64 == 3)
         #expect(last.json?["error"]?["current"]?["document"]?["long"] != nil)
         #expect(last.json?["error"]?["current_omitted"] == nil)
-        // and it is in a page of the list once at most
+        // and a page of the list contains it at most once
         let page = try await scene.ada.get("/v1/mutations?limit=50")
         #expect(page.mutations.filter { $0["error"]?["current"] != nil }.count == 1)
     }
 
-    @Test func `updates that win over another state each store one state of the entity`() async throws {
+    @Test func `updates that override another state each store one state of the entity`() async throws {
         let scene = try await Scene()
         let server = try await Self.document(scene)
         let reply = try await scene.ada.push(Self.stale(scene, server, 20, "client_wins"))
@@ -83,7 +83,7 @@ import Testing
         #expect(shown.dropFirst().allSatisfy { $0["current_omitted"]?.bool == true || $0["current_at"] != nil })
     }
 
-    @Test func `repetitions whose stored errors are large are answered within the bound`() async throws {
+    @Test func `repetitions with large stored errors are answered within the limit`() async throws {
         let scene = try await Scene()
         let server = try await Self.document(scene)
         let other = try #require(
@@ -91,7 +91,7 @@ import Testing
         )
         let drafts = Self.stale(scene, server, 40, "server_wins")
         _ = try await scene.ada.push(drafts)
-        // as earlier versions stored them: each with its own copy
+        // as earlier versions stored them: each with a separate copy
         try await scene.execute(
             """
             UPDATE mutations SET error = (
@@ -113,7 +113,7 @@ import Testing
         #expect(one.json?["error"]?["current"] != nil)
     }
 
-    @Test func `a push of 4 MB of unknown members gets a bounded list of errors`() async throws {
+    @Test func `a push of 4 MB of unknown members gets a limited list of errors`() async throws {
         let scene = try await Scene()
         let members = (0..<300_000).map { #""m\#($0)":1"# }.joined(separator: ",")
         var draft = scene.ada.create()
@@ -125,7 +125,7 @@ import Testing
         let error = try #require(reply.results[0]["error"])
         #expect(error.errors.count == ErrorBounds.perEntry)
         #expect(error["errors_omitted"]?.int64 == Int64(300_000 - ErrorBounds.perEntry))
-        // a long name is cut
+        // a long name is shortened
         draft = scene.ada.create().with([String(repeating: "n", count: 500_000): "1"])
         let long = try await scene.ada.push([draft])
         #expect(long.body.count < 10_000)
@@ -133,7 +133,7 @@ import Testing
         #expect(errors.first?["pointer"]?.string?.hasSuffix("…") == true)
     }
 
-    @Test func `a push of 500 entries with errors lists a bounded number of errors in total`() async throws {
+    @Test func `a push of 500 invalid entries gets a limited total number of errors`() async throws {
         let scene = try await Scene()
         let more = Dictionary(uniqueKeysWithValues: (0..<100).map { ("member_\($0)", "1") })
         let drafts = (0..<400).map { _ in scene.ada.create().with(more) }
@@ -151,7 +151,7 @@ import Testing
         #expect(strict.json?["errors_omitted"]?.int64 ?? 0 > 0)
     }
 
-    @Test func `discarding a conflict with many dependants stores their entity once`() async throws {
+    @Test func `discarding a conflict with many dependents stores their entity once`() async throws {
         let scene = try await Scene()
         let server = try await Self.document(scene)
         let conflict = scene.ada.change(server: server, base: 1)
@@ -172,7 +172,7 @@ import Testing
         #expect(last.json?["error"]?["current"]?["document"]?["long"] != nil)
     }
 
-    @Test func `a preview of more documents than it may hold is refused for good, and taken in parts`() async throws {
+    @Test func `rejects a preview of too many documents permanently and accepts its parts`() async throws {
         let scene = try await Scene()
         let made = try await scene.ada.push((0..<12).map { _ in scene.ada.create() })
         let ids = made.results.compactMap { $0["server_id"]?.string }
@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test func `a bulk discard of large conflicts stores a bounded number of documents`() async throws {
+    @Test func `a bulk discard of large conflicts stores a limited number of documents`() async throws {
         let scene = try await Scene(#"{"on_conflict":"continue"}"#)
         let made = try await scene.ada.push((0..<6).map { _ in scene.ada.create() })
         let ids = made.results.compactMap { $0["server_id"]?.string }

@@ -14,7 +14,7 @@ import Testing
     .timeLimit(.minutes(10))
 )
 struct BrowserTests {
-    @Test func `a page that may ask pushes and pulls and hears events and reads refusals`() async throws {
+    @Test func `a page of an allowed origin can push, pull, receive events and read rejections`() async throws {
         let page = try await PageServer(Self.page)
         let scene = try await Scene { $0.allowedOrigins = AllowedOrigins(parsing: page.origin) }
         let report = try await Self.visit(page, scene)
@@ -25,7 +25,7 @@ struct BrowserTests {
         #expect(report["refused"]?.text == "401")
         #expect(report["request_id"]?.string?.isEmpty == false, "what the gateway exposes")
         #expect(report["problem"]?.string == "unauthorized")
-        // one preflight for both pushes: the browser keeps the answer
+        // one preflight for both pushes: the browser caches the response
         let preflights = try await scene.metrics().filter {
             $0.hasPrefix("sluice_http_requests_total{") && $0.contains(#"method="OPTIONS""#)
                 && $0.contains(#"route="/v1/mutations",status="2xx""#)
@@ -33,7 +33,7 @@ struct BrowserTests {
         #expect(preflights.count == 1 && preflights[0].hasSuffix(" 1"), "\(preflights)")
     }
 
-    @Test func `a page that may not ask gets nothing`() async throws {
+    @Test func `a page of another origin gets no access`() async throws {
         let page = try await PageServer(Self.page)
         let scene = try await Scene { $0.allowedOrigins = AllowedOrigins(parsing: "https://app.example.org") }
         let report = try await Self.visit(page, scene)
@@ -41,7 +41,7 @@ struct BrowserTests {
         #expect(try await scene.ada.get("/v1/changes").changes.isEmpty, "the preflight stopped the push")
     }
 
-    /// Opens the page in a browser of its own, and answers what it has found out.
+    /// Opens the page in a separate browser, and returns its result.
     private static func visit(_ page: PageServer, _ scene: Scene) async throws -> JSONValue {
         let pushes = (1...2).map { _ in scene.ada.envelope([scene.ada.create()]) }
         let work =

@@ -10,10 +10,10 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// A cluster of its own, of which `SLUICE_TEST_CITUS_URI` says that the extension is installed here: shards move and
-/// servers are killed while devices push through gateways on all servers.
+/// A separate cluster. `SLUICE_TEST_CITUS_URI` indicates that the extension is installed. Shards are moved and servers
+/// are killed while devices push through gateways on all servers.
 @Suite(.enabled(if: TestCluster.citusURI != nil), .timeLimit(.minutes(15))) struct ClusterFaultTests {
-    @Test func `tenants move and servers die under load and nothing is lost or done twice`() async throws {
+    @Test func `no mutation is lost or repeated while tenants move and servers fail`() async throws {
         let place = try await Place(addresses: ["127.0.57.1", "127.0.57.2", "127.0.57.3"])
         let pushers = try await place.pushers(16)
         let isOver = Flag()
@@ -35,13 +35,13 @@ import Testing
         try await place.end()
     }
 
-    /// What happens to the cluster while they push.
+    /// The faults of the cluster during the pushes.
     private static func trouble(_ place: Place, _ pushers: [Pusher]) async throws {
         try await expectProgress(of: pushers)
         let tenant = pushers[0].worker.organization
         let home = try await place.home(of: tenant)
         let other = 3 - home
-        // there and back, with whoever else is in that shard
+        // there and back, together with the other tenants of that shard
         try await place.move(tenant, from: home, to: other)
         #expect(try await place.home(of: tenant) == other)
         try await expectProgress(of: pushers)
@@ -59,7 +59,7 @@ import Testing
         try await place.move(tenant, from: home, to: other)
         try await expectProgress(of: pushers)
 
-        // a server dies: the organizations of the others go on
+        // a server is killed: the organizations of the others continue
         let homes = try await pushers.asyncMap { try await place.home(of: $0.worker.organization) }
         let theirs = zip(pushers, homes).filter { $1 == 1 }.map(\.0)
         let others = zip(pushers, homes).filter { $1 == 2 }.map(\.0)
@@ -67,18 +67,18 @@ import Testing
         try await place.cluster.kill(1)
         let before = theirs.map(\.refusals)
         try await expectProgress(of: others)
-        try await waitUntil("each of them has been refused") {
+        try await waitUntil("each of them has been rejected") {
             zip(theirs, before).allSatisfy { $0.refusals > $1 }
         }
         #expect(try await send(.GET, place.gateways[0].operations + "/readyz").status == 200)
         try await place.cluster.start()
         try await expectProgress(of: pushers)
 
-        // another hangs, which nobody is told of: it is found, and the organizations of the others are served
+        // another hangs without an error: this is detected, and the organizations of the others are served
         try await hang(2, place, theirs: others, others: theirs)
         try await expectProgress(of: pushers)
 
-        // and one amid a move to it, which then has not taken place
+        // and one is killed during a move to it, which is then undone
         let moving = pushers[1].worker.organization
         let (source, target) = (try await place.home(of: moving), 3 - (try await place.home(of: moving)))
         let move = Task { try await place.move(moving, from: source, to: target) }
@@ -104,7 +104,7 @@ import Testing
             try await expectProgress(of: others)
             #expect(try await send(.GET, place.gateways[0].operations + "/readyz").status == 200)
         }
-        try await waitUntil("each of them has been refused") {
+        try await waitUntil("each of them has been rejected") {
             zip(theirs, before).allSatisfy { $0.refusals > $1 }
         }
         try await place.cluster.hang(node, false)
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    /// Waits until each has had more accepted.
+    /// Waits until each has had more pushes accepted.
     private static func expectProgress(of pushers: [Pusher]) async throws {
         let before = pushers.map(\.accepted)
         try await waitUntil("each device had more accepted") {
@@ -131,7 +131,7 @@ import Testing
                 guard page.isUpToDate == false, let next = page.next else { break }
                 page = try await worker.get("/v1/changes?limit=500&since=\(next)")
             }
-            // what was created and edited once is there once, in its second version
+            // each created and edited entity exists once, in its second version
             #expect(changes.count == pusher.accepted / 2)
             #expect(changes.allSatisfy { $0["version"]?.int64 == 2 })
             #expect(Set(changes.map { $0["id"]?.text }).count == changes.count)
@@ -151,12 +151,12 @@ import Testing
         try await place.awaitNoPreparedTransactions()
     }
 
-    /// It keeps its catalog, which nobody brings up to date any more: what would be written by it could be left behind.
-    @Test func `a gateway whose server was taken out of the cluster refuses all requests`() async throws {
+    /// The server keeps its catalog, which is not updated any more: rows written through it could be lost.
+    @Test func `a gateway whose server was removed from the cluster rejects all requests`() async throws {
         let place = try await Place(addresses: ["127.0.57.7", "127.0.57.8", "127.0.57.9"])
         let worker = try await SingleWorker(place.gateways[2])
         #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
-        // amid which its shards are moved: what was changed before would be left behind
+        // while its shards are moved: earlier writes could be lost
         var configuration = ConnectionConfiguration(uri: place.database.uri, statementTimeout: Waiting.limit)
         configuration.dialect = Cluster().dialect
         let amid = try await Connection.open(configuration)
@@ -177,7 +177,7 @@ import Testing
         amid.close()
 
         let gateway = place.gateways[2]
-        try await waitUntil("it is told") {
+        try await waitUntil("the failure is reported") {
             let answer = try await send(.GET, gateway.operations + "/readyz")
             return answer.status == 503 && answer.text.contains("taken out of its cluster")
         }
@@ -197,8 +197,9 @@ import Testing
         try await place.end()
     }
 
-    /// A notification stays on the server where it is sent: gateways on several tell each other by one of them.
-    @Test func `gateways on different servers hear of each other's pushes at once`() async throws {
+    /// A notification stays on the server where it is sent. Therefore gateways on several servers notify each other
+    /// through one of them.
+    @Test func `gateways on different servers notify each other of pushes immediately`() async throws {
         let place = try await Place(addresses: ["127.0.57.4", "127.0.57.5", "127.0.57.6"])
         for gateway in place.gateways {
             try await gateway.metric("sluice_replica_peers", reaches: 2)
@@ -217,7 +218,7 @@ import Testing
             #expect(try await pulled.changes.count == 1)
             events.stop()
         }
-        // tables are made on the coordinator, and nothing is on another server
+        // tables are created on the coordinator only
         let empty = try await TestDatabase.make(template: "empty", on: place.cluster)
         for (arguments, uri) in zip([["migrate"], ["migrate", "--citus"]], empty.uris(user: "postgres").suffix(2)) {
             let run = try await Program.run(arguments, environment: ["SLUICE_DATABASE_URL": uri])
@@ -232,7 +233,7 @@ import Testing
         #expect(finding.output.contains("Its 2 workers have none of them."), "\(finding.output)")
         let spread = try await Program.run(["migrate", "--citus"], environment: coordinator)
         #expect(spread.output.contains("spread over 2 servers, in 4 shards"), "\(spread.output)\(spread.complaint)")
-        // operators work with each, whichever server has the organization
+        // operators can use any gateway, independent of the organization's server
         for gateway in place.gateways {
             for _ in 0..<6 { try await gateway.makeOrganization(UUID()) }
         }
@@ -264,7 +265,7 @@ import Testing
             database = try await LiveGateway.migratedDatabase(on: cluster)
             coordinator = try await database.connect()
             let uris = database.uris(user: "postgres")
-            // two go straight to the servers that have the rows, one by the coordinator
+            // two connect directly to the servers that have the rows, one through the coordinator
             gateways = try await zip(uris, ["no", "yes", "yes"]).asyncMap { uri, isDirect in
                 let settings = ["SLUICE_HINTS_DATABASE_URL": uris[0], "SLUICE_DIRECT_COMMITS": isDirect]
                 return try await GatewayProcess.start(database: uri, settings: settings)
@@ -275,7 +276,7 @@ import Testing
             try await (0..<count).asyncMap { _ in Pusher(worker: try await SingleWorker(gateways[0])) }
         }
 
-        /// The place of the server that has an organization's rows.
+        /// The index of the server that has an organization's rows.
         func home(of organization: UUID) async throws -> Int {
             let statement = Statement(
                 "test_home",
@@ -306,13 +307,13 @@ import Testing
                     )
                     return true
                 } catch let error as PostgresError where error.message.contains("orphaned shard") {
-                    // a session still has a lock on the copy that an earlier move left behind
+                    // a session still locks the copy that an earlier move left behind
                     return false
                 }
             }
         }
 
-        /// Waits until a move has begun to copy to a server.
+        /// Waits until a move has started to copy to a server.
         func awaitCopy(to node: Int) async throws {
             let uri = database.uris(user: "postgres")[node]
             let connection = try await Connection.open(ConnectionConfiguration(uri: uri))
@@ -324,7 +325,8 @@ import Testing
             await connection.closeAndWait()
         }
 
-        /// Waits until the cluster has settled what a crash left between the two phases of a commit.
+        /// Waits until the cluster has resolved transactions that a crash interrupted between the two phases of a
+        /// commit.
         func awaitNoPreparedTransactions() async throws {
             let statement = Statement("test_prepared", "SELECT count(*) FROM pg_prepared_xacts")
             for uri in database.uris(user: "postgres") {
@@ -349,8 +351,8 @@ import Testing
         func set() { value.store(true, ordering: .relaxed) }
     }
 
-    /// A device that pushes a create and an edit of it at a time, and sends both again, by another gateway, until they
-    /// are accepted.
+    /// A device that pushes a create and an edit together, and repeats both through another gateway until they are
+    /// accepted.
     private final class Pusher: Sendable {
         let worker: SingleWorker
         private let counts = Mutex((accepted: 0, refusals: 0))
@@ -380,12 +382,12 @@ import Testing
                     counts.withLock { $0.accepted += 2 }
                     return
                 }
-                // a statement that waits for a server that hangs takes too long
+                // a statement that waits for a hanging server reaches its time-out
                 let code: ProblemCode = reply.text.contains("problem:overloaded") ? .overloaded : .storeUnavailable
                 expectProblem(reply, code, errors: [])
                 if reply.status == 500 { Issue.record("\(gateway.log.suffix(3_000))") }
                 counts.withLock { $0.refusals += 1 }
-                // as a client that waits a moment before it tries again
+                // like a client that pauses before it retries
                 try await Task.sleep(for: .milliseconds(50))
             }
         }

@@ -6,12 +6,12 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Gateways that own nothing and tenants' analysts on a real cluster, whose coordinator `SLUICE_TEST_CITUS_URI` names:
-/// there a membership is the binding, which every server knows.
+/// Gateways without ownership and tenants' analysts on a real cluster, whose coordinator `SLUICE_TEST_CITUS_URI` names.
+/// On a cluster, analysts are bound by a role membership, which all servers have.
 @Suite(.enabled(if: TestCluster.citusURI != nil), .timeLimit(.minutes(10))) struct ClusterRolesTests {
     private static let secured = ["organizations", "users", "feeds", "mutations", "entities"]
 
-    @Test func `an analyst reads one organization on every server, and nothing once that is taken away`() async throws {
+    @Test func `an analyst reads one organization on every server, and none after removal`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let owner = try await database.connect()
         defer { owner.close() }
@@ -62,7 +62,7 @@ import Testing
             }
         }
 
-        // who is bound to two reads nothing, and the first again when the other is taken away
+        // a role bound to two organizations reads neither; it reads the first again after the other binding is removed
         let (first, second) = (tenants[0], tenants[1])
         try await owner.execute(script: "GRANT \"sluice_reader_\(second.id)\" TO \(first.role)")
         try await expect([], of: first.role, in: database)
@@ -79,7 +79,7 @@ import Testing
             #expect(error?.sqlState == "42501")
             await connection.closeAndWait()
         }
-        // and where it may still read, it is bound to nothing
+        // where it still has the privilege, it is not bound to an organization
         try await owner.execute(script: "GRANT sluice_reader TO \(first.role)")
         try await expect([], of: first.role, in: database)
         try await expect([second.id], of: second.role, in: database)
@@ -92,8 +92,9 @@ import Testing
         }
     }
 
-    /// Rows of `readers` are copied with the data; memberships are not. And the tables' owner may lack CREATEROLE.
-    @Test func `a binding without its membership is listed and repaired, and a membership without a row is removed`()
+    /// Rows of `readers` are copied with the data, memberships are not. And the owner of the tables may lack
+    /// CREATEROLE.
+    @Test func `repairs a reader without its membership and removes a membership without a row`()
         async throws
     {
         let database = try await LiveGateway.migratedDatabase()
@@ -113,7 +114,7 @@ import Testing
         try await expect([id], of: role, in: database)
         #expect(try await sluice("organizations", "readers", "list", id).complaint == "")
 
-        // as after a superuser granted the membership for an owner who may not
+        // as after a superuser granted the membership because the owner must not
         try await owner.execute(script: "DELETE FROM readers WHERE role_name = '\(role)'")
         #expect(try await sluice("organizations", "readers", "list", id).output == "\(role)\n")
         let added = try await sluice("organizations", "readers", "add", id, role)

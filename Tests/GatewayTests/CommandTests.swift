@@ -5,7 +5,7 @@ import JSONText
 import TestSupport
 import Testing
 
-/// What the program says about itself, and how it refuses what it can't use.
+/// The program's help texts and its error messages.
 @Suite(.timeLimit(.minutes(10))) struct CommandTests {
     private static let commands = [
         ["serve"], ["dev"], ["migrate"], ["organizations"], ["organizations", "create"], ["organizations", "list"],
@@ -43,9 +43,9 @@ import Testing
         for line in help.output.split(separator: "\n") { #expect(line.count <= 120, "\(line)") }
     }
 
-    /// A key that nobody has seen was not made.
+    /// If its output is lost, no key was created.
     @Test(arguments: ["> /dev/full", ">&-"])
-    func `a command that cannot say what it did has failed`(redirection: String) async throws {
+    func `a command fails if its output cannot be written`(redirection: String) async throws {
         let result = try await Program(shell: "'\(Program.path)' keys create main \(redirection)").result()
         #expect(result.status == 1)
         #expect(result.complaint.hasPrefix("sluice: standard output could not be written: "))
@@ -75,7 +75,7 @@ import Testing
         #expect(help.output.components(separatedBy: "; default: ").count == variables.count + 1)
     }
 
-    @Test func `the version is one line`() async throws {
+    @Test func `prints the version on one line`() async throws {
         let version = try await Program.run(["--version"])
         #expect(version.status == 0)
         #expect(version.output.wholeMatch(of: #/\d+\.\d+\.\d+\n/#) != nil)
@@ -98,7 +98,7 @@ import Testing
         ["dev", "--port", "65536"], ["dev", "--port", "-1"], ["dev", "--port", "9000", "--operations-port", "9000"],
         ["dev", "--demo-upstream-port", "9002"], ["dev", "--demo-upstream", "--demo-upstream-port", "8080"],
     ])
-    func `wrong usage is explained and ends with 64`(arguments: [String]) async throws {
+    func `explains wrong usage and exits with 64`(arguments: [String]) async throws {
         let result = try await Program.run(arguments)
         #expect(result.status == 64)
         #expect(result.output == "")
@@ -110,20 +110,20 @@ import Testing
         (["sevre"], "sluice serve"), (["users", "lst"], "sluice users list"),
         (["token", "explian"], "sluice token explain"),
     ])
-    func `an unknown subcommand gets a suggestion`(arguments: [String], suggestion: String) async throws {
+    func `suggests a command for a misspelled one`(arguments: [String], suggestion: String) async throws {
         let result = try await Program.run(arguments)
         #expect(result.status == 64)
         #expect(result.complaint.hasSuffix("Did you mean: \(suggestion)\n"), "\(result.complaint)")
     }
 
-    @Test func `a user that is no UUID is shown`() async throws {
+    @Test func `quotes a user argument that is not a UUID`() async throws {
         let organization = UUID().uuidString
         let result = try await Program.run(["token", "--organization", organization, "--user", "alice"])
         #expect(result.status == 64 && result.complaint.contains(#""alice" is not a UUID"#), "\(result.complaint)")
     }
 
     @Test(arguments: [["migrate"], ["organizations", "list"], ["organizations", "create", "Acme"], ["after-restore"]])
-    func `a database that is away is explained and ends with 69`(command: [String]) async throws {
+    func `explains an unreachable database and exits with 69`(command: [String]) async throws {
         let environment = ["SLUICE_DATABASE_URL": "postgresql://somebody:hushhush@/sluice?host=/nowhere"]
         let result = try await Program.run(command, environment: environment)
         #expect(result.status == 69)
@@ -133,9 +133,9 @@ import Testing
         #expect(!result.complaint.contains("hushhush"))
     }
 
-    /// Without a URL the default is tried, and that is told; so is a name that was meant for it.
+    /// Without a URL, the default is tried. The error message names the default and any misspelled variable.
     @Test(arguments: [["migrate"], ["organizations", "list"], ["doctor"]])
-    func `a database that nobody named is told of`(command: [String]) async throws {
+    func `names the missing or misspelled database variable`(command: [String]) async throws {
         let environment = ["PGHOST": "/nowhere", "SLUICE_DATABASEURL": "postgresql://hushhush@db/sluice"]
         let result = try await Program.run(command, environment: environment)
         let text = result.output + result.complaint
@@ -144,9 +144,9 @@ import Testing
         #expect(text.contains("is SLUICE_DATABASE_URL meant?") && !text.contains("hushhush"), "\(text)")
     }
 
-    /// What a server refuses is told in its words.
+    /// The error message contains the server's own text.
     @Test(arguments: [["migrate"], ["organizations", "list"], ["doctor"]])
-    func `what a server refuses is told in its words`(command: [String]) async throws {
+    func `quotes the server's error message`(command: [String]) async throws {
         let database = try await LiveGateway.migratedDatabase()
         let uri = database.uri.replacing(#/\/[^\/?]*(\?|$)/#) { "/nothing_like_it\($0.1)" }
         let result = try await Program.run(command, environment: ["SLUICE_DATABASE_URL": uri])
@@ -156,12 +156,12 @@ import Testing
 
     // MARK: - Tokens
 
-    @Test func `a token opens the gateway and ends in time`() async throws {
+    @Test func `an issued token grants access until it expires`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         let (organization, user) = (UUID(), UUID())
         try await gateway.makeOrganization(organization)
-        // capitals, as iOS writes them
+        // upper case, as on iOS
         let arguments = ["token", "--organization", organization.uuidString, "--user", user.uuidString]
         let environment = ["SLUICE_JWT_SECRET": GatewayProcess.secret]
         let result = try await Program.run(arguments, environment: environment)
@@ -184,8 +184,8 @@ import Testing
         #expect(try await gateway.terminate() == 0)
     }
 
-    /// A command and a gateway with the same settings agree on claims, issuer and audience, too.
-    @Test func `a token follows the settings of the gateway`() async throws {
+    /// A command and a gateway with the same settings also agree on claims, issuer and audience.
+    @Test func `an issued token follows the gateway's settings`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let settings = [
             "SLUICE_JWT_ISSUER": "https://login.example", "SLUICE_JWT_AUDIENCE": "sync",
@@ -204,7 +204,7 @@ import Testing
         #expect(try await gateway.terminate() == 0)
     }
 
-    @Test func `a token without a secret is refused`() async throws {
+    @Test func `requires a secret to issue a token`() async throws {
         let result = try await Program.run(["token", "--organization", UUID().uuidString, "--user", UUID().uuidString])
         #expect(result.status == 78)
         #expect(result.complaint.contains("SLUICE_JWT_SECRET"))
@@ -214,7 +214,7 @@ import Testing
     // MARK: - Addresses
 
     @Test(arguments: ["SLUICE_PUBLIC_ADDRESS", "SLUICE_OPERATIONS_ADDRESS"])
-    func `an address in use is named`(variable: String) async throws {
+    func `names an address in use and its setting`(variable: String) async throws {
         let database = try await LiveGateway.migratedDatabase()
         let port = try GatewayProcess.freePort()
         let occupant = try Listening(on: port)
@@ -227,13 +227,13 @@ import Testing
         #expect(last["level"]?.string == "critical")
         #expect(last["address"]?.string == "127.0.0.1:\(port)")
         #expect(last["setting"]?.string == variable)
-        // the tests' own process
+        // the test process itself
         #expect(last["reason"]?.string?.hasPrefix("another program") == true)
         #expect(last["reason"]?.string?.hasSuffix("listens there") == true)
         withExtendedLifetime(occupant) {}
     }
 
-    @Test func `an address of another machine is refused`() async throws {
+    @Test func `rejects an address of another machine`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try GatewayProcess(
             database: database.uri,
@@ -244,7 +244,7 @@ import Testing
     }
 }
 
-/// A port of this machine that somebody else has.
+/// A port of this machine that another process uses.
 final class Listening {
     private let descriptor: Int32
 

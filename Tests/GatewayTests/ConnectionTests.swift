@@ -6,7 +6,7 @@ import SyncHTTP
 import SyncModel
 import Testing
 
-/// Clients as the world has them: slow, gone, ahead of themselves.
+/// Clients that are slow, disconnect, or send requests ahead.
 @Suite struct ConnectionTests {
     /// The worker's next push, its head and its body.
     private static func push(_ worker: SyncWorker, _ fields: String = "") -> (head: String, body: String) {
@@ -14,7 +14,7 @@ import Testing
         return (worker.pushHead("Content-Length: \(body.utf8.count)\r\n\(fields)"), body)
     }
 
-    /// A gateway without patience on a scene's database: the scene's own calls must not meet its time-outs.
+    /// A gateway with short time-outs on a scene's database, separate from the scene's own gateway.
     private static func impatient(
         _ scene: Scene,
         _ configure: (inout HTTPConfiguration) -> Void
@@ -22,7 +22,7 @@ import Testing
         try await LiveGateway.start(on: scene.gateway.database, configure: configure)
     }
 
-    @Test func `a body that does not arrive in time is timed out`() async throws {
+    @Test func `times out a body that does not arrive in time`() async throws {
         let scene = try await Scene()
         let gateway = try await Self.impatient(scene) { $0.bodyTimeout = .milliseconds(300) }
         let (head, body) = Self.push(scene.ada)
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `a head that does not arrive in time is hung up on`() async throws {
+    @Test func `closes the connection if a request head does not arrive in time`() async throws {
         let scene = try await Scene()
         let gateway = try await Self.impatient(scene) { $0.idleTimeout = .seconds(1) }
         for part in ["", "GET ", "GET /v1/changes HTTP/1.1\r\nHost: x\r\n"] {
@@ -56,7 +56,7 @@ import Testing
         #expect(try await connection.reply().statuses == ["succeeded"])
     }
 
-    @Test func `who vanishes in the middle of a body has pushed nothing`() async throws {
+    @Test func `a client that disconnects in the middle of a body pushes nothing`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for byReset in [true, false] {
@@ -75,12 +75,12 @@ import Testing
         }
     }
 
-    @Test func `what arrived in full is committed though its client is gone`() async throws {
+    @Test func `commits a complete push although its client has disconnected`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.create()
         let body = scene.ada.envelope([draft])
         let connection = try RawConnection(port: scene.gateway.port)
-        // answered once its predecessor on the connection is
+        // the response follows that of the preceding request
         await connection.send(scene.ada.pushHead("Content-Length: \(body.utf8.count)\r\n") + body)
         connection.finishSending()
         _ = await connection.rest()
@@ -89,7 +89,7 @@ import Testing
         #expect(reply.results[0]["replayed"]?.bool == true)
     }
 
-    @Test func `requests sent ahead are answered in their order`() async throws {
+    @Test func `answers pipelined requests in order`() async throws {
         let scene = try await Scene()
         let pushes = (0..<5).map { Self.push(scene.ada, $0 < 4 ? "" : "Connection: close\r\n") }
         let connection = try RawConnection(port: scene.gateway.port)
@@ -103,10 +103,10 @@ import Testing
         #expect(await connection.rest().isEmpty)
     }
 
-    @Test func `what comes behind a push is heeded once that is answered`() async throws {
+    @Test func `answers requests pipelined after a push once the push is answered`() async throws {
         let scene = try await Scene()
         let get = "GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n"
-        // the first push of a token may go another way than the next
+        // the first push with a token may be handled differently from the next
         for _ in 0..<2 {
             let (head, body) = Self.push(scene.ada)
             let connection = try RawConnection(port: scene.gateway.port)
@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    @Test func `who has sent all is answered`() async throws {
+    @Test func `answers a client that has closed its sending side`() async throws {
         let scene = try await Scene()
         for _ in 0..<3 {
             let (head, body) = Self.push(scene.ada)
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test func `a connection is kept or closed as its client asks`() async throws {
+    @Test func `keeps or closes a connection as the client requests`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         for _ in 0..<2 {
@@ -148,7 +148,7 @@ import Testing
             #expect(reply.status == 200)
             #expect(reply.header("connection").isEmpty)
         }
-        // a refusal whose body was read leaves the connection as it is
+        // a rejection whose body was read keeps the connection open
         await connection.send(scene.ada.pushHead("Content-Length: 1\r\n") + "{")
         #expect(try await connection.reply().status == 400)
         let (head, body) = Self.push(scene.ada, "Connection: close\r\n")
@@ -159,7 +159,7 @@ import Testing
         #expect(await connection.rest().isEmpty)
     }
 
-    @Test func `a body that nobody asks for is skipped`() async throws {
+    @Test func `skips a body that the request does not need`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         let head = "GET /v1/changes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n"
@@ -177,7 +177,7 @@ import Testing
         }
     }
 
-    @Test func `who expects to be invited is invited once let in`() async throws {
+    @Test func `sends 100 Continue only to authorized clients`() async throws {
         let scene = try await Scene()
         let (head, body) = Self.push(scene.ada, "Expect: 100-continue\r\n")
         let connection = try RawConnection(port: scene.gateway.port)
@@ -200,7 +200,7 @@ import Testing
         }
     }
 
-    @Test func `more bodies than there is room for are refused for a while`() async throws {
+    @Test func `temporarily rejects bodies that exceed the memory limit`() async throws {
         let scene = try await Scene { $0.heldBodyBytes = 1_000 }
         let (head, body) = Self.push(scene.ada)
         let padded = scene.bob.envelope([scene.bob.create()]) + String(repeating: " ", count: 600)
@@ -218,7 +218,7 @@ import Testing
         #expect(try await scene.bob.post("/v1/mutations", padded).statuses == ["succeeded"])
     }
 
-    /// Looks until the gateway holds this much of request bodies.
+    /// Polls until the gateway holds this many bytes of request bodies.
     private static func waitUntilHeld(_ scene: Scene, bytes: Int) async throws {
         try await scene.reaches("sluice_http_held_body_bytes \(bytes)")
     }

@@ -4,7 +4,7 @@ import JSONText
 import TestSupport
 import Testing
 
-/// The OpenAPI document in the sources, and the programs that look at it.
+/// The OpenAPI document in the sources, and the programs that check it.
 struct Contract {
     let root: JSONValue
 
@@ -18,7 +18,7 @@ struct Contract {
 
     static func bytes() throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: path))) }
 
-    /// Runs a program of `Tests/OpenAPI`; what it complains about is an issue of the test.
+    /// Runs a program of `Tests/OpenAPI`, and records its complaints as test issues.
     static func run(
         _ name: String,
         _ arguments: [String],
@@ -38,7 +38,7 @@ struct Contract {
 
     func words(at pointer: String) -> [String] { strings(value(at: pointer)) }
 
-    /// `METHOD /path` of each operation of one of the listeners; those of operations say where they are.
+    /// `METHOD /path` of each operation of one listener. Operations of the operations listener declare their server.
     func routes(ofOperations wanted: Bool) -> Set<String> {
         var routes: Set<String> = []
         for (path, item) in members(root["paths"]) where (item["servers"] != nil) == wanted {
@@ -47,7 +47,7 @@ struct Contract {
         return routes
     }
 
-    /// The codes of problems by the status that they stand under.
+    /// The problem codes by status.
     var problemCodes: [(status: Int, codes: [String])] {
         var found: [(Int, [String])] = []
         for (_, item) in members(root["paths"]) {
@@ -63,7 +63,7 @@ struct Contract {
         return found
     }
 
-    /// Whose examples they are.
+    /// The users whose data the examples contain.
     func exampleOrganization() throws -> UUID {
         try uuid("/paths/~1admin~1organizations~1{id}/get/parameters/0/example")
     }

@@ -3,11 +3,11 @@ import GatewaySupport
 import TestSupport
 import Testing
 
-/// What happens to a load while gateways and Postgres are killed under it.
+/// A load during which gateways and PostgreSQL are killed.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct CrashTests {
-    /// Two replicas; the one, the other or both are killed as by the system, and started again.
+    /// Two replicas. One, the other or both are killed with SIGKILL and restarted.
     @Test(arguments: [UInt64.random(in: 0...999_999)])
-    func `gateways that are killed lose nothing and repeat nothing`(seed: UInt64) async throws {
+    func `killed gateways lose no mutation and repeat none`(seed: UInt64) async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateways = [
             try await GatewayProcess.start(database: database.uri),
@@ -22,18 +22,19 @@ import Testing
                 }
             }
         )
-        #expect(await load.setbacks > 0, "the load has met the crashes")
+        #expect(await load.setbacks > 0, "the crashes affected the load")
         for gateway in gateways { try await gateway.waitUntilReady() }
         try await load.expectAllOnceAndInOrder()
         for gateway in gateways {
             #expect(try await gateway.terminate() == 0)
-            #expect(gateway.log == "", "nothing that deserves an operator's look")
+            #expect(gateway.log == "", "no warnings or errors")
         }
     }
 
-    /// Postgres cuts its clients off in good order, as in a crash, and by a kill of its main process; the gateways stay.
+    /// PostgreSQL disconnects its clients in an orderly way, as in a crash, and by a kill of its main process. The
+    /// gateways keep running.
     @Test(arguments: [UInt64.random(in: 0...999_999)])
-    func `a Postgres that crashes loses nothing that was acknowledged`(seed: UInt64) async throws {
+    func `a PostgreSQL crash loses no acknowledged mutation`(seed: UInt64) async throws {
         let cluster = try await TestCluster.dedicated(isDurable: true)
         let database = try await LiveGateway.migratedDatabase(on: cluster)
         let gateways = [
@@ -49,18 +50,18 @@ import Testing
                 try await cluster.start()
             },
             {
-                // all of it at once
+                // all processes at once
                 try await gateways[0].crash()
                 try await cluster.restart(immediate: true)
                 try gateways[0].restart()
             },
         ])
-        #expect(await load.setbacks > 0, "the load has met the crashes")
+        #expect(await load.setbacks > 0, "the crashes affected the load")
         for gateway in gateways { try await gateway.waitUntilReady() }
         try await load.expectAllOnceAndInOrder()
         for gateway in gateways {
             #expect(try await gateway.terminate() == 0)
-            #expect(gateway.log == "", "nothing that deserves an operator's look")
+            #expect(gateway.log == "", "no warnings or errors")
         }
         await cluster.close()
     }

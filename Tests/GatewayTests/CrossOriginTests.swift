@@ -8,7 +8,7 @@ import Testing
 @testable import OperatorsFeature
 @testable import SyncHTTP
 
-/// What web pages of other origins may ask and read (WHATWG Fetch, the CORS protocol).
+/// Requests and responses that web pages of other origins may use (WHATWG Fetch, the CORS protocol).
 @Suite struct CrossOriginTests {
     private static let page = "https://app.example.org"
 
@@ -49,7 +49,7 @@ import Testing
         #expect(nowhere.status == 404)
     }
 
-    @Test func `answers and refusals can be read by pages that may ask`() async throws {
+    @Test func `allowed origins can read responses and problems`() async throws {
         let scene = try await Scene(configure: Self.open)
         let good = scene.ada.envelope([scene.ada.create()])
         for origin in [Self.page, "https://a.example.com"] {
@@ -79,7 +79,7 @@ import Testing
         events.stop()
     }
 
-    @Test func `other pages are told nothing, and caches that it depends`() async throws {
+    @Test func `other origins get no CORS headers and caches get Vary`() async throws {
         let scene = try await Scene(configure: Self.open)
         for origin in ["https://evil.example", "null", "https://example.com", Self.page + ".evil.com"] {
             let preflight = try await send(
@@ -93,14 +93,14 @@ import Testing
                 #expect(reply.header("vary") == ["Origin"])
             }
         }
-        // no page, and no preflight
+        // neither from a page nor a preflight
         let reply = try await scene.ada.get("/v1/changes")
         #expect(reply.status == 200 && reply.header("vary") == ["Origin"])
         let options = try await send(.OPTIONS, scene.gateway.address + "/v1/mutations")
         #expect(options.status == 204 && options.header("allow") == ["POST, GET, HEAD, OPTIONS"])
     }
 
-    @Test func `operations are for no page, and without the setting nothing is`() async throws {
+    @Test func `the operations listener and a gateway without the setting allow no origin`() async throws {
         let gateway = try await LiveGateway.start(configure: Self.open)
         let headers = Self.preflight("GET", from: Self.page)
         let operations = try await send(.OPTIONS, gateway.operations + "/livez", headers: headers)

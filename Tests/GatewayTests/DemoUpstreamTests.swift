@@ -14,7 +14,7 @@ import Testing
         let lines = Mutex<[String]>([])
     }
 
-    @Test func `it answers as ARESTAPI does and shows each request`() async throws {
+    @Test func `the demo upstream behaves like a REST API and reports each request`() async throws {
         let screen = Screen()
         let upstream = try await DemoServer.start { line in screen.lines.withLock { $0.append(line) } }
         let contacts = upstream.baseURL + "/contacts"
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func `its pushes are taken whole in the order of the screen`() async throws {
+    @Test func `the gateway accepts all pushes of the demo tour in order`() async throws {
         let scene = try await Scene()
         let body = #"{"base_url":"http://127.0.0.1:1"}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", body).status == 201)

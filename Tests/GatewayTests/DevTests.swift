@@ -7,16 +7,16 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// `sluice dev`: what somebody does in the first five minutes.
+/// `sluice dev`: a new user's first five minutes.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct DevTests {
-    @Test func `what the screen says can be pasted and the next start finds the data`() async throws {
+    @Test func `the commands on the screen work and the next start keeps the data`() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start()
         #expect(first.screen.contains("Sluice \(try await Self.version) is up"))
         #expect(first.screen.contains("http://127.0.0.1:"))
         #expect(try await GatewayProcess.get(first.operations + "/readyz", token: "").status == 200)
 
-        // as printed: the token is a variable of the shell, the push a command, and so is the pull
+        // as printed: the token is a shell variable, the push and the pull are commands
         let push = try await first.paste("/v1/mutations")
         #expect(push.results.map { $0["status"]?.string } == ["succeeded", "succeeded", "succeeded"])
         #expect(push.results.map { $0["replayed"]?.bool } == [false, false, false])
@@ -41,7 +41,7 @@ import Testing
         let later = try await second.paste("/v1/mutations")
         #expect(later.results.map { $0["replayed"]?.bool } == [true, true, true])
         #expect(later.results.compactMap { $0["server_id"]?.uuid } == ids)
-        // the one that was pasted before opens the gateway still
+        // the earlier token is still valid
         #expect(try await first.pull(from: second.address).status == 200)
         #expect(try await second.end(with: SIGTERM) == 0)
         #expect(place.postgresProcesses == [])
@@ -49,7 +49,7 @@ import Testing
     }
 
     /// Runs the commands of the README and then those of the tutorial, which continues from there.
-    @Test func `what the readme and the tutorial show can be pasted`() async throws {
+    @Test func `the commands of the README and the tutorial work`() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
         let shown = Self.commands(in: try Repository.text("README.md"), under: "A push, from curl to result")
@@ -78,8 +78,8 @@ import Testing
 
         let commands = Self.commands(in: tutorial, under: "A worker's loop")
         #expect(commands.count == 6)
-        // a person is not so quick that the stream is not there yet, or that what a push came to is not told before it is
-        // settled: an event tells how a mutation stands, and not how it stood before
+        // A person is slower than the start of the stream and the outcome of a push. Events report a mutation's current
+        // state, not its earlier ones.
         func waiting(for told: String, _ command: String) -> String {
             "until grep -q '\(told)' events.txt; do sleep 0.1; done\n" + command
         }
@@ -117,18 +117,19 @@ import Testing
         place.remove()
     }
 
-    @Test func `an end without warning leaves nothing behind that stops the next start`() async throws {
+    @Test func `a killed run leaves nothing behind that prevents the next start`() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start()
         let ids = try await first.paste("/v1/mutations").results.map { $0["server_id"]?.string }
         #expect(try await first.end(with: SIGKILL) == -SIGKILL)
-        // at once: the watchdog may still be ending the server
+        // immediately: the watchdog may still be stopping the server
         let second = try await place.start()
         let again = try await second.paste("/v1/mutations")
         #expect(again.results.map { $0["replayed"]?.bool } == [true, true, true])
         #expect(again.results.map { $0["server_id"]?.string } == ids)
 
-        // all of it at once, as when the machine loses power: the server's file stays, under a number that is another's
+        // all processes at once, as in a power failure: the server's pid file remains, and its number may belong to
+        // another process
         let victims = place.postgresProcesses
         #expect(!victims.isEmpty)
         second.program.send(SIGKILL)
@@ -141,14 +142,14 @@ import Testing
         try lines.joined(separator: "\n").write(toFile: file, atomically: false, encoding: .utf8)
         let third = try await place.start()
         #expect(try await third.paste("/v1/mutations").results.map { $0["server_id"]?.string } == ids)
-        #expect(kill(getpid(), 0) == 0, "whoever has the number now is left alone")
+        #expect(kill(getpid(), 0) == 0, "the process that reused the number is not killed")
         #expect(try await third.end(with: SIGINT) == 0)
         #expect(place.postgresProcesses == [])
         place.remove()
     }
 
-    /// With the watchdog gone as well, the server of the run before is an orphan that nobody ends.
-    @Test func `a server that is left running is ended by the next start`() async throws {
+    /// Without the watchdog, the server of the previous run is an orphan that keeps running.
+    @Test func `the next start stops an orphaned server`() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start()
         _ = try await first.paste("/v1/mutations")
@@ -165,10 +166,10 @@ import Testing
         place.remove()
     }
 
-    @Test func `a second ctrl c ends both at once`() async throws {
+    @Test func `a second Ctrl-C ends gateway and server immediately`() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
-        // a request of which the rest never comes
+        // a request whose rest never arrives
         let phone = try RawConnection(port: run.port)
         await phone.send(
             "POST /v1/mutations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(run.token)\r\n"
@@ -176,15 +177,15 @@ import Testing
         )
         #expect(try await phone.reply().status == 100)
         run.program.send(SIGINT)
-        try await waitUntil("no connection is taken") { !GatewayProcess.takesConnections(run.port) }
-        #expect(run.program.status == nil, "it waits for what is in hand")
+        try await waitUntil("no connection is accepted") { !GatewayProcess.takesConnections(run.port) }
+        #expect(run.program.status == nil, "it waits for the request in progress")
         run.program.send(SIGINT)
         #expect(try await run.program.end() == 130)
         try await place.everythingHasEnded()
         place.remove()
     }
 
-    @Test func `the server's end ends it all with the reason`() async throws {
+    @Test func `sluice dev ends with the reason if its server ends`() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
         let main = try #require(place.mainProcess)
@@ -194,7 +195,7 @@ import Testing
         place.remove()
     }
 
-    @Test func `two in one folder and ports in use are refused`() async throws {
+    @Test func `rejects a second run in the same folder and ports in use`() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start()
         let second = try place.program()
@@ -210,7 +211,7 @@ import Testing
         place.remove()
     }
 
-    @Test func `secrets are for their owner only`() async throws {
+    @Test func `secret files are readable only by their owner`() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start()
         for name in ["jwt-secret", "operator-token"] {
@@ -219,7 +220,7 @@ import Testing
             #expect((attributes[.posixPermissions] as? Int).map { $0 & 0o077 } == 0)
             let secret = try String(contentsOfFile: file, encoding: .utf8).trimmingCharacters(in: .newlines)
             #expect(secret.count == 64)
-            // the console's token is there to be pasted
+            // the console's token is printed for pasting
             #expect(run.screen.contains(secret) == (name == "operator-token"))
             if name == "operator-token" {
                 let me = try await GatewayProcess.get(run.operations + "/admin/me", token: secret)
@@ -233,7 +234,7 @@ import Testing
         place.remove()
     }
 
-    @Test func `a demo upstream takes requests and belongs to an organization of its own`() async throws {
+    @Test func `a demo upstream receives requests of a separate organization`() async throws {
         let place = try DevelopmentPlace()
         let first = try await place.start(["--demo-upstream"])
         let screen = try await first.screen(with: "/contacts'\n")
@@ -246,18 +247,18 @@ import Testing
         #expect(settings.json?["base_url"]?.string == String(upstream))
         let changes = try await GatewayProcess.get(first.address + "/v1/changes", token: String(token))
         #expect(changes.status == 200 && changes.changes.isEmpty)
-        // somebody has trouble from the start
+        // one user has a failed mutation from the start
         let mutations = "/admin/organizations/019bb000-de40-7000-8000-000000000001/mutations"
         try await waitUntil("a failure and a conflict") {
             let stuck = try await first.operate(mutations, place).mutations.compactMap { $0["status"]?.string }
             return stuck.filter { $0 != "succeeded" }.sorted() == ["blocked", "conflict", "failed"]
                 || stuck.filter { $0 != "succeeded" }.sorted() == ["conflict", "failed", "pending"]
         }
-        // the colleague's edit belongs to the user whose expense it is
+        // the colleague's edit belongs to the user who owns the expense
         let told = try await first.screen(with: "told the gateway of expense 1, version 2")
         #expect(told.contains("told the gateway of expense 1, version 2 → applied\n"))
         #expect(!told.contains("refused"), "\(told)")
-        // the built-in demo is as ever
+        // the built-in demo is unchanged
         #expect(try await first.paste("/v1/mutations").results.map { $0["status"]?.string } == Self.allSucceeded)
 
         let made = try await GatewayProcess.post(upstream + "/contacts", token: "", body: #"{"name":"Kari"}"#)
@@ -267,14 +268,14 @@ import Testing
         #expect(try await first.end(with: SIGINT) == 0)
 
         let second = try await place.start()
-        #expect(try await second.organizations(place) == ["Demo"], "what the API has forgotten is of no use")
+        #expect(try await second.organizations(place) == ["Demo"], "entities that the API has lost are of no use")
         #expect(!second.screen.contains("UPSTREAM_TOKEN"))
         #expect(try await second.end(with: SIGINT) == 0)
         place.remove()
     }
 
-    /// Runs the tutorial's commands: a phone receives within a second what the API reports.
-    @Test func `an edit made in a colleague's browser arrives on the phone`() async throws {
+    /// Runs the tutorial's commands: a phone receives the API's event within a second.
+    @Test func `an edit in a colleague's browser arrives on the phone`() async throws {
         let place = try DevelopmentPlace()
         let run = try await place.start(["--demo-upstream"])
         let screen = try await run.screen(with: "/contacts'\n")
@@ -288,7 +289,7 @@ import Testing
         #expect(shown.count == 1)
         let start = ContinuousClock.now
         let page = try await run.paste(command: export + "\n" + #require(shown.first))
-        // the wait of ten seconds was cut short
+        // the wait of ten seconds ended early
         #expect(.now - start < .seconds(9))
         #expect(page.changes.count == 1, "\(page.text)")
         #expect(page.changes.first?["version"]?.int64 == 3)
@@ -301,7 +302,7 @@ import Testing
 
     private static let allSucceeded: [String?] = ["succeeded", "succeeded", "succeeded"]
 
-    /// The shell's commands that a page shows, a block each; of one section, where that is named.
+    /// The shell commands of a page, one text for each block; of one section, if it is named.
     private static func commands(in page: String, under heading: String? = nil) -> [String] {
         var text = page
         if let heading {
@@ -317,7 +318,7 @@ import Testing
 }
 
 extension DevelopmentRun {
-    /// What the operations listener answers to the operator.
+    /// The operations listener's response to the operator.
     fileprivate func operate(_ path: String, _ place: DevelopmentPlace) async throws -> Reply {
         let token = try String(contentsOfFile: "\(place.path)/.sluice/operator-token", encoding: .utf8)
         return try await GatewayProcess.get(operations + path, token: token.trimmingCharacters(in: .newlines))
@@ -328,7 +329,7 @@ extension DevelopmentRun {
         try await operate("/admin/organizations", place).json?["organizations"]?.elements?.map { $0["name"]?.string }
     }
 
-    /// The screen, once it shows a text.
+    /// The screen's content, once it contains a text.
     fileprivate func screen(with text: String) async throws -> String {
         try await waitUntil("'\(text)' on the screen: \(screen)", every: .milliseconds(10)) { screen.contains(text) }
         return screen

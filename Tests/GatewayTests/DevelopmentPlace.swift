@@ -6,11 +6,12 @@ import NIOHTTP1
 import TestSupport
 import Testing
 
-/// A folder of its own in which `sluice dev` is run.
+/// A private folder in which `sluice dev` is run.
 final class DevelopmentPlace: Sendable {
     let path: String
 
-    /// Short, as a socket's path has to be; open to the user whom Postgres runs as when root runs the tests.
+    /// Short, because it contains a socket's path. Accessible to the user that runs PostgreSQL when root runs the
+    /// tests.
     init() throws {
         var template = Array("/tmp/sluice-dev-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw Program.Failure("no temporary directory") }
@@ -18,17 +19,17 @@ final class DevelopmentPlace: Sendable {
         chmod(path, 0o755)
     }
 
-    /// Removes the folder, once nothing runs in it.
+    /// Removes the folder after all its processes have ended.
     func remove() {
         try? FileManager.default.removeItem(atPath: path)
     }
 
-    /// Begins a run on ports of the system's choice.
+    /// Starts a run on ports that the system chooses.
     func program(_ options: [String] = []) throws -> Program {
         try Program(["dev", "--port", "0", "--operations-port", "0"] + options, directory: path)
     }
 
-    /// Begins a run and waits until the screen stands.
+    /// Starts a run and waits until the screen is complete.
     func start(_ options: [String] = []) async throws -> DevelopmentRun {
         let program = try program(options)
         var run: DevelopmentRun?
@@ -43,9 +44,9 @@ final class DevelopmentPlace: Sendable {
         return run
     }
 
-    // MARK: - Its processes
+    // MARK: - Processes
 
-    /// All processes of its Postgres: their working directory is in here.
+    /// All processes of its PostgreSQL: those with the working directory in this folder.
     var postgresProcesses: [pid_t] {
         Self.processes.filter { pid in
             let directory = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(pid)/cwd")
@@ -53,7 +54,7 @@ final class DevelopmentPlace: Sendable {
         }
     }
 
-    /// The shells that end Postgres when its `sluice` is gone.
+    /// The shells that end PostgreSQL when their `sluice` is gone.
     var watchdogs: [pid_t] {
         Self.processes.filter { pid in
             guard let words = FileManager.default.contents(atPath: "/proc/\(pid)/cmdline") else { return false }
@@ -67,7 +68,7 @@ final class DevelopmentPlace: Sendable {
         return FileManager.default.fileExists(atPath: file) ? file : nil
     }
 
-    /// The process that Postgres began with.
+    /// The main process of PostgreSQL.
     var mainProcess: pid_t? {
         guard let file = postmasterFile, let text = try? String(contentsOfFile: file, encoding: .utf8) else {
             return nil
@@ -87,14 +88,14 @@ final class DevelopmentPlace: Sendable {
     }
 }
 
-/// A run of `sluice dev` whose screen stands.
+/// A run of `sluice dev` with a complete screen.
 struct DevelopmentRun: Sendable {
     let program: Program
     let address: String
     let operations: String
     let token: String
 
-    /// Nil until everything is on the screen.
+    /// Nil until the screen is complete.
     init?(_ program: Program) {
         let screen = program.output
         guard let api = Self.word(after: "API         ", in: screen), api.hasSuffix("/v1"),
@@ -111,13 +112,13 @@ struct DevelopmentRun: Sendable {
     var screen: String { program.output }
     var port: Int { Int(address.split(separator: ":").last ?? "") ?? 0 }
 
-    /// Ends it as Ctrl-C, or somebody less patient, does; answers the exit status.
+    /// Ends it with Ctrl-C or a stronger signal, and returns the exit status.
     func end(with signal: Int32) async throws -> Int32 {
         program.send(signal)
         return try await program.end()
     }
 
-    /// Takes the command for a path off the screen, with the token's line, to a shell, and answers what it prints.
+    /// Runs the screen's command for a path in a shell, together with the token's line, and returns its output.
     func paste(_ path: String) async throws -> Reply {
         let paragraphs = screen.components(separatedBy: "\n\n")
         let export = try #require(paragraphs.first { $0.hasPrefix("export TOKEN=") })
@@ -125,7 +126,7 @@ struct DevelopmentRun: Sendable {
         return try await Self.printed(by: export + "\n" + command)
     }
 
-    /// Takes a command of the docs to a shell, with this run's token and address, and answers what it prints.
+    /// Runs a command of the documentation in a shell, with this run's token and address, and returns its output.
     func paste(command: String) async throws -> Reply {
         let command = command.replacing("http://127.0.0.1:8080", with: address)
         return try await Self.printed(by: "export TOKEN='\(token)'\n" + command)
@@ -139,12 +140,12 @@ struct DevelopmentRun: Sendable {
         return Reply(status: 0, headers: [:], body: Array(shell.output.utf8))
     }
 
-    /// What the gateway at another address answers to this run's token.
+    /// The response of the gateway at another address to this run's token.
     func pull(from address: String) async throws -> Reply {
         try await GatewayProcess.get(address + "/v1/changes", token: token)
     }
 
-    /// What follows a text, up to the next white space.
+    /// The text after a marker, up to the next white space.
     static func word(after text: String, in screen: String) -> String? {
         guard let range = screen.range(of: text) else { return nil }
         return screen[range.upperBound...].split(whereSeparator: \.isWhitespace).first.map(String.init)

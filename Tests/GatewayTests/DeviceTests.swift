@@ -27,7 +27,7 @@ import Testing
         return #"{"device_id":\#(device.quoted),"accepted_sequence":\#(sequence),\#(times),"next_local_ids":{}}"#
     }
 
-    @Test func `a new device is made and a known one seen`() async throws {
+    @Test func `registers a new device and updates a known one`() async throws {
         let scene = try await Scene()
         let made = scene.gateway.clock.now
         let first = try await Self.register(scene.ada)
@@ -46,7 +46,7 @@ import Testing
         #expect(try await scene.ada.push([scene.ada.create()], after: 2).statuses == ["succeeded"])
     }
 
-    @Test func `a device that pushed is known`() async throws {
+    @Test func `a device that pushed is registered`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         let made = scene.gateway.clock.now
@@ -56,7 +56,7 @@ import Testing
         #expect(reply.text == Self.json(scene.ada.device, 1, made, scene.gateway.clock.now))
     }
 
-    @Test func `a registration is a sign of life in the backlog`() async throws {
+    @Test func `a registration appears in the backlog`() async throws {
         let scene = try await Scene()
         #expect(try await Self.register(scene.ada).status == 201)
         let backlog = try await scene.ada.get("/v1/backlog").json
@@ -65,7 +65,7 @@ import Testing
         #expect(backlog?.value(at: "/lane/head")?.isNull == true)
     }
 
-    @Test func `users and tenants may use the same id`() async throws {
+    @Test func `users and tenants may use the same device id`() async throws {
         let scene = try await Scene()
         let id = scene.ada.device
         let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
@@ -76,13 +76,13 @@ import Testing
             let reply = try await Self.register(other, id.lowercased)
             #expect(reply.status == 201)
             let now = scene.gateway.clock.now
-            #expect(reply.text == Self.json(id, 0, now, now), "nothing of Ada's is shown")
+            #expect(reply.text == Self.json(id, 0, now, now), "no data of Ada's is shown")
         }
         let own = try await Self.register(scene.ada)
         #expect(own.text == Self.json(id, 1, made, scene.gateway.clock.now))
     }
 
-    @Test func `what is no UUID is not found`() async throws {
+    @Test func `answers 404 for an invalid device id`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for device in ["x", "1", "%00", UUID().lowercased + "0", UUID().lowercased.filter { $0 != "-" }] {
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func `what is wrong with a body is named`() async throws {
+    @Test func `names the invalid members of a registration`() async throws {
         let scene = try await Scene()
         let cases: [(String, ProblemCode, [String])] = [
             ("{", .invalidJSON, []), ("{}x", .invalidJSON, []),
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func `beyond a thousand no new one is taken in`() async throws {
+    @Test func `rejects new devices above a thousand`() async throws {
         let scene = try await Scene()
         #expect(try await Self.register(scene.ada).status == 201)
         try await scene.execute(
@@ -146,7 +146,7 @@ import Testing
         #expect(try await scene.ada.get("/v1/backlog").json?["devices"]?.elements?.count == 1_000)
     }
 
-    @Test func `where an operator provisions users only they register`() async throws {
+    @Test func `with explicit provisioning only provisioned users can register`() async throws {
         let scene = try await Scene(#"{"provisioning":"explicit"}"#)
         let tables = try await scene.tables()
         expectProblem(try await Self.register(scene.ada), .userUnknown, errors: [])
@@ -158,7 +158,7 @@ import Testing
         expectProblem(try await Self.register(scene.ada), .userUnknown, errors: [])
     }
 
-    @Test func `a suspended organization registers nobody`() async throws {
+    @Test func `a suspended organization registers no devices`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#)
         let tables = try await scene.tables()
@@ -166,7 +166,7 @@ import Testing
         #expect(try await scene.tables() == tables)
     }
 
-    @Test func `a purge leaves nothing of registrations under way`() async throws {
+    @Test func `a purge leaves no rows of concurrent registrations`() async throws {
         let scene = try await Scene()
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
             for place in 0..<40 {

@@ -7,7 +7,7 @@ import SyncStore
 import TestSupport
 import Testing
 
-/// `sluice doctor`: what it finds, what it advises, and how it ends.
+/// `sluice doctor`: its findings, its advice, and its exit status.
 @Suite(.timeLimit(.minutes(10))) struct DoctorTests {
     /// A finding of `doctor --json`.
     private struct Check {
@@ -39,7 +39,7 @@ import Testing
         )
     }
 
-    @Test func `a set up that works is found healthy`() async throws {
+    @Test func `reports a working setup as healthy`() async throws {
         let cluster = try await TestCluster.dedicated(isDurable: true)
         let database = try await LiveGateway.migratedDatabase(on: cluster)
         let settings = try Self.settings(database)
@@ -62,7 +62,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func `a database that is away is told from one that is not migrated`() async throws {
+    @Test func `distinguishes an unreachable database from an unmigrated one`() async throws {
         let database = try await TestDatabase.make()
         let unmigrated = try await Self.examine(try Self.settings(database))
         #expect(unmigrated.result.status == 1)
@@ -80,13 +80,13 @@ import Testing
         #expect(away.checks["database"]?.status == "failed")
         #expect(away.checks["database"]?.finding.hasPrefix("cannot be reached: ") == true)
         #expect(away.checks["database"]?.advice?.contains("SLUICE_DATABASE_URL") == true)
-        #expect(away.checks["schema"] == nil, "there is nothing to look at")
-        #expect(away.checks["keys"]?.status == "ok", "the rest is looked at all the same")
+        #expect(away.checks["schema"] == nil, "no schema can be checked")
+        #expect(away.checks["keys"]?.status == "ok", "the other subjects are still checked")
         #expect(!away.result.output.contains("hushhush"))
     }
 
     @Test func `a database that can lose pushes is not healthy`() async throws {
-        // it is the tests' own, which does not flush
+        // the tests' database does not flush
         let database = try await LiveGateway.migratedDatabase(on: try await TestCluster.dedicated())
         let (result, _, checks) = try await Self.examine(try Self.settings(database))
         #expect(result.status == 1)
@@ -95,7 +95,7 @@ import Testing
         #expect(checks["full_page_writes"]?.status == "warning")
     }
 
-    @Test func `settings that can not work are each named`() async throws {
+    @Test func `names each invalid setting`() async throws {
         let (result, isOK, checks) = try await Self.examine([
             "SLUICE_MAX_MUTATIONS": "many", "SLUICE_LOG_LEVEL": "loud",
         ])
@@ -106,7 +106,7 @@ import Testing
         #expect(result.output.contains("SLUICE_LOG_LEVEL is \\\"loud\\\", but must be one of "))
     }
 
-    @Test func `what deserves a look is a warning`() async throws {
+    @Test func `reports questionable settings as warnings`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         var settings = try Self.settings(database)
         let port = try GatewayProcess.freePort()
@@ -128,7 +128,7 @@ import Testing
 
     // MARK: - Keys and upstreams
 
-    @Test func `keys that are fetched are counted`() async throws {
+    @Test func `counts the fetched keys`() async throws {
         let key = IdentityKey("1")
         let text = #"{"keys":[\#(key.jwk),{"kty":"oct","k":"hushhush"},{"kty":"new"}]}"#
         let provider = try await KeyProvider(.document(text))
@@ -163,12 +163,12 @@ import Testing
             #expect(bad?.status == "failed")
             #expect(bad?.finding.contains(reason) == true, "\(bad?.finding ?? "-")")
             #expect(bad?.advice != nil)
-            #expect(checks["keys"]?.status == "ok", "there is a secret too")
+            #expect(checks["keys"]?.status == "ok", "a secret is configured as well")
             #expect(!result.output.contains("hushhush"))
         }
     }
 
-    @Test func `a signing key that is none is found`() async throws {
+    @Test func `reports an invalid signing key`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         var settings = try Self.settings(database)
         settings["SLUICE_SIGNING_KEY_FILE"] = "/nowhere"
@@ -177,7 +177,7 @@ import Testing
         #expect(checks["signing key"]?.finding == "SLUICE_SIGNING_KEY_FILE names /nowhere, which cannot be read.")
     }
 
-    @Test func `upstreams are asked up to a bound`() async throws {
+    @Test func `checks a limited number of upstreams`() async throws {
         let server = try await KeyProvider(.status(404))
         let database = try await LiveGateway.migratedDatabase()
         let settings = try Self.settings(database)
@@ -219,9 +219,9 @@ import Testing
         #expect(all.checks["upstreams"]?.status == "warning")
     }
 
-    // MARK: - The database's side
+    // MARK: - The database
 
-    @Test func `a role that owns the tables or lacks rights is found`() async throws {
+    @Test func `reports a role that owns the tables or lacks privileges`() async throws {
         let cluster = try await TestCluster.dedicated()
         let database = try await LiveGateway.migratedDatabase(on: cluster)
         var settings = try Self.settings(database)

@@ -4,9 +4,9 @@ import Glibc
 import TestSupport
 import Testing
 
-/// What the docs tell an operator to type, typed. The README's commands and the tutorial's are in `DevTests`.
+/// Runs the commands that the documentation gives to operators. `DevTests` runs those of the README and the tutorial.
 @Suite(.timeLimit(.minutes(10))) struct DocumentedCommandsTests {
-    /// A shell in a folder of its own, with `sluice` on its path, a database and what its docs take for granted.
+    /// A shell in a private folder, with `sluice` in its path, a database, and the prerequisites of the documentation.
     private struct Place {
         let folder: String
         let database: TestDatabase
@@ -21,7 +21,7 @@ import Testing
                 .write(toFile: "\(folder)/jwt", atomically: true, encoding: .utf8)
         }
 
-        /// Runs a script to its end and answers what it printed.
+        /// Runs a script and returns its output.
         func run(_ script: String, _ environment: [String: String] = [:]) async throws -> String {
             var settings = [
                 "SLUICE_DATABASE_URL": database.uri, "OWNER_URL": database.uri,
@@ -46,16 +46,15 @@ import Testing
         }
     }
 
-    /// The shell's commands of a page, a block each.
+    /// The shell commands of a page, one text for each block.
     private static func commands(in page: String) throws -> [String] {
         try Repository.text(page).components(separatedBy: "```sh\n").dropFirst()
             .compactMap { $0.components(separatedBy: "```").first }
     }
 
-    /// The page's blocks in their order; replaced are the names of role and database, which other tests have as well, the
-    /// server's address, ports, and what runs until Ctrl-C.
-    @Test(.onOneServer("has doctor's findings of one")) func `the first tenant is made as its page says`() async throws
-    {
+    /// The page's blocks in order. Replaced are the names of the role and the database, which other tests use as well,
+    /// the server's address, ports, and programs that run until Ctrl-C.
+    @Test(.onOneServer("has doctor's findings of one")) func `the first tenant's page works as written`() async throws {
         let place = try await Place(TestDatabase.make())
         let blocks = try Self.commands(in: "docs/first-tenant.md")
         try #require(blocks.count == 8)
@@ -74,7 +73,7 @@ import Testing
             var lines: [String] = []
             for line in block.components(separatedBy: "\n") {
                 if line.hasPrefix("sluice doctor") {
-                    // the tests' server has no fsync, which is the one thing that is wrong with it
+                    // the tests' server has no fsync, which is its only problem
                     lines.append("sluice doctor > examined || grep ^failed examined")
                 } else if line.hasPrefix("sluice serve") {
                     lines.append("sluice serve > log & trap 'kill %1; wait' EXIT")
@@ -88,7 +87,7 @@ import Testing
             return text
         }
         #expect(page[2].contains("trap"))
-        // the key set is nowhere: the page's block on the identity provider is examined by `sluice doctor` alone
+        // no server publishes the key set: only `sluice doctor` checks the page's block on the identity provider
         let output = try await place.run(
             """
             export PATH="$(ls -d /usr/lib/postgresql/*/bin | tail -1):$PATH"
@@ -124,7 +123,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `roles are made and a backup is restored as operations says`() async throws {
+    @Test func `the operations page's commands create roles and restore a backup`() async throws {
         let place = try await Place(LiveGateway.migratedDatabase())
         let blocks = try Self.commands(in: "docs/operations.md")
         let roles = try #require(blocks.first { $0.contains("--roles") })
@@ -146,7 +145,7 @@ import Testing
         #expect(made.contains(analyst))
 
         let empty = try await TestDatabase.make()
-        // the server's own programs, whatever version stands first on the path
+        // the server's own programs, regardless of the first version in the path
         let restored = try await place.run(
             """
             export PATH="$(ls -d /usr/lib/postgresql/*/bin | tail -1):$PATH"
@@ -165,7 +164,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `entities come and go by files as their page says`() async throws {
+    @Test func `the page's commands import and export entities`() async throws {
         let place = try await Place(LiveGateway.migratedDatabase())
         let files = try #require(try Self.commands(in: "docs/ingest.md").first { $0.contains("sluice import") })
         let output = try await place.run(

@@ -8,9 +8,9 @@ import SyncModel
 import Synchronization
 import TestSupport
 
-/// A client of `GET /v1/events` that reads what comes.
+/// A client of `GET /v1/events` that reads frames.
 final class EventListener: Sendable {
-    /// What stands between two blank lines.
+    /// The lines between two blank lines.
     struct Frame: Sendable {
         var event: String?
         var id: String?
@@ -19,7 +19,7 @@ final class EventListener: Sendable {
         var lines: [String] = []
 
         var data: JSONValue? { try? JSONTree(parsing: Array(lines.joined(separator: "\n").utf8)).root }
-        /// The mutation, mapping or cursor that it is about, in short.
+        /// A summary of its mutation, mapping or cursor.
         var summary: String {
             let data = data
             return switch event {
@@ -31,7 +31,7 @@ final class EventListener: Sendable {
         }
     }
 
-    /// What the answer's head says.
+    /// The status and the headers of the response.
     let status: Int
     let headers: HTTPHeaders
     private let shared: Shared
@@ -39,7 +39,7 @@ final class EventListener: Sendable {
 
     struct Silence: Error {}
 
-    /// Begins to listen; returns once the head is there.
+    /// Starts to listen; returns once the response head has arrived.
     ///
     /// - Parameter client: nil for the shared one.
     init(
@@ -87,7 +87,7 @@ final class EventListener: Sendable {
         reading.cancel()
     }
 
-    /// The next frame that is no keep-alive; nil once the stream has ended.
+    /// The next frame that is not a keep-alive; nil once the stream has ended.
     func next(within limit: Duration = Waiting.limit) async throws -> Frame? {
         while let frame = try await nextFrame(within: limit) {
             if frame.comment == nil { return frame }
@@ -108,14 +108,14 @@ final class EventListener: Sendable {
         throw Silence()
     }
 
-    /// So many frames that are no keep-alives.
+    /// The next frames that are not keep-alives, up to this number.
     func next(_ count: Int, within limit: Duration = Waiting.limit) async throws -> [Frame] {
         var frames: [Frame] = []
         while frames.count < count, let frame = try await next(within: limit) { frames.append(frame) }
         return frames
     }
 
-    /// Frames up to the first that fits, that one included.
+    /// Frames up to and including the first that matches.
     func until(_ fits: (Frame) -> Bool) async throws -> [Frame] {
         var frames: [Frame] = []
         while let frame = try await next() {
@@ -125,10 +125,10 @@ final class EventListener: Sendable {
         throw Silence()
     }
 
-    /// Hangs up.
+    /// Closes the connection.
     func stop() { reading.cancel() }
 
-    // MARK: - What the reading task and the test share
+    // MARK: - State shared by the reading task and the test
 
     private enum Taken { case frame(Frame), over, nothing }
 
@@ -170,7 +170,7 @@ final class EventListener: Sendable {
 }
 
 extension SyncWorker {
-    /// Listens to the user's events, past the first frame.
+    /// Listens to the user's events, after the first frame.
     func listen(after lastEventID: String? = nil) async throws -> (events: EventListener, start: String) {
         let events = try await EventListener(gateway.address, token: token, after: lastEventID)
         guard let opening = try await events.next(), let start = opening.id, opening.event == nil else {

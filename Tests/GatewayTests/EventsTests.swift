@@ -9,7 +9,7 @@ import Testing
 
 /// `GET /v1/events`
 @Suite struct EventsTests {
-    @Test func `what becomes of a push is told to its user and others are only told to pull`() async throws {
+    @Test func `a push's outcomes are sent to its user and other users get only a hint to pull`() async throws {
         let scene = try await Scene()
         let (ada, _) = try await scene.ada.listen()
         let (bob, _) = try await scene.bob.listen()
@@ -43,7 +43,7 @@ import Testing
         #expect(try await eve.next(3).map(\.event) == ["mutation", "id_mapping", "changes"], "nothing came before it")
     }
 
-    @Test func `what only its owner sees is no hint to others`() async throws {
+    @Test func `entities visible only to their owner cause no hint to others`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let (ada, _) = try await scene.ada.listen()
@@ -57,7 +57,7 @@ import Testing
         #expect(hint.data?["feed"]?.string == visible.json?["feed"]?.string)
     }
 
-    @Test func `every event is a place to resume from`() async throws {
+    @Test func `a stream resumes after any event`() async throws {
         let scene = try await Scene()
         let (live, start) = try await scene.ada.listen()
         let locals = (0..<3).map { _ in UUID() }
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `a push of many is told in full and in order`() async throws {
+    @Test func `a push of many mutations results in all events in order`() async throws {
         let scene = try await Scene()
         let (_, start) = try await scene.ada.listen()
         let drafts = (0..<300).map { _ in scene.ada.create() }
@@ -93,7 +93,7 @@ import Testing
         #expect(frames.count == 601)
     }
 
-    @Test func `conflicts and what a person settles are events`() async throws {
+    @Test func `conflicts and settlements are events`() async throws {
         let scene = try await Scene()
         let server = try #require(
             try await scene.ada.push([scene.ada.create()]).results.first?["server_id"]?.string
@@ -120,7 +120,7 @@ import Testing
         #expect(settled.last?.data?["resolution"]?.string == "server_wins")
     }
 
-    @Test func `what fails at an upstream or runs out of attempts is an event`() async throws {
+    @Test func `upstream failures and exhausted attempts are events`() async throws {
         let scene = try await Scene(forwards: true)
         let server = try await HTTPBinServer.shared()
         let upstream = #"{"base_url":"\#(server.baseURL)"}"#
@@ -138,7 +138,7 @@ import Testing
         #expect(last[exhausted.id]?.errorCode == "max_attempts_reached")
     }
 
-    @Test func `a stream shows that it is alive for longer than a connection may be idle`() async throws {
+    @Test func `keep-alives keep a stream open beyond the idle time-out`() async throws {
         let scene = try await Scene {
             $0.keepAlive = .milliseconds(100)
             $0.idleTimeout = .milliseconds(500)
@@ -150,7 +150,7 @@ import Testing
         #expect(try await ada.next()?.summary == "\(draft.id) succeeded")
     }
 
-    @Test func `a stream ends with its token its time or its organization`() async throws {
+    @Test func `a stream ends with its token, its lifetime or its organization`() async throws {
         let scene = try await Scene { $0.keepAlive = .milliseconds(50) }
         let short = try await scene.gateway.token(
             organization: scene.ada.organization,
@@ -176,7 +176,7 @@ import Testing
         #expect(ends == [#"sluice_event_streams_ended_total{reason="expired"} 1"#])
     }
 
-    @Test func `a user who is taken out hears no more`() async throws {
+    @Test func `a deprovisioned user's stream ends`() async throws {
         let scene = try await Scene(#"{"provisioning":"explicit"}"#) { $0.keepAlive = .milliseconds(50) }
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
         #expect(try await scene.ada.get("/v1/events").code == "user_unknown")
@@ -186,7 +186,7 @@ import Testing
         #expect(try await ada.next() == nil)
     }
 
-    /// Pushes megabytes, again while the machine is too busy to take them in time.
+    /// Pushes megabytes, and repeats the push while the machine is too busy to accept it in time.
     private static func pushed(_ worker: SyncWorker, _ drafts: [Draft]) async throws -> Reply {
         var reply = try await worker.push(drafts)
         try await waitUntil("it is taken", every: .zero) {
@@ -197,7 +197,7 @@ import Testing
         return reply
     }
 
-    /// Ada's conflicts, each of which shows a large document: more than the buffers of both ends take. She does not read.
+    /// Ada's conflicts, each with a large document, exceed the buffers of both ends. She does not read.
     private static func fill(
         _ scene: Scene
     ) async throws -> (connection: RawConnection, start: String, drafts: [Draft]) {
@@ -214,7 +214,7 @@ import Testing
             "GET /v1/events HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(scene.ada.token)\r\n"
                 + "Last-Event-ID: \(start)\r\n\r\n"
         )
-        // each conflict shows the document: more than the buffers of both ends take
+        // each conflict contains the document, which together exceed the buffers of both ends
         let drafts = servers.map { scene.ada.change(server: $0, base: 1) }
         for start in stride(from: 0, to: drafts.count, by: 15) {
             _ = try await Self.pushed(scene.ada, Array(drafts[start..<(start + 15)]))
@@ -222,7 +222,7 @@ import Testing
         return (slow, start, drafts)
     }
 
-    @Test func `a client that does not read is cut off and resumes`() async throws {
+    @Test func `a client that does not read is disconnected and can resume`() async throws {
         let scene = try await Scene(#"{"on_conflict":"continue"}"#) { $0.writeTimeout = .seconds(5) }
         let (slow, start, drafts) = try await Self.fill(scene)
         try await scene.reaches(#"sluice_event_streams_ended_total{reason="slow"} 1"#)
@@ -233,7 +233,7 @@ import Testing
         _ = slow
     }
 
-    @Test func `who needs more than others leave room for waits until they are cut off`() async throws {
+    @Test func `a stream above the shared memory limit waits until slow ones are disconnected`() async throws {
         let scene = try await Scene(#"{"on_conflict":"continue"}"#) {
             $0.heldEventBytes = 100_000
             $0.writeTimeout = .seconds(5)
@@ -245,7 +245,7 @@ import Testing
         _ = slow
     }
 
-    @Test func `a user's oldest stream ends for one too many`() async throws {
+    @Test func `a user's oldest stream ends when the limit is exceeded`() async throws {
         let scene = try await Scene { $0.listenersPerUser = 2 }
         let (first, _) = try await scene.ada.listen()
         let (second, _) = try await scene.ada.listen()
@@ -259,7 +259,7 @@ import Testing
         #expect(try await scene.metrics().contains("sluice_event_streams 3"))
     }
 
-    @Test func `who is taken out hears no more however much happens`() async throws {
+    @Test func `a deprovisioned user's stream ends even under a continuous load of events`() async throws {
         let scene = try await Scene(#"{"provisioning":"explicit"}"#) { $0.keepAlive = .milliseconds(200) }
         for worker in [scene.ada, scene.bob] {
             let user = scene.admin + "/users/\(worker.user.lowercased)"
@@ -267,7 +267,7 @@ import Testing
         }
         let (ada, _) = try await scene.ada.listen()
         #expect(try await scene.operate(.DELETE, scene.admin + "/users/\(scene.ada.user.lowercased)").status == 204)
-        try await waitUntil("her stream is over", every: .zero) {
+        try await waitUntil("her stream has ended", every: .zero) {
             _ = try await scene.bob.push([scene.bob.create()])
             return try await ada.next() == nil
         }
@@ -275,7 +275,7 @@ import Testing
 
     // MARK: - Refusals
 
-    @Test func `what is no event of this stream is refused`() async throws {
+    @Test func `rejects an event id that is not of this stream`() async throws {
         let scene = try await Scene()
         let (_, start) = try await scene.ada.listen()
         let epoch = start.split(separator: "-")[1]
@@ -305,13 +305,13 @@ import Testing
         #expect(head.header("content-type") == ["text/event-stream"])
     }
 
-    @Test func `a cursor is worth nothing to another user`() async throws {
+    @Test func `a cursor is invalid for another user`() async throws {
         let scene = try await Scene()
         let (_, start) = try await scene.ada.listen()
         _ = try await scene.ada.push([scene.ada.create()])
         let (ada, _) = try await scene.ada.listen(after: start)
         let frames = try await ada.until { $0.event == "changes" }
-        // it says whose it is, however far Bob's lane has come
+        // the cursor identifies its user, even if Bob's lane is further ahead
         for id in [start, try #require(frames[0].id)] {
             let reply = try await scene.bob.get("/v1/events", headers: [("Last-Event-ID", id)])
             expectProblem(reply, .cursorExpired)
@@ -323,7 +323,7 @@ import Testing
         #expect(seen.map(\.summary) == ["\(own.id) succeeded"])
     }
 
-    @Test func `a restored or purged organization ends its streams for good`() async throws {
+    @Test func `streams of a restored or purged organization end permanently`() async throws {
         let scene = try await Scene { $0.keepAlive = .milliseconds(50) }
         let (ada, start) = try await scene.ada.listen()
         try await scene.execute(

@@ -9,7 +9,7 @@ import SyncStore
 import TestSupport
 import Testing
 
-/// A database that can be read but not written: a standby, a read-only server, a full disk, no room for connections.
+/// A database that can be read but not written: a standby, a read-only server, a full disk, no free connection.
 @Suite(.onOneServer("stops and promotes servers"), .timeLimit(.minutes(15))) struct FailoverTests {
     /// A primary with a migrated database, and its standby.
     private struct Pair {
@@ -28,7 +28,7 @@ import Testing
             standby = try await TestCluster.standby(of: primary)
         }
 
-        /// A connection to one of them, whatever it can do.
+        /// A connection to one of them, even if it is read-only.
         func connect(to cluster: TestCluster) async throws -> Connection {
             var configuration = ConnectionConfiguration(
                 uri: cluster.uri(database: name),
@@ -39,7 +39,7 @@ import Testing
             return try await Connection.open(configuration)
         }
 
-        /// Waits until the standby has all of the primary.
+        /// Waits until the standby has replicated everything.
         func catchUp() async throws {
             let (first, second) = (try await connect(to: primary), try await connect(to: standby))
             let end = try await first.run(Query(Statement("test_end", "SELECT pg_current_wal_lsn()::text")))
@@ -81,7 +81,7 @@ import Testing
     @Test func `a gateway with both servers in its URI follows a failover`() async throws {
         let pair = try await Pair()
         let (first, second) = (pair.primary.socketDirectory, pair.standby.socketDirectory)
-        // the standby comes first, and is passed over
+        // the standby is first in the list, and is skipped
         let gateway = try await GatewayProcess.start(
             database: "postgresql:///\(pair.name)?host=\(second),\(first)&user=postgres",
             settings: ["SLUICE_STATEMENT_SECONDS": "2.5"]
@@ -101,7 +101,7 @@ import Testing
         await pair.close()
     }
 
-    @Test func `sessions of a standby answer 503 until it is promoted`() async throws {
+    @Test func `a gateway on a standby answers 503 until it is promoted`() async throws {
         let pair = try await Pair()
         let organization = UUID()
         let setup = try await GatewayProcess.start(database: pair.database.uri)
@@ -128,7 +128,7 @@ import Testing
         await pair.close()
     }
 
-    @Test func `a server that becomes read-only is an unavailable store, and recovers`() async throws {
+    @Test func `a server that becomes read-only is an unavailable store and recovers`() async throws {
         let cluster = try await TestCluster.dedicated()
         let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
@@ -136,7 +136,7 @@ import Testing
         for text in ["ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"] {
             try await superuser.execute(script: text)
         }
-        // the postmaster passes the new setting on in its own time
+        // the postmaster distributes the new setting with a delay
         var reply = try await scene.ada.push([scene.ada.create()])
         try await waitUntil("writes are refused") {
             if reply.status == 200 { reply = try await scene.ada.push([scene.ada.create()]) }
@@ -153,7 +153,7 @@ import Testing
         try await waitUntil("it is ready again") {
             try await send(.GET, scene.gateway.operations + "/readyz").status == 200
         }
-        // a session that has not reloaded its settings yet refuses once more
+        // a session that has not reloaded its settings yet rejects another write
         try await waitUntil("the push is taken") { try await scene.ada.push([draft]).statuses == ["succeeded"] }
         superuser.close()
         await cluster.close()
@@ -174,7 +174,7 @@ import Testing
         let draft = scene.ada.create()
         Self.expectUnavailable(try await scene.ada.push([draft]))
         try await Self.waitUntilUnready(scene.gateway.operations, "the database takes no writes")
-        // what is known already is still answered, and proves nothing
+        // a known push is still answered, which does not prove that writing works
         Self.expectUnavailable(try await scene.ada.push([draft]))
         #expect(try await send(.GET, scene.gateway.operations + "/readyz").status == 503)
         try await superuser.execute(script: "DROP TRIGGER test_disk_full ON mutations")
@@ -207,7 +207,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func `a tenant whose pushes are refused leaves the gateway ready`() async throws {
+    @Test func `a tenant with rejected pushes leaves the gateway ready`() async throws {
         let scene = try await Scene()
         for _ in 0..<3 {
             let reply = try await scene.ada.push([scene.ada.create("no type")])
@@ -227,7 +227,7 @@ import Testing
     }
 
     @Test(arguments: [8, 10, 16, 24, 32, 64])
-    func `serve exits where too few files may be opened`(limit: Int) async throws {
+    func `serve exits if too few files may be opened`(limit: Int) async throws {
         let environment = try Self.environment("postgresql:///x?host=/nowhere")
         let program = try Program(shell: "ulimit -n \(limit); exec '\(Program.path)' serve", environment: environment)
         let result = try await program.result()
@@ -236,7 +236,7 @@ import Testing
         #expect(result.complaint.split(separator: "\n").count == 1)
     }
 
-    @Test func `serve serves with as many files as it asks for`() async throws {
+    @Test func `serve runs with exactly as many files as it requires`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let environment = try Self.environment(database.uri)
         let refused = try await Program(shell: "ulimit -n 64; exec '\(Program.path)' serve", environment: environment)

@@ -6,7 +6,7 @@ import SyncHTTP
 import SyncModel
 import Testing
 
-/// What one organization makes the gateway hold is not missing for another (product rule 16).
+/// Memory and connections held by one organization do not reduce the share of another (product rule 16).
 @Suite struct FairnessTests {
     private static let answers = "sluice_http_held_answer_bytes"
     private static let bodies = "sluice_http_held_body_bytes"
@@ -16,7 +16,7 @@ import Testing
         return line.flatMap { Int($0.dropFirst(name.count + 1)) } ?? -1
     }
 
-    @Test func `pages that nobody reads are bounded and others get theirs`() async throws {
+    @Test func `unread pages are limited in memory and other organizations are served`() async throws {
         let limit = 4_194_304
         let scene = try await Scene {
             $0.heldAnswerBytes = limit
@@ -38,16 +38,16 @@ import Testing
         while try await Self.value(cutOff, scene) == 0 {
             most = max(most, try await Self.value(Self.answers, scene))
             #expect(try await scene.eve.get("/v1/changes").status == 200)
-            try #require(.now < deadline, "nobody is cut off")
+            try #require(.now < deadline, "no client is disconnected")
         }
-        #expect(most > 1_000_000, "they are held")
+        #expect(most > 1_000_000, "they are held in memory")
         #expect(most <= limit)
         for connection in unread { connection.reset() }
         try await scene.reaches("\(Self.answers) 0")
         #expect(try await scene.ada.get("/v1/changes").changes.count == 6)
     }
 
-    @Test func `a push that waits needs its body no more`() async throws {
+    @Test func `a push that waits for outcomes releases its body`() async throws {
         let scene = try await Scene { $0.heldBodyBytes = 2_000 }
         let upstream = try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"http://127.0.0.1:1"}"#)
         #expect(upstream.status == 201)
@@ -67,7 +67,7 @@ import Testing
         #expect(reply.results.first?["local_id"]?.string.map { "\"\($0)\"" } == draft["local_id"])
     }
 
-    @Test func `what was rejected is named in an answer that was held`() async throws {
+    @Test func `a response after a wait names rejected mutations`() async throws {
         let scene = try await Scene()
         let upstream = try await scene.operate(.PUT, scene.admin + "/upstream", #"{"base_url":"http://127.0.0.1:1"}"#)
         #expect(upstream.status == 201)
@@ -81,7 +81,7 @@ import Testing
         #expect(reply.results.last?["sequence_number"]?.int64 == 2)
     }
 
-    @Test func `who waits leaves connections for others`() async throws {
+    @Test func `waiting requests leave connections for other organizations`() async throws {
         let scene = try await Scene { $0.maximumConnections = 12 }
         let path = "/v1/changes?wait=60"
         func wait(_ worker: SyncWorker) throws -> RawConnection { try RawConnection(port: scene.gateway.port) }
@@ -100,7 +100,7 @@ import Testing
         let reply = try await refused.reply()
         expectProblem(reply, .overloaded, errors: [])
         #expect(reply.header("retry-after") == ["1"])
-        // what is not held is answered, and so is everybody else
+        // requests that do not wait are answered, and so are other organizations
         #expect(try await scene.ada.get("/v1/changes").status == 200)
         let other = try wait(scene.eve)
         await other.send(head(scene.eve))
@@ -111,7 +111,7 @@ import Testing
         try await scene.reaches("sluice_http_waits 0")
     }
 
-    @Test func `the listeners of one organization make room for anothers`() async throws {
+    @Test func `listeners of one organization make room for those of another`() async throws {
         let scene = try await Scene { $0.maximumListeners = 4 }
         func listen(_ worker: SyncWorker) async throws -> RawConnection {
             let connection = try RawConnection(port: scene.gateway.port)

@@ -8,9 +8,9 @@ import TestSupport
 import Testing
 import Tokens
 
-/// Keys that an identity provider publishes: found, replaced, and missed when it is away.
+/// The keys that an identity provider publishes: their discovery, rotation, and an unreachable provider.
 @Suite(.timeLimit(.minutes(10))) struct FetchedKeysTests {
-    /// A gateway on a provider, with two tenants; `first` is Ada's and Bob's.
+    /// A gateway with a provider and two tenants. Ada and Bob belong to the `first`.
     private static func scene(_ provider: KeyProvider) async throws -> Scene {
         var tokens = LiveGateway.tokens
         tokens.own.jwksURL = provider.url
@@ -23,16 +23,16 @@ import Tokens
         return try await send(.GET, scene.gateway.address + "/v1/changes", token: token)
     }
 
-    /// Asks until the keys are there: fetching them is the gateway's own affair.
+    /// Polls until the keys are cached, because the gateway fetches them asynchronously.
     private static func expectAccepted(_ scene: Scene, _ key: IdentityKey) async throws {
-        try await waitUntil("the keys are there") {
+        try await waitUntil("the keys are cached") {
             let reply = try await status(scene, key)
             #expect([200, 401, 503].contains(reply.status))
             return reply.status == 200
         }
     }
 
-    @Test func `a new key is good within one request and an old one is gone with it`() async throws {
+    @Test func `key rotation takes effect within one request`() async throws {
         let (first, second) = (IdentityKey("1"), IdentityKey("2"))
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first), etag: "\"1\""))
         let scene = try await Self.scene(provider)
@@ -42,7 +42,7 @@ import Tokens
         scene.gateway.clock.advance(seconds: 30)
         provider.behave(.document(IdentityKey.jwks(second), etag: "\"2\""))
         let asked = provider.count
-        #expect(try await Self.status(scene, first).status == 200, "nothing has been asked for yet")
+        #expect(try await Self.status(scene, first).status == 200, "the keys are not fetched again yet")
         #expect(try await Self.status(scene, second).status == 200)
         #expect(provider.count == asked + 1)
         let user = UUID()
@@ -54,7 +54,7 @@ import Tokens
         #expect(try await scene.ada.get("/v1/changes").status == 200, "the secret stays")
     }
 
-    @Test func `a token that was good is refused when its key is gone`() async throws {
+    @Test func `rejects a valid token after its key is withdrawn`() async throws {
         let (first, second) = (IdentityKey("1"), IdentityKey("2"))
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first, second)))
         let scene = try await Self.scene(provider)
@@ -70,7 +70,7 @@ import Tokens
         #expect(try await Self.status(scene, second).status == 200)
     }
 
-    @Test func `a provider that is away or broken changes nothing`() async throws {
+    @Test func `an unreachable or broken provider leaves the cached keys in use`() async throws {
         let first = IdentityKey("1")
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first)))
         let scene = try await Self.scene(provider)
@@ -94,7 +94,7 @@ import Tokens
         #expect(try await Self.status(scene, first).status == 200)
     }
 
-    @Test func `a storm of unknown keys is one fetch in half a minute`() async throws {
+    @Test func `many unknown keys cause one fetch in thirty seconds`() async throws {
         let first = IdentityKey("1")
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first)))
         let scene = try await Self.scene(provider)
@@ -115,7 +115,7 @@ import Tokens
         }
     }
 
-    @Test func `a provider that never answers holds nobody for long`() async throws {
+    @Test func `a provider that never answers delays requests only briefly`() async throws {
         let first = IdentityKey("1")
         let provider = try await KeyProvider(.document(IdentityKey.jwks(first)))
         let scene = try await Self.scene(provider)
@@ -124,11 +124,11 @@ import Tokens
         provider.behave(.silence)
         let start = ContinuousClock.now
         expectProblem(try await Self.status(scene, IdentityKey("2")), .unauthorized, errors: [])
-        #expect(ContinuousClock.now - start < .seconds(120), "it is never answered, and given up after three seconds")
+        #expect(ContinuousClock.now - start < .seconds(120), "never answered, and abandoned after three seconds")
         #expect(try await Self.status(scene, first).status == 200)
     }
 
-    @Test func `secrets that are published open nothing`() async throws {
+    @Test func `published symmetric keys are ignored`() async throws {
         let first = IdentityKey("1")
         let secret = Array("a secret that somebody published by mistake".utf8)
         let published = #"{"kty":"oct","kid":"s","alg":"HS256","k":"\#(Data(secret).base64EncodedString())"}"#
@@ -154,7 +154,7 @@ import Tokens
         }
     }
 
-    @Test func `without its provider a gateway starts says so and recovers`() async throws {
+    @Test func `a gateway starts without its provider, reports that and recovers`() async throws {
         let port = try GatewayProcess.freePort()
         let url = "http://127.0.0.1:\(port)/keys.json?client=hushhush"
         let database = try await LiveGateway.migratedDatabase()
@@ -202,7 +202,7 @@ import Tokens
 
     private static func readiness(of gateway: GatewayProcess, _ isWanted: (Reply) -> Bool) async throws -> Reply {
         var found: Reply?
-        try await waitUntil("readiness as it is wanted", every: .milliseconds(20)) {
+        try await waitUntil("the expected readiness", every: .milliseconds(20)) {
             if let status = gateway.status { throw Program.Failure("ended with \(status): \(gateway.log)") }
             if let reply = try? await GatewayProcess.get(gateway.operations + "/readyz", token: ""), isWanted(reply) {
                 found = reply
@@ -212,7 +212,7 @@ import Tokens
         return try #require(found)
     }
 
-    @Test func `an issuer without keys is no reason not to serve the others`() async throws {
+    @Test func `an issuer without keys does not make the gateway unready`() async throws {
         let port = try GatewayProcess.freePort()
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(
@@ -228,7 +228,7 @@ import Tokens
         #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
     }
 
-    @Test func `a file of keys is read again and a broken one is not`() async throws {
+    @Test func `reloads a key file and ignores a broken one`() async throws {
         let (first, second) = (IdentityKey(nil), IdentityKey(nil))
         let file = try TemporaryFile(first.pem)
         let database = try await LiveGateway.migratedDatabase()
@@ -250,8 +250,8 @@ import Tokens
         try "-----BEGIN PUBLIC KEY-----\nhushhush\n".write(toFile: file.path, atomically: true, encoding: .utf8)
         try await gateway.metric("sluice_jwt_files_broken", reaches: 1)
         #expect(try await GatewayProcess.get(url, token: old).status == 200)
-        // the metric may have it a moment before the log
-        try await waitUntil("the log says so") { gateway.lines.contains { $0["level"]?.string == "error" } }
+        // the metric may change shortly before the log
+        try await waitUntil("the log reports it") { gateway.lines.contains { $0["level"]?.string == "error" } }
         let errors = gateway.lines.filter { $0["level"]?.string == "error" }
         #expect(errors.count == 1)
         #expect(errors.first?["error"]?.string?.contains(file.path) == true)

@@ -7,9 +7,10 @@ import Postgres
 import TestSupport
 import Testing
 
-/// A whole gateway that follows an organization's database over TCP, as an operator sets it up.
+/// A whole gateway that follows an organization's database over TCP, as an operator configures it.
 @Suite(.serialized) struct FollowedDatabaseTests {
-    /// A server with a logical log that asks for passwords, on an address of this machine that no other test has.
+    /// A server with logical replication and password authentication, on an address of this machine that no other test
+    /// uses.
     private struct Server {
         let cluster: TestCluster
         let host: String
@@ -81,7 +82,7 @@ import Testing
             )
         }
 
-        /// The names of the contacts that the phone sees.
+        /// The names of the contacts that the phone receives.
         var names: [String] {
             get async throws {
                 let reply = try await send(.GET, gateway.address + "/v1/changes", token: phone)
@@ -92,14 +93,14 @@ import Testing
 
         func waitForError(_ words: String) async throws {
             var last: String?
-            try await waitUntil("the source says '\(words)', not '\(last ?? "nothing")'", every: .milliseconds(50)) {
+            try await waitUntil("the source reports '\(words)', not '\(last ?? "nothing")'", every: .milliseconds(50)) {
                 last = try await operate(.GET, "/sources/crm").json?["last_error"]?.string
                 return last?.contains(words) == true
             }
         }
     }
 
-    @Test func `a phone pulls what SQL inserted, whatever becomes of gateways meanwhile`() async throws {
+    @Test func `a phone pulls rows inserted by SQL despite gateway restarts`() async throws {
         let server = try await Server()
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
@@ -115,16 +116,16 @@ import Testing
             try await place.operate(.GET, "/sources/crm").json?["state"]?["slot"]?.string == "sluice"
         }
         try await server.run("INSERT INTO contact VALUES (gen_random_uuid(), 'Kari')")
-        try await waitUntil("the phone sees it", every: .milliseconds(50)) { try await place.names == ["Kari"] }
+        try await waitUntil("the phone has it", every: .milliseconds(50)) { try await place.names == ["Kari"] }
         let metrics = try await send(.GET, gateway.operations + "/metrics").text
         #expect(metrics.contains("sluice_replications_running 1"))
         try await gateway.crash()
         try await server.run("INSERT INTO contact VALUES (gen_random_uuid(), 'Ola')")
         try gateway.restart()
         try await gateway.waitUntilReady()
-        // the dead gateway's lease has to end first; an operator need not wait
+        // the dead gateway's lease must expire first; an operator need not wait
         #expect(try await place.operate(.POST, "/sources/crm/run").status == 202)
-        try await waitUntil("the phone sees it", every: .milliseconds(50)) { try await place.names == ["Kari", "Ola"] }
+        try await waitUntil("the phone has it", every: .milliseconds(50)) { try await place.names == ["Kari", "Ola"] }
         // another secret, in the running gateway
         #expect(try await place.put(server.uri(password: "wrong")).status == 200)
         try await place.waitForError("Give the source a secret with the right user and password.")
@@ -134,14 +135,13 @@ import Testing
         #expect(refused.status == 422 && refused.text.contains("link-local"), "\(refused.text)")
         #expect(try await place.put(server.uri()).status == 200)
         try await server.run("UPDATE contact SET name = 'K' WHERE name = 'Kari'")
-        try await waitUntil("the phone sees it", every: .milliseconds(50)) { try await place.names == ["K", "Ola"] }
+        try await waitUntil("the phone has it", every: .milliseconds(50)) { try await place.names == ["K", "Ola"] }
         #expect(try await gateway.terminate() == 0)
         await server.cluster.close()
     }
 
-    @Test func `what is wrong with a source is refused with pointers, and its secret is repeated nowhere`() async throws
-    {
-        // kept until the end: a database goes with its last reference
+    @Test func `rejects an invalid source by pointer without repeating its secret`() async throws {
+        // kept until the end: a database is deleted with its last reference
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let gateway = try await GatewayProcess.start(database: database.uri)
@@ -166,7 +166,7 @@ import Testing
             ],
             "\(settings.text)"
         )
-        // an address is refused at once, a name once it leads to one
+        // an address is rejected immediately, a name once it resolves to one
         for uri in [
             "postgresql://u:s3cret@127.0.0.1/d?sslmode=require", "postgresql://u:s3cret@10.1.2.3/d?sslmode=require",
             "postgresql://u:s3cret@[::1]/d?sslmode=require", "postgresql://u:s3cret@0x7f.1/d?sslmode=require",

@@ -6,21 +6,21 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Clients that follow events and feed while the gateways they follow them at are killed.
+/// Clients that follow events and the feed while their gateways are killed.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct FollowingTests {
     private static let mutations = 120
 
-    /// What is known of the writer, by those who follow it.
+    /// The writer's progress, as the followers use it.
     private final class Progress: Sendable {
         private let created = Mutex<[String]?>(nil)
 
-        /// The ids of all entities, once the writer is done.
+        /// The ids of all entities, once the writer has finished.
         var entities: [String]? { created.withLock { $0 } }
         func finish(_ ids: [String]) { created.withLock { $0 = ids } }
     }
 
     @Test(arguments: [UInt64.random(in: 0...999_999)])
-    func `nothing is missed while gateways are killed`(seed: UInt64) async throws {
+    func `followers miss no event or change while gateways are killed`(seed: UInt64) async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateways = [
             try await GatewayProcess.start(database: database.uri),
@@ -51,7 +51,7 @@ import Testing
         for gateway in gateways { #expect(try await gateway.terminate() == 0) }
     }
 
-    /// Pushes a few at a time, again and again until they are answered.
+    /// Pushes a few at a time, and repeats each push until it is answered.
     private static func write(
         _ drafts: [Draft],
         _ worker: SingleWorker,
@@ -81,7 +81,7 @@ import Testing
         progress.finish(entities)
     }
 
-    /// Listens, and connects again wherever there is somebody, until all mutations have come.
+    /// Listens, and reconnects to any available gateway until all mutations have arrived.
     private static func listen(
         from opening: String,
         _ drafts: [Draft],
@@ -115,7 +115,7 @@ import Testing
         #expect(seen == drafts.map(\.id), "each once and in order")
     }
 
-    /// Pulls, waiting at either gateway, until the feed has shown all.
+    /// Pulls with a wait at alternating gateways until the feed has returned all entities.
     private static func pull(_ worker: SingleWorker, _ gateways: [GatewayProcess], _ progress: Progress) async throws {
         var (since, turn) = ("", 0)
         var seen: [String] = []

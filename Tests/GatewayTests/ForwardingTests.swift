@@ -6,11 +6,11 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A whole gateway replays against servers that nobody wrote for it: Kinto, httpbin and nginx.
+/// A whole gateway replays to third-party servers: Kinto, httpbin and nginx.
 @Suite struct ForwardingTests {
-    // MARK: - Kinto: a REST API with conditions of its own
+    // MARK: - Kinto: a REST API with its own preconditions
 
-    /// Ada's records in a collection of her own.
+    /// Ada's records in a private collection.
     private func kinto(_ settings: String = "{}") async throws -> (scene: Scene, url: String) {
         let server = try await KintoServer.shared()
         let scene = try await Scene(settings, forwards: true)
@@ -40,7 +40,7 @@ import Testing
         return try await send(.GET, url, headers: [("Authorization", "Basic \(login)")])
     }
 
-    @Test func `a whole outbox reaches Kinto with its IDs`() async throws {
+    @Test func `a whole outbox reaches Kinto with its ids`() async throws {
         let (scene, url) = try await kinto()
         let (first, second) = (UUID(), UUID())
         let records = ["endpoint": #""/records""#]
@@ -70,7 +70,7 @@ import Testing
         #expect(again.results.allSatisfy { $0["replayed"]?.bool == true && $0["status"]?.string == "succeeded" })
     }
 
-    /// An edit at the API that the phone has not heard of, then the phone's own, made on the state that it saw.
+    /// An edit at the API that the phone has not received, then the phone's own edit of its older state.
     private func conflict(_ scene: Scene, _ url: String, strategy: String) async throws -> (id: String, draft: Draft) {
         let local = UUID()
         let create = scene.ada.create("note", local: local, #"{"data":{"title":"a"}}"#)
@@ -91,7 +91,7 @@ import Testing
         return (id, draft)
     }
 
-    @Test func `kintos refusal of a stale edit is a conflict for a person`() async throws {
+    @Test func `Kinto's rejection of a stale edit is a manual conflict`() async throws {
         let (scene, url) = try await kinto()
         let (id, draft) = try await conflict(scene, url, strategy: "manual")
         let behind = scene.ada.create("note", #"{"data":{}}"#).with(["endpoint": #""/records""#])
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test(arguments: [("client_wins", "mine", "succeeded"), ("server_wins", "theirs", "discarded")])
-    func `strategies settle kinto's conflicts`(_ strategy: String, _ title: String, _ status: String) async throws {
+    func `strategies resolve Kinto's conflicts`(_ strategy: String, _ title: String, _ status: String) async throws {
         let (scene, url) = try await kinto()
         let (id, draft) = try await conflict(scene, url, strategy: strategy)
         let reply = try await scene.ada.push([draft], prefer: "wait=60")
@@ -136,7 +136,7 @@ import Testing
         scene.ada.create("contact", #"{"ref":"c-17"}"#).with(["endpoint": #""\#(endpoint)""#]).with(more)
     }
 
-    /// A mutation as its first failed attempt leaves it: pending, which nothing waits for.
+    /// A mutation after its first failed attempt: pending, a status that a wait does not end with.
     private func failure(of id: String, _ worker: SyncWorker) async throws -> JSONValue {
         var found: JSONValue?
         try await waitUntil("an attempt has failed") {
@@ -146,7 +146,7 @@ import Testing
         return try #require(found)
     }
 
-    @Test func `the upstream gets what the contract promises`() async throws {
+    @Test func `the upstream receives the request that the contract promises`() async throws {
         let scene = try await httpbin(#","headers":{"x-app":"sluice"},"credential":{"bearer":"s3cret"}"#)
         let draft = contact(scene, at: "/anything/contacts?verbose=1", ["headers": #"{"Accept-Language":"nb"}"#])
         let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -174,7 +174,7 @@ import Testing
         #expect(sent.hasPrefix("00-0af7651916cd43dd8448eb211c80319c-") && sent != trace)
     }
 
-    @Test func `a server error is tried again when the clock says so`() async throws {
+    @Test func `a server error is retried at its scheduled time`() async throws {
         let scene = try await httpbin()
         let draft = contact(scene, at: "/status/503", ["max_attempts": "2"])
         #expect(try await scene.ada.push([draft]).status == 202)
@@ -193,7 +193,7 @@ import Testing
     }
 
     @Test(arguments: [400, 404, 422])
-    func `a refusal is final until a person retries`(_ status: Int) async throws {
+    func `a rejection is final until a user retries`(_ status: Int) async throws {
         let scene = try await httpbin()
         let draft = contact(scene, at: "/status/\(status)")
         let next = contact(scene, at: "/anything")
@@ -209,7 +209,7 @@ import Testing
     }
 
     @Test(arguments: [401, 302, 308])
-    func `the operator's trouble spends no attempt`(_ status: Int) async throws {
+    func `an error that the operator must fix counts no attempt`(_ status: Int) async throws {
         let scene = try await httpbin()
         let draft = contact(scene, at: "/status/\(status)", ["max_attempts": "1"])
         #expect(try await scene.ada.push([draft]).status == 202)
@@ -218,7 +218,7 @@ import Testing
         #expect(now["last_error_code"]?.int64 == Int64(status))
     }
 
-    @Test func `what is not answered in time is of unknown outcome`() async throws {
+    @Test func `an unanswered request has an unknown outcome`() async throws {
         let scene = try await httpbin(#","timeout_seconds":1"#)
         let draft = contact(scene, at: "/delay/5", ["max_attempts": "1"])
         let reply = try await scene.ada.push([draft], prefer: "wait=60")
@@ -237,9 +237,9 @@ import Testing
         #expect(done.json?["server_id"]?.string == "other", "\(done.text)")
     }
 
-    // MARK: - nginx: fast, and away
+    // MARK: - nginx: fast, and unreachable
 
-    @Test func `many lanes run side by side`() async throws {
+    @Test func `many lanes run concurrently`() async throws {
         let nginx = try await NginxServer.start(
             configuration: """
                 location / { default_type application/json; return 201 '{"id":"$request_id"}'; }
@@ -265,7 +265,7 @@ import Testing
         }
     }
 
-    @Test func `an upstream that is away costs others nothing`() async throws {
+    @Test func `an unreachable upstream does not affect other organizations`() async throws {
         let nginx = try await NginxServer.start(
             configuration: """
                 location / { default_type application/json; return 201 '{"id":"$request_id"}'; }
@@ -285,7 +285,7 @@ import Testing
         #expect(fine.statuses == ["succeeded"], "\(fine.text)")
     }
 
-    @Test func `a forwarded mutation needs an endpoint`() async throws {
+    @Test func `a forwarded mutation requires an endpoint`() async throws {
         let scene = try await httpbin()
         let reply = try await scene.ada.push([scene.ada.create("contact")])
         #expect(reply.statuses == ["rejected"])

@@ -35,7 +35,7 @@ extension GatewayProcess {
         return try await send(request, within: limit)
     }
 
-    /// Sends it once.
+    /// Sends the request once, without retries.
     private static func send(_ request: HTTPClientRequest, within limit: Duration) async throws -> Reply {
         let response = try await client.execute(request, timeout: .nanoseconds(Int64(limit / .nanoseconds(1))))
         let bytes = try await response.body.collect(upTo: 64 << 20)

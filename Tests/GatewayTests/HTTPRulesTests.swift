@@ -5,11 +5,11 @@ import NIOHTTP1
 import SyncModel
 import Testing
 
-/// What HTTP itself asks of every request and answer.
+/// HTTP's own rules for requests and responses.
 @Suite struct HTTPRulesTests {
     // MARK: - Host
 
-    @Test func `a request names its host once`() async throws {
+    @Test func `a request must have exactly one Host header`() async throws {
         let scene = try await Scene()
         let authorization = "Authorization: Bearer \(scene.ada.token)\r\n"
         let hidden = "GET /v1/changes HTTP/1.1\r\nHost: x\r\n\(authorization)\r\n"
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func `a later request on a connection is looked at as well`() async throws {
+    @Test func `checks later requests on a connection as well`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -41,8 +41,8 @@ import Testing
 
     // MARK: - Transfer codings
 
-    /// What nobody here decodes, and what a client of HTTP/1.0 cannot mean, is not guessed at.
-    @Test func `a body is chunked or has a length`() async throws {
+    /// Transfer codings that the gateway does not decode, and any on HTTP/1.0, are rejected.
+    @Test func `a body must be chunked or have a length`() async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         let chunked = "\(String(body.utf8.count, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
@@ -65,7 +65,7 @@ import Testing
     // MARK: - Connection
 
     @Test(arguments: ["close", "Close", "keep-alive, close", "close,keep-alive", "upgrade , CLOSE"])
-    func `a connection ends when it is asked to`(value: String) async throws {
+    func `closes a connection on request`(value: String) async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send("GET /openapi.json HTTP/1.1\r\nHost: x\r\nConnection: \(value)\r\n\r\n")
@@ -75,7 +75,7 @@ import Testing
         #expect(await connection.ends())
     }
 
-    @Test func `a connection stays otherwise`() async throws {
+    @Test func `keeps a connection open otherwise`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         for _ in 0..<2 {
@@ -86,7 +86,7 @@ import Testing
 
     // MARK: - HEAD
 
-    @Test func `a head is that of the answer`() async throws {
+    @Test func `HEAD returns the same headers as GET`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.create()
         _ = try await scene.ada.push([draft])
@@ -107,13 +107,13 @@ import Testing
             #expect(head.header("content-length") == ["\(answer.body.count)"], "\(path)")
             #expect(head.header("content-type") == answer.header("content-type"), "\(path)")
             #expect(head.header("etag") == answer.header("etag"), "\(path)")
-            // nothing comes behind it
+            // no bytes follow it
             await connection.send("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
             #expect(try await connection.reply().status == 200, "\(path)")
         }
     }
 
-    @Test func `a head of events has no length and no stream`() async throws {
+    @Test func `HEAD of the event stream returns no length and starts no stream`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send(
@@ -133,14 +133,14 @@ import Testing
     @Test(arguments: [
         "application/json; charset=latin1", "application/json;profile=\"https://x/y,z\"", "Application/Json ; a=b",
     ])
-    func `json with any parameter is taken`(type: String) async throws {
+    func `accepts JSON with any media type parameter`(type: String) async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         let reply = try await scene.ada.post("/v1/mutations", body, headers: [("Content-Type", type)])
         #expect(reply.statuses == ["succeeded"])
     }
 
-    @Test func `empty parameters are absent`() async throws {
+    @Test func `empty query parameters count as absent`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         for path in [
@@ -153,14 +153,14 @@ import Testing
 
     // MARK: - Look-ups
 
-    @Test func `of no IDs there are no mappings`() async throws {
+    @Test func `a lookup of no ids returns no mappings`() async throws {
         let scene = try await Scene()
         let reply = try await scene.ada.post("/v1/id-mappings/lookup", #"{"client_ids":[]}"#)
         #expect(reply.status == 200)
         #expect(reply.text == #"{"id_mappings":[]}"#)
     }
 
-    @Test func `ids that a device counted are looked up`() async throws {
+    @Test func `looks up ids in the device id space`() async throws {
         let scene = try await Scene()
         let type = scene.admin + "/entity-types/note"
         #expect(try await scene.operate(.PUT, type, #"{"id_space":"device"}"#).status == 201)
@@ -183,7 +183,7 @@ import Testing
         }
         let known = try await lookUp(scene.ada, scene.ada.device, "2, 1, 9, 2")
         #expect(known == #"{"id_mappings":[\#(mapping(1)),\#(mapping(2))]}"#)
-        // numbers are a device's own, and a user's own
+        // numbers are specific to a device and to a user
         let none = #"{"id_mappings":[]}"#
         #expect(try await lookUp(scene.ada, scene.bob.device, "1,2") == none)
         #expect(try await lookUp(scene.bob, scene.ada.device, "1,2") == none)

@@ -6,9 +6,9 @@ import OperatorsFeature
 import SyncModel
 import Testing
 
-/// `X-Request-ID`, `traceparent`, and what else every response carries.
+/// `X-Request-ID`, `traceparent`, and the other headers of every response.
 @Suite struct HeaderTests {
-    @Test func `a sane request id comes back on whatever is answered`() async throws {
+    @Test func `every response returns a valid request id`() async throws {
         let scene = try await Scene()
         let good = scene.ada.envelope([scene.ada.create()])
         for id in ["a", "A.b_c-9", String(repeating: "x", count: 128), UUID().uuidString] {
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func `any other request id is replaced by one of ours`() async throws {
+    @Test func `replaces an invalid request id with a generated one`() async throws {
         let scene = try await Scene()
         var seen: Set<String> = []
         let given = ["", " ", "a b", "a,b", "<x>", "é", "a/b", "a\"b", String(repeating: "x", count: 129)]
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func `a traceparent of any kind is no reason to refuse`() async throws {
+    @Test func `accepts any traceparent value`() async throws {
         let scene = try await Scene()
         let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         for value in [trace, trace.uppercased(), "00-0-0-00", "", "x", String(repeating: "0", count: 5_000)] {
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func `every response has a date a length and one type of content`() async throws {
+    @Test func `every response has a date, a length and one content type`() async throws {
         let scene = try await Scene()
         let replies = [
             try await scene.ada.get("/v1/changes"), try await scene.ada.push([scene.ada.create()]),
@@ -75,7 +75,7 @@ import Testing
         #expect(try await scene.ada.get("/v1/changes").header("date") == ["Wed, 18 Nov 2026 11:06:41 GMT"])
     }
 
-    @Test func `an answer without a body has no type`() async throws {
+    @Test func `a response without a body has no content type`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/users/\(scene.ada.user.lowercased)"
         for (method, status) in [(HTTPMethod.PUT, 201), (.PUT, 200), (.DELETE, 204)] {

@@ -7,11 +7,11 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Clients that mean harm: slow on purpose, too many, or with requests that two servers read in two ways.
+/// Hostile clients: slow on purpose, too numerous, or with requests that two servers interpret differently.
 @Suite struct HostileClientTests {
-    // MARK: - Slow ones
+    // MARK: - Slow clients
 
-    @Test func `a head that trickles in keeps its connection no longer than a silent one`() async throws {
+    @Test func `a trickling request head does not extend the idle time-out`() async throws {
         let scene = try await Scene()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.idleTimeout = .seconds(1) }
         let head = "GET /v1/changes HTTP/1.1\r\nHost: x\r\n" + (0..<1_000).map { "X-\($0): y\r\n" }.joined()
@@ -28,7 +28,7 @@ import Testing
         trickle.cancel()
     }
 
-    @Test func `a body that trickles in has no more time than one that stops`() async throws {
+    @Test func `a trickling body does not extend the body time-out`() async throws {
         let scene = try await Scene()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.bodyTimeout = .seconds(1) }
         for chunked in [false, true] {
@@ -47,7 +47,7 @@ import Testing
         try await scene.expectServed()
     }
 
-    @Test func `a connection that is kept but not used is closed`() async throws {
+    @Test func `closes an idle kept-alive connection`() async throws {
         let scene = try await Scene()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.idleTimeout = .seconds(1) }
         let connection = try RawConnection(port: gateway.port)
@@ -56,21 +56,21 @@ import Testing
         #expect(await connection.ends())
     }
 
-    @Test func `who reads nothing is hung up on`() async throws {
+    @Test func `disconnects a client that does not read`() async throws {
         let scene = try await Scene()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.writeTimeout = .seconds(1) }
         let connection = try RawConnection(port: gateway.port, receiveBuffer: 4_096)
         let request = "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
-        // more answers than all buffers between us hold; the gateway reads no further ones meanwhile
+        // more responses than all buffers in between hold; until they are read, the gateway reads no further requests
         let sending = Task { await connection.send(String(repeating: request, count: 400)) }
         await sending.value
-        try await waitUntil("it is hung up on", every: .milliseconds(20)) { connection.isBroken }
+        try await waitUntil("it is disconnected", every: .milliseconds(20)) { connection.isBroken }
         try await scene.expectServed()
     }
 
-    // MARK: - Many
+    // MARK: - Many clients
 
-    @Test func `more connections than there may be wait for their turn`() async throws {
+    @Test func `connections above the limit wait for a free one`() async throws {
         let scene = try await Scene()
         let gateway = try await LiveGateway.start(on: scene.gateway.database) { $0.maximumConnections = 4 }
         let request = "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -81,20 +81,21 @@ import Testing
             #expect(try await connection.reply().status == 200)
             held.append(connection)
         }
-        // the system takes it, the gateway does not: nobody answers
+        // the system accepts the connection, but the gateway does not, so no response arrives
         let waiting = try RawConnection(port: gateway.port, patience: 1)
         await waiting.send(request)
         await #expect(throws: RawConnection.Broken.self) { try await waiting.reply() }
-        #expect(try await send(.GET, gateway.operations + "/livez").status == 200, "operations have their own")
+        #expect(try await send(.GET, gateway.operations + "/livez").status == 200, "operations have a separate limit")
         held.removeFirst().reset()
         let next = try await waiting.reply(within: 290)
         #expect(next.status == 200)
     }
 
-    // MARK: - Requests that are read in two ways
+    // MARK: - Ambiguous requests
 
-    /// What is refused as no HTTP; the connection ends with the answer, so nothing behind it is taken for a request.
-    @Test func `what a proxy might read otherwise is refused and ends the connection`() async throws {
+    /// Rejected as invalid HTTP. The connection closes after the response, so no following bytes are taken for a
+    /// request.
+    @Test func `rejects ambiguous framing and closes the connection`() async throws {
         let scene = try await Scene()
         let hidden = "GET /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
         let chunks = "0\r\n\r\n"
@@ -121,7 +122,7 @@ import Testing
         }
     }
 
-    @Test func `broken chunks end the connection`() async throws {
+    @Test func `closes the connection after malformed chunks`() async throws {
         let scene = try await Scene()
         let hidden = "GET /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(scene.ada.token)\r\n\r\n"
         let bodies = [
@@ -143,7 +144,7 @@ import Testing
         }
     }
 
-    @Test func `targets that name no path of ours are refused`() async throws {
+    @Test func `rejects request targets that are not paths`() async throws {
         let scene = try await Scene()
         let requests = [
             "OPTIONS * HTTP/1.1", "CONNECT upstream.test:443 HTTP/1.1", "CONNECT /v1/changes HTTP/1.1",
@@ -167,7 +168,7 @@ import Testing
         }
     }
 
-    @Test func `an absolute target is the same as its path`() async throws {
+    @Test func `an absolute request target is equivalent to its path`() async throws {
         let scene = try await Scene()
         for target in ["http://any.test/v1/changes?limit=1", "https://any.test:99/v1/changes?limit=1"] {
             let connection = try RawConnection(port: scene.gateway.port)
@@ -180,7 +181,7 @@ import Testing
         }
     }
 
-    @Test func `an upgrade is not made`() async throws {
+    @Test func `ignores upgrade requests`() async throws {
         let scene = try await Scene()
         let offers = [
             "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n",
@@ -198,7 +199,7 @@ import Testing
         }
     }
 
-    @Test func `a client of HTTP 10 is answered and its connection closes`() async throws {
+    @Test func `answers an HTTP 1.0 client and closes its connection`() async throws {
         let scene = try await Scene()
         for field in ["", "Connection: keep-alive\r\n"] {
             let connection = try RawConnection(port: scene.gateway.port)
@@ -211,8 +212,8 @@ import Testing
         }
     }
 
-    /// As proxies speak it that were not told otherwise.
-    @Test func `a push over the first version of HTTP is taken`() async throws {
+    /// Proxies use this version by default.
+    @Test func `accepts a push over HTTP 1.0`() async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         let head = scene.ada.pushHead("Content-Length: \(body.utf8.count)\r\nConnection: keep-alive\r\n")

@@ -3,14 +3,14 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// A key of an identity provider outside, which signs by ES256 with swift-crypto and not with the code under test.
+/// A key of an external identity provider. It signs by ES256 with swift-crypto, independent of the code under test.
 struct IdentityKey: Sendable {
     let id: String?
     private let key = P256.Signing.PrivateKey()
 
     init(_ id: String?) { self.id = id }
 
-    /// As a member of a JWKS document.
+    /// As an element of a JWKS document.
     var jwk: String {
         let raw = key.publicKey.rawRepresentation
         let name = id.map { #""kid":"\#($0)","# } ?? ""
@@ -31,16 +31,16 @@ struct IdentityKey: Sendable {
         return signed + "." + Self.base64(try key.signature(for: Data(signed.utf8)).rawRepresentation)
     }
 
-    /// A token with whatever claims, as JSON text.
+    /// A token with arbitrary claims, as JSON text.
     ///
-    /// - Parameter header: nil for a right one.
+    /// - Parameter header: nil for a valid one.
     func token(claims: String, header: String? = nil) throws -> String {
         let header = header ?? #"{"alg":"ES256"\#(id.map { #","kid":"\#($0)""# } ?? "")}"#
         let signed = Self.base64(Data(header.utf8)) + "." + Self.base64(Data(claims.utf8))
         return signed + "." + Self.base64(try key.signature(for: Data(signed.utf8)).rawRepresentation)
     }
 
-    /// A token by a secret, which may be anything.
+    /// A token signed with a secret of any bytes.
     static func token(
         secret: some ContiguousBytes & Sequence<UInt8>,
         organization: UUID,

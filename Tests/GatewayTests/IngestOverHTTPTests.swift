@@ -12,7 +12,7 @@ import Testing
         #"{"event_id":"a","entity_type":"task","id":7,"version":1,"#
         + #""operation":"upsert","document":{"title":"theirs"}}"#
 
-    /// A service token of Ada's organization, made by the operator.
+    /// A service token of Ada's organization, created by the operator.
     private func token(_ scene: Scene, source: String = "crm") async throws -> (id: String, text: String) {
         let reply = try await scene.operate(.POST, scene.admin + "/service-tokens", #"{"source":"\#(source)"}"#)
         #expect(reply.status == 201, "\(reply.text)")
@@ -30,7 +30,7 @@ import Testing
         )
     }
 
-    @Test func `an event is in the feed, and wakes who waits for it`() async throws {
+    @Test func `an event appears in the feed and wakes waiting pulls`() async throws {
         let scene = try await Scene()
         let token = try await token(scene).text
         let since = try #require(try await scene.ada.get("/v1/changes").next)
@@ -47,7 +47,7 @@ import Testing
         #expect(bad.status == 200 && bad.results[0]["error"]?["code"]?.string == "validation_failed", "\(bad.text)")
     }
 
-    @Test func `a token is of its organization, for events alone, and until it is revoked`() async throws {
+    @Test func `a service token is limited to its organization and to events, until it is revoked`() async throws {
         let scene = try await Scene()
         let token = try await token(scene)
         let guesses = [nil, scene.ada.token, LiveGateway.operatorToken, String(token.text.dropLast()) + "A"]
@@ -76,14 +76,14 @@ import Testing
         #expect(try await scene.operate(.DELETE, scene.admin + "/service-tokens/\(UUID())").status == 404)
     }
 
-    @Test func `a suspended organization takes no events`() async throws {
+    @Test func `rejects events of a suspended organization`() async throws {
         let scene = try await Scene()
         let token = try await token(scene).text
         #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
         expectProblem(try await ingest(scene, token), .organizationSuspended)
     }
 
-    @Test func `a batch is a request of the organization's quota`() async throws {
+    @Test func `a batch of events counts as one request of the quota`() async throws {
         let scene = try await Scene()
         let token = try await token(scene).text
         let settings = #"{"settings":{"requests_per_second":2}}"#

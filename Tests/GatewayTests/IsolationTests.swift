@@ -4,9 +4,9 @@ import NIOHTTP1
 import SyncModel
 import Testing
 
-/// Nothing of one tenant, or of one user's queue, is seen or changed by another, whatever ids are guessed.
+/// Guessed ids let no tenant and no user's queue see or change the data of another.
 @Suite struct IsolationTests {
-    /// What Ada has, and a mutation of hers that waits.
+    /// Ada's data, and one of her mutations that waits.
     private struct Secrets {
         let scene: Scene
         let local = UUID()
@@ -25,7 +25,7 @@ import Testing
 
         var others: [SyncWorker] { [scene.bob, scene.eve] }
 
-        /// Ada's mutation and entity are as they were.
+        /// Ada's mutation and entity are unchanged.
         func expectUntouched(sourceLocation: SourceLocation = #_sourceLocation) async throws {
             let page = try await scene.ada.get("/v1/changes")
             let entity = page.changes.first { $0["id"]?.string == server }
@@ -36,14 +36,14 @@ import Testing
         }
     }
 
-    /// An answer without what differs from request to request.
+    /// A response without the parts that differ in every request.
     private static func bland(_ reply: Reply, _ ids: String...) -> String {
         ids.reduce(reply.text.replacingOccurrences(of: reply.header("x-request-id").first ?? "-", with: "ID")) {
             $0.replacingOccurrences(of: $1, with: "ID")
         }
     }
 
-    @Test func `a guessed mutation is answered like one that does not exist`() async throws {
+    @Test func `a guessed mutation is answered like a missing one`() async throws {
         let secrets = try await Secrets()
         let unknown = UUID().lowercased
         for other in secrets.others {
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func `a list cursor of another user shows ones own`() async throws {
+    @Test func `a list cursor of another user shows only the caller's mutations`() async throws {
         let secrets = try await Secrets()
         _ = try await secrets.scene.ada.push([secrets.scene.ada.create()])
         let cursor = try #require(try await secrets.scene.ada.get("/v1/mutations?limit=1").next)
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `a feed shows its own tenant and anothers cursor is worth nothing`() async throws {
+    @Test func `a feed contains only its tenant's changes and rejects another tenant's cursor`() async throws {
         let secrets = try await Secrets()
         let (bob, eve) = (secrets.scene.bob, secrets.scene.eve)
         #expect(try await bob.get("/v1/changes").changes.map { $0["id"]?.string } == [secrets.server])
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `an entity of another tenant is not there`() async throws {
+    @Test func `an entity of another tenant is answered like a missing one`() async throws {
         let secrets = try await Secrets()
         let organization = secrets.scene.eve.organization
         for operation in ["update", "replace", "delete"] {
@@ -118,7 +118,7 @@ import Testing
         try await secrets.expectUntouched()
     }
 
-    @Test func `names of others are no references`() async throws {
+    @Test func `mutations cannot reference ids of other users`() async throws {
         let secrets = try await Secrets()
         for other in secrets.others {
             var needy = other.create()
@@ -143,10 +143,10 @@ import Testing
         try await secrets.expectUntouched()
     }
 
-    @Test func `the same ids in two queues are strangers to each other`() async throws {
+    @Test func `the same ids in two queues are independent`() async throws {
         let secrets = try await Secrets()
         let scene = secrets.scene
-        // the same person with the same phone in both tenants, too
+        // also the same person with the same phone in both tenants
         let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
         var servers: Set<String> = [secrets.server]
         for other in secrets.others + [twin] {
@@ -167,7 +167,7 @@ import Testing
         let reply = try await scene.ada.push([secrets.create])
         #expect(reply.results[0]["replayed"]?.bool == true)
         #expect(reply.results[0]["server_id"]?.string == secrets.server)
-        // once more with other content: nothing of the first is shown
+        // a repetition with other content: the response contains nothing of the first
         var changed = secrets.create
         changed["payload"] = "{}"
         let reused = try await scene.ada.push([changed])
@@ -175,7 +175,7 @@ import Testing
         #expect(!reused.results[0].text.contains(secrets.server))
     }
 
-    @Test func `what only its owner sees does not exist for others`() async throws {
+    @Test func `entities visible only to their owner do not exist for others`() async throws {
         let secrets = try await Secrets(type: #"{"visibility":"user"}"#)
         let organization = secrets.scene.bob.organization
         for operation in ["update", "replace", "delete"] {
@@ -193,7 +193,7 @@ import Testing
         try await secrets.expectUntouched()
     }
 
-    @Test func `a conflict with what one may not see shows none of it`() async throws {
+    @Test func `a conflict with an invisible entity reveals none of its content`() async throws {
         let scene = try await Scene()
         let type = #"{"visibility":"user","id_space":"shared"}"#
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", type)
@@ -213,7 +213,7 @@ import Testing
         #expect(try await scene.eve.push([scene.eve.create("diary")]).statuses == ["succeeded"])
     }
 
-    @Test func `what an operator does to one tenant leaves the other alone`() async throws {
+    @Test func `an operator's action on one tenant does not affect another`() async throws {
         let secrets = try await Secrets()
         let scene = secrets.scene
         let others = "/admin/organizations/\(scene.eve.organization.lowercased)"

@@ -8,11 +8,11 @@ import TestSupport
 import Testing
 import Tokens
 
-/// Two identity providers with a tenant each, crosswise in every way.
+/// Two identity providers with a tenant each, in all combinations.
 @Suite(.timeLimit(.minutes(10))) struct IssuersTests {
     private static let (north, south) = ("https://north.example", "https://south.example")
 
-    /// Ada's and Bob's organization is the north's, Eve's the south's. The ids are known before the gateway is.
+    /// Ada's and Bob's organization is the north's, Eve's the south's. The ids are fixed before the gateway starts.
     private struct Stage {
         let northKey = IdentityKey("k")
         let southKey = IdentityKey("k")
@@ -48,7 +48,7 @@ import Tokens
                 #expect(reply.status == 201)
             }
             let first = try token(southKey, IssuersTests.south, tenants.south)
-            try await waitUntil("its keys are there") { try await get(first).status != 503 }
+            try await waitUntil("its keys are cached") { try await get(first).status != 503 }
         }
 
         func token(_ key: IdentityKey, _ issuer: String?, _ organization: UUID) throws -> String {
@@ -73,7 +73,7 @@ import Tokens
         }
     }
 
-    @Test func `key name and organization must all be one issuers`() async throws {
+    @Test func `the key, the issuer and the organization must belong together`() async throws {
         let stage = try await Stage()
         let nobodys = UUID()
         var unknown: [String] = []
@@ -95,7 +95,7 @@ import Tokens
                 }
             }
         }
-        // somebody else's tenant is answered as one that is nobody's
+        // another issuer's tenant is answered like an unknown one
         #expect(unknown.count == 4)
         #expect(Set(unknown).count == 1)
         let anybody = stage.forged(stage.southSecret, "https://east.example", nobodys)
@@ -104,7 +104,7 @@ import Tokens
         #expect(really.text.replacingOccurrences(of: id, with: "ID") == unknown.first)
     }
 
-    @Test func `a secret is its issuers alone and a public key is no secret`() async throws {
+    @Test func `a secret is valid only for its issuer and a public key is not a secret`() async throws {
         let stage = try await Stage()
         for tenant in [stage.tenants.north, stage.tenants.south] {
             for issuer in [Self.north, Self.south, nil] {
@@ -130,7 +130,7 @@ import Tokens
         }
     }
 
-    @Test func `another issuer's outage concerns it alone`() async throws {
+    @Test func `another issuer's outage does not affect the first`() async throws {
         let stage = try await Stage()
         try await stage.provider.end()
         stage.gateway.clock.advance(seconds: 599)
@@ -140,7 +140,7 @@ import Tokens
         #expect(try await stage.get(south).status == 200)
     }
 
-    @Test func `a file of issuers is read again`() async throws {
+    @Test func `reloads the issuers file`() async throws {
         let (key, secret) = (IdentityKey("k"), try TemporaryFile("the secret of the south, of some length\n"))
         let keys = try TemporaryFile(IdentityKey.jwks(key))
         let (first, second) = (UUID(), UUID())

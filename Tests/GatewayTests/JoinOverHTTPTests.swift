@@ -7,7 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// `POST /admin/organizations/{id}/users/{user}/join`, and what both users' phones see of it.
+/// `POST /admin/organizations/{id}/users/{user}/join`, and its effects on both users' phones.
 @Suite struct JoinOverHTTPTests {
     private static func scene(_ settings: String = "{}") async throws -> Scene {
         try await Scene(settings) { $0.joinPatience = .zero }
@@ -21,7 +21,7 @@ import Testing
         )
     }
 
-    @Test func `a joined user is its target`() async throws {
+    @Test func `a merged user acts as the target user`() async throws {
         let scene = try await Self.scene()
         let (ada, bob) = (scene.ada, scene.bob)
         _ = try await scene.operate(
@@ -54,7 +54,7 @@ import Testing
         #expect(done.json?["started_at"]?.text == asked.json?["started_at"]?.text)
         #expect(try await join(scene, ada.user, into: bob.user).text == done.text)
 
-        // the same mutation, by the same device, is answered as it was
+        // the same mutation, by the same device, is answered as before
         let again = try await ada.push([mine])
         #expect(again.status == 200 && again.json?.value(at: "/results/0/replayed")?.bool == true)
         #expect(again.json?.value(at: "/results/0/server_id")?.string == server)
@@ -65,9 +65,8 @@ import Testing
         #expect(try await scene.metrics().contains("sluice_users_joined_total 1"))
     }
 
-    /// What a request that waits would answer afterwards is not its user's any more: a cursor would be past what the other
-    /// user brought.
-    @Test func `requests that wait end when their user is closed`() async throws {
+    /// A waiting request's later response no longer belongs to its user. A cursor could skip the other user's changes.
+    @Test func `waiting requests end when their user is closed for a merge`() async throws {
         let scene = try await Scene { configuration in
             configuration.joinPatience = .zero
             configuration.checkInterval = .milliseconds(50)
@@ -81,14 +80,14 @@ import Testing
         for reply in [try await waiting, try await others] { expectProblem(reply, .overloaded, errors: []) }
     }
 
-    @Test func `what cannot be joined is told by its rule`() async throws {
+    @Test func `a rejected merge names the violated rule`() async throws {
         let scene = try await Self.scene()
         let (ada, bob, eve) = (scene.ada, scene.bob, scene.eve)
         for phone in [ada, bob, eve] { _ = try await phone.push([phone.create()]) }
         let never = try await join(scene, ada.user, into: UUID())
         let strangers = try await join(scene, ada.user, into: eve.user)
         expectProblem(never, .validationFailed, errors: ["/into join_unknown_user"])
-        #expect(strangers.json?["detail"]?.text == never.json?["detail"]?.text, "as one that never was")
+        #expect(strangers.json?["detail"]?.text == never.json?["detail"]?.text, "like an unknown user")
         #expect(strangers.status == never.status)
         expectProblem(
             try await join(scene, ada.user, into: ada.user),
@@ -107,7 +106,7 @@ import Testing
         #expect(try await ada.push([ada.create()]).status == 200)
     }
 
-    @Test func `who is let in by an operator is let in as the target`() async throws {
+    @Test func `a merged user provisioned again is provisioned as the target user`() async throws {
         let scene = try await Self.scene(#"{"provisioning":"explicit"}"#)
         let (ada, bob) = (scene.ada, scene.bob)
         for phone in [ada, bob] {
@@ -122,7 +121,7 @@ import Testing
         for phone in [ada, bob] { expectProblem(try await phone.push([phone.create()]), .userUnknown, errors: []) }
     }
 
-    @Test func `the command joins users`() async throws {
+    @Test func `the command merges users`() async throws {
         let scene = try await Self.scene()
         let (ada, bob) = (scene.ada, scene.bob)
         for phone in [ada, bob] { _ = try await phone.push([phone.create()]) }

@@ -4,13 +4,13 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// An identity provider's server, as far as keys go: says what a test wants, and counts.
+/// A server that publishes an identity provider's keys. It returns the test's responses and counts requests.
 final class KeyProvider: Sendable {
-    /// What it answers.
+    /// The response.
     enum Manner: Sendable {
         case document(String, etag: String? = nil, headers: [(String, String)] = [])
         case status(Int, headers: [(String, String)] = [])
-        /// Takes the request and never answers.
+        /// Accepts the request and never answers.
         case silence
     }
 
@@ -30,7 +30,7 @@ final class KeyProvider: Sendable {
 
     func behave(_ manner: Manner) { state.withLock { $0.manner = manner } }
 
-    /// - Parameter port: 0 takes any.
+    /// - Parameter port: 0 chooses any.
     init(_ manner: Manner, port: Int = 0) async throws {
         let shared = Shared()
         channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)

@@ -7,7 +7,7 @@ import Testing
 
 /// `/.well-known/jwks.json`.
 @Suite struct KeySetTests {
-    @Test func `anybody may fetch the public key`() async throws {
+    @Test func `the public key is available without a token`() async throws {
         let jwks = #"{"keys":[{"kty":"OKP","kid":"1"}]}"#
         let gateway = try await LiveGateway.start { $0.jwks = Array(jwks.utf8) }
         let reply = try await send(.GET, gateway.address + "/.well-known/jwks.json", headers: [("Accept", "*/*")])

@@ -3,7 +3,7 @@ import NIOHTTP1
 import SyncHTTP
 import Testing
 
-/// Answers that the system does not take at once, on connections that end behind them.
+/// Responses that the system cannot buffer as a whole, on connections that close after them.
 @Suite struct LargeAnswerTests {
     /// Why a connection ends.
     enum End: String, CaseIterable, CustomTestStringConvertible {
@@ -12,7 +12,7 @@ import Testing
         var testDescription: String { rawValue }
     }
 
-    /// A gateway with a page of 1.5 MB, more than the system keeps for a client that does not read.
+    /// A gateway with a page of 1.5 MB, more than the system buffers for a client that does not read.
     private static func scene(_ configure: @Sendable (inout HTTPConfiguration) -> Void = { _ in }) async throws -> Scene
     {
         let scene = try await Scene(configure: configure)
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(arguments: End.allCases)
-    func `a large answer comes whole where the connection ends behind it`(end: End) async throws {
+    func `a large response arrives completely before its connection closes`(end: End) async throws {
         let scene = try await Self.scene()
         let connection = try RawConnection(port: scene.gateway.port, receiveBuffer: 4_096)
         switch end {
@@ -43,7 +43,7 @@ import Testing
         #expect(await connection.ends())
     }
 
-    @Test func `a connection is not idle while its client takes an answer`() async throws {
+    @Test func `a connection is not idle while its client reads a response`() async throws {
         let scene = try await Self.scene { $0.idleTimeout = .seconds(1) }
         let slow = try RawConnection(port: scene.gateway.port, receiveBuffer: 4_096)
         await slow.send(Self.request(scene))
@@ -51,7 +51,7 @@ import Testing
         let idle = try RawConnection(port: scene.gateway.port)
         await idle.send("GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n")
         _ = try await idle.reply()
-        // by then the other one's time has run out, too
+        // at this time the other connection has also reached its time-out
         #expect(await idle.ends())
         #expect(await slow.rest().count == length)
     }

@@ -6,21 +6,21 @@ import Testing
 
 /// A push of a few bytes may patch megabytes of stored documents.
 @Suite struct LargeDocumentTests {
-    /// Documents, each of somewhat less than a mebibyte.
+    /// Documents, each slightly smaller than a mebibyte.
     private static func documents(_ count: Int, _ scene: Scene) async throws -> [String] {
         let reply = try await scene.ada.push((0..<count).map { _ in scene.ada.create() })
         try await scene.execute("UPDATE entities SET document = json_build_object('long', repeat('x', 1040000))")
         return reply.results.compactMap { $0["server_id"]?.string }
     }
 
-    @Test func `what patches much is committed on its own and does what it says`() async throws {
+    @Test func `commits a push with large patches in its own transaction`() async throws {
         let scene = try await Scene()
         let ids = try await Self.documents(2, scene)
         let patches = [ids[0], ids[1], ids[0]].map { scene.ada.change(server: $0) }
         #expect(try await scene.ada.push(patches).statuses == ["succeeded", "succeeded", "succeeded"])
         try await scene.reaches(#"sluice_commit_group_retries_total{reason="heavy"} 1"#)
         #expect(try await scene.ada.push(patches).results.map { $0["replayed"]?.bool } == [true, true, true])
-        // whole documents and deletions are not merged into anything
+        // whole documents and deletions are not merged with stored documents
         let rest = [scene.ada.change("replace", server: ids[0]), scene.ada.change("delete", server: ids[1])]
         #expect(try await scene.ada.push(rest).statuses == ["succeeded", "succeeded"])
         try await scene.reaches(#"sluice_commit_group_retries_total{reason="heavy"} 1"#)
@@ -29,7 +29,7 @@ import Testing
         #expect(changes.first?["document"]?.members?.map { $0.name.string } == ["title"])
     }
 
-    @Test func `all who are light are served beside those who are heavy`() async throws {
+    @Test func `light pushes are served while heavy ones are committed`() async throws {
         let scene = try await Scene()
         let ids = try await Self.documents(4, scene)
         let more = try await scene.bob.push([scene.bob.create()]).results.compactMap { $0["server_id"]?.string }
@@ -41,7 +41,7 @@ import Testing
         #expect(try await stranger.statuses == ["succeeded"])
     }
 
-    @Test func `what patches more than a statement can write is refused whole, and taken in parts`() async throws {
+    @Test func `rejects a push whose patches exceed one statement and accepts its parts`() async throws {
         let scene = try await Scene()
         let ids = try await Self.documents(40, scene)
         let patches = ids.map { scene.ada.change(server: $0) }

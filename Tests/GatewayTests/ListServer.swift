@@ -3,7 +3,7 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// An HTTP server that answers every request as a test says.
+/// An HTTP server whose responses the test defines.
 final class ListServer: Sendable {
     enum Answer: Sendable {
         case whole(Int, HTTPHeaders, String)
@@ -11,7 +11,7 @@ final class ListServer: Sendable {
         case endless(HTTPHeaders)
     }
 
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     let baseURL: String
     private let channel: any Channel
     private let seen: Seen
@@ -20,7 +20,7 @@ final class ListServer: Sendable {
         let heads = Mutex([HTTPRequestHead]())
     }
 
-    /// What it was asked, in order.
+    /// Its requests, in order.
     var requests: [HTTPRequestHead] { seen.heads.withLock { $0 } }
 
     init(_ answer: @escaping @Sendable (HTTPRequestHead, _ number: Int) -> Answer) async throws {

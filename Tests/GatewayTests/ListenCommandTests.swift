@@ -5,11 +5,11 @@ import StandardWebhooks
 import TestSupport
 import Testing
 
-/// `sluice webhooks listen`, and the key of signatures.
+/// `sluice webhooks listen`, and the signing key.
 @Suite struct ListenCommandTests {
     private static let secret = WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") ?? WebhookSecret()
 
-    /// The program, once it listens, and where.
+    /// The program, once it listens, and its address.
     private func listen(_ arguments: [String]) async throws -> (program: Program, url: String) {
         let program = try Program(["webhooks", "listen", "--port", "0"] + arguments)
         try await waitUntil("it listens") { program.output.contains("until Ctrl-C.\n") || program.status != nil }
@@ -32,7 +32,7 @@ import Testing
         return try await send(.POST, url, headers: headers.map { ($0.name, $0.value) }, body: Array(body.utf8)).status
     }
 
-    @Test func `it shows what comes, and says whether the signature holds and why not`() async throws {
+    @Test func `shows messages and whether their signatures are valid and why not`() async throws {
         let (program, url) = try await listen(["--secret", Self.secret.text])
         #expect(try await post(url + "hook", #"{"type":"webhook.test"}"#) == 204)
         #expect(program.output.contains("POST /hook\n"))
@@ -51,7 +51,7 @@ import Testing
         #expect(try await program.end() == 0)
     }
 
-    @Test func `what a sender writes cannot change the terminal`() async throws {
+    @Test func `a sender's text cannot control the terminal`() async throws {
         let (program, url) = try await listen([])
         #expect(program.output.contains("Signatures are not checked"))
         #expect(try await post(url, "\u{1b}[2J\u{202e}\u{7}x") == 204)
@@ -62,7 +62,7 @@ import Testing
         #expect(try await program.end() == 0)
     }
 
-    @Test func `signatures by key hold, and answers are as it is told`() async throws {
+    @Test func `verifies signatures by key and returns the configured status`() async throws {
         let made = try await Program.run(["webhooks", "create-key"])
         #expect(made.status == 0)
         let key = try #require(WebhookSigningKey(made.output.trimmingCharacters(in: .whitespacesAndNewlines)))
@@ -75,7 +75,7 @@ import Testing
         #expect(try await program.end() == 0)
     }
 
-    @Test func `wrong usage is told, and secrets are not repeated`() async throws {
+    @Test func `explains wrong usage and does not repeat secrets`() async throws {
         for arguments in [
             ["--port", "70000"], ["--secret", "s3cret"], ["--key", "s3cret"], ["--tolerance", "-1"],
             ["--answer", "99"],

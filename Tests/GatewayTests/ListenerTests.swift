@@ -6,9 +6,9 @@ import OperatorsFeature
 import SyncModel
 import Testing
 
-/// Which listener serves what, however a request is dressed up.
+/// The routes that each listener serves, for every way to write a request.
 @Suite struct ListenerTests {
-    /// Ways to write a path that something between a proxy and a program might take for that path.
+    /// Spellings of a path that a proxy or a program might treat as that path.
     private static func disguises(of path: String, host: String) -> [String] {
         let rest = String(path.dropFirst())
         let first = rest.prefix(1)
@@ -38,7 +38,7 @@ import Testing
         return heads
     }
 
-    /// None of the requests is served by the listener, nor changes anything.
+    /// The listener serves none of the requests, and nothing changes.
     private static func expectNothing(_ scene: Scene, at port: Int, _ heads: [String]) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for part in stride(from: 0, to: heads.count, by: 100).map({ heads[$0..<min($0 + 100, heads.count)] }) {
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `the public listener has nothing of operations however it is asked`() async throws {
+    @Test func `the public listener serves no operations route for any spelling`() async throws {
         let scene = try await Scene()
         let before = try await scene.tables()
         let tokens = [nil, LiveGateway.operatorToken, scene.ada.token]
@@ -74,7 +74,7 @@ import Testing
         #expect(try await scene.tables() == before)
     }
 
-    @Test func `the operations listener has nothing of the public one`() async throws {
+    @Test func `the operations listener serves no public route`() async throws {
         let scene = try await Scene()
         let before = try await scene.tables()
         let port = try #require(URL(string: scene.gateway.operations)?.port)

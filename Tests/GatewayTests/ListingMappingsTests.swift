@@ -22,7 +22,7 @@ import Testing
         "\(local.lowercased) \(type) \(status)"
     }
 
-    /// Ada's lane stands still behind a conflict, so that what she creates stays pending.
+    /// Halts Ada's lane with a conflict, so that her creates stay pending.
     private static func halt(_ scene: Scene) async throws {
         let pushed = try await scene.ada.push([scene.ada.create()])
         let server = try #require(pushed.results[0]["server_id"]?.string)
@@ -30,7 +30,7 @@ import Testing
         #expect(try await scene.ada.push([scene.ada.change(server: server, base: 1)]).statuses == ["conflict"])
     }
 
-    @Test func `who has none gets a cursor to wait from`() async throws {
+    @Test func `a user without mappings gets a cursor to continue from`() async throws {
         let scene = try await Scene()
         let empty = try await Self.page(scene.ada)
         #expect(empty.text.hasPrefix(#"{"id_mappings":[],"next":"i1-"#))
@@ -45,7 +45,7 @@ import Testing
         #expect(found.isUpToDate == true)
     }
 
-    @Test func `a mapping comes again when it changes`() async throws {
+    @Test func `a changed mapping appears again`() async throws {
         let scene = try await Scene()
         try await Self.halt(scene)
         let begin = try #require(try await Self.page(scene.ada).next)
@@ -59,12 +59,12 @@ import Testing
         _ = try await scene.ada.post("/v1/mutations/\(create.id)/discard", "{}")
         let next = try #require(pending.next)
         #expect(Self.states(try await Self.page(scene.ada, "?since=\(next)")) == [Self.state(first, "failed")])
-        // from the beginning each comes once, by its last change
+        // from the beginning, each appears once, at its last change
         let all = try await Self.page(scene.ada, "?since=\(begin)")
         #expect(Self.states(all) == [Self.state(second, "pending"), Self.state(first, "failed")])
     }
 
-    @Test func `pages of one cut equal changes and skip nothing`() async throws {
+    @Test func `page limits split mappings of one change without gaps`() async throws {
         let scene = try await Scene()
         let locals = (0..<4).map { _ in UUID() }
         _ = try await scene.ada.push(
@@ -84,7 +84,7 @@ import Testing
         #expect(try await Self.page(scene.ada, query).mappings.isEmpty)
     }
 
-    @Test func `a page holds five hundred unless the caller says`() async throws {
+    @Test func `a page holds five hundred mappings by default`() async throws {
         let scene = try await Scene()
         for _ in 0..<2 { _ = try await scene.ada.push((0..<300).map { _ in scene.ada.create() }) }
         #expect(try await Self.page(scene.ada).mappings.count == 500)
@@ -93,7 +93,7 @@ import Testing
         #expect(try await Self.page(scene.ada, "?limit=600").isUpToDate == true)
     }
 
-    @Test func `a status narrows the list and the cursor is bound to it`() async throws {
+    @Test func `a status filter narrows the list and binds the cursor`() async throws {
         let scene = try await Scene()
         try await Self.halt(scene)
         let (first, second) = (UUID(), UUID())
@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    @Test func `each user of each tenant sees their own`() async throws {
+    @Test func `each user of each tenant sees only their mappings`() async throws {
         let scene = try await Scene()
         let twin = try await SyncWorker(scene.gateway, organization: scene.eve.organization, user: scene.ada.user)
         let local = UUID()
@@ -128,7 +128,7 @@ import Testing
         }
         #expect(Set(servers).count == 3)
         #expect(try await Self.page(twin).mappings.isEmpty)
-        // another's cursor is worth nothing
+        // another user's cursor is rejected
         let bobs = try #require(try await Self.page(scene.bob, "?limit=1").next)
         for stranger in [scene.ada, scene.eve, twin] {
             let reply = try await stranger.get("/v1/id-mappings?since=\(bobs)")
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test func `a cursor of another time is expired and the answer says where to start`() async throws {
+    @Test func `an outdated cursor is expired and the response contains where to restart`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         let all = try #require(try await Self.page(scene.ada).next)
@@ -160,7 +160,7 @@ import Testing
         #expect(reply.json?["snapshot"]?.string == "/v1/id-mappings")
     }
 
-    @Test func `what makes no sense is refused`() async throws {
+    @Test func `rejects invalid parameters of the mappings list`() async throws {
         let scene = try await Scene()
         let pushed = try await scene.ada.push([scene.ada.create()])
         let feed = try #require(pushed.json?["feed"]?.string)

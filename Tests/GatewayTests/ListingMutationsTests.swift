@@ -5,7 +5,7 @@ import Testing
 
 /// `GET /v1/mutations`
 @Suite struct ListingMutationsTests {
-    /// Two devices of Ada's, mutations of two types, one of them failed.
+    /// Ada's two devices with mutations of two types, one of them failed.
     private struct Lists {
         let scene: Scene
         let tablet: SyncWorker
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `a user's mutations of all devices come in the order of the lane`() async throws {
+    @Test func `lists a user's mutations of all devices in lane order`() async throws {
         let lists = try await Lists()
         let reply = try await lists.scene.ada.get("/v1/mutations")
         #expect(reply.mutations.compactMap { $0["id"]?.string } == lists.all)
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2, 4, 5, 6, 1_000])
-    func `pages hold every mutation once`(limit: Int) async throws {
+    func `pages contain every mutation exactly once`(limit: Int) async throws {
         let lists = try await Lists()
         var pages: [[String]] = []
         var cursor: String?
@@ -84,7 +84,7 @@ import Testing
         #expect(pages.last?.isEmpty == false, "no page is empty")
     }
 
-    @Test func `what is accepted between two pages comes on a later one`() async throws {
+    @Test func `a mutation accepted between two pages appears on a later one`() async throws {
         let lists = try await Lists()
         let first = try await lists.scene.ada.get("/v1/mutations?limit=5")
         let late = lists.scene.ada.create()
@@ -93,7 +93,7 @@ import Testing
         #expect(try await lists.ids("?cursor=\(next)") == [lists.notes[1].id, late.id])
     }
 
-    @Test func `a cursor belongs to its filter`() async throws {
+    @Test func `a cursor is bound to its filter`() async throws {
         let lists = try await Lists()
         let cursor = try #require(try await lists.scene.ada.get("/v1/mutations?limit=1&entity_type=task").next)
         #expect(try await lists.ids("?limit=2&entity_type=task&cursor=\(cursor)") == lists.tasks[1...].map(\.id))
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test func `what makes no sense is refused`() async throws {
+    @Test func `rejects invalid parameters of the mutations list`() async throws {
         let scene = try await Scene()
         for query in [
             "limit=0", "limit=1001", "limit=-1", "limit=x", "limit=1.0", "limit=%2B1", "limit=1&limit=1",
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func `unknown parameters are named`() async throws {
+    @Test func `names unknown parameters`() async throws {
         let scene = try await Scene()
         for query in ["Status=failed", "statuses=failed", "wait=1", "x", "=", "a%00=1", "since=1", "limit%20=1"] {
             let reply = try await scene.ada.get("/v1/mutations?" + query)

@@ -5,9 +5,9 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Crashes between a commit and its answer: the moment after which a gateway can't know what it has done.
+/// Crashes between a commit and its response: the moment at which the gateway cannot determine the outcome.
 ///
-/// A commit that waits for a standby which does not exist is on disk already, but its gateway has not heard of it.
+/// A commit that waits for a missing standby is on disk already, but its gateway has no confirmation.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct LostAnswerTests {
     private struct Scene {
         let cluster: TestCluster
@@ -24,7 +24,7 @@ import Testing
             sessions = try await DatabaseSessions(database)
         }
 
-        /// Makes every commit that follows wait for its confirmation, or those that wait go on.
+        /// Makes all following commits wait for their confirmation, or releases those that wait.
         func hold(_ isHeld: Bool) async throws {
             let standby = isHeld ? "nobody" : ""
             try await sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = '\(standby)'")
@@ -35,7 +35,7 @@ import Testing
             }
         }
 
-        /// Three mutations of which the later name the first.
+        /// Three mutations. The later ones reference the first.
         func drafts() -> [Draft] {
             let local = UUID().quoted
             return [
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func `a gateway that is killed between commit and answer has the mutation once`() async throws {
+    @Test func `a gateway killed between commit and response has the mutation once`() async throws {
         let scene = try await Scene()
         let drafts = scene.drafts()
         try await scene.hold(true)
@@ -96,7 +96,7 @@ import Testing
         try await scene.close()
     }
 
-    @Test func `a Postgres that crashes after the commit has the mutation once`() async throws {
+    @Test func `a PostgreSQL crash after the commit leaves the mutation once`() async throws {
         let scene = try await Scene()
         let drafts = scene.drafts()
         try await scene.hold(true)
@@ -104,7 +104,7 @@ import Testing
         try await scene.sessions.awaitCommit(to: "mutations")
         try await scene.sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = ''")
         try await scene.cluster.stop(immediate: true)
-        // the gateway can't know: it must not say that the push was refused, or taken
+        // the outcome is unknown: the gateway must not report the push as rejected or accepted
         let unknown = try await answer
         #expect(unknown.status == 503, "\(unknown.text)")
         #expect(unknown.code == "store_unavailable")
@@ -119,8 +119,8 @@ import Testing
         try await scene.close()
     }
 
-    /// The gateway stays, its session goes: it finds out by itself what became of the commit.
-    @Test func `a session that ends at its commit is looked into by the gateway itself`() async throws {
+    /// The gateway stays, its session ends: it determines the outcome of the commit itself.
+    @Test func `the gateway determines the outcome of a commit whose session ended`() async throws {
         let scene = try await Scene()
         let drafts = scene.drafts()
         try await scene.hold(true)
@@ -137,8 +137,8 @@ import Testing
         try await scene.close()
     }
 
-    /// The same without any trick: whoever pushed went away before the answer came.
-    @Test func `an answer that nobody read is given again`() async throws {
+    /// The same without manipulation: the client disconnected before the response arrived.
+    @Test func `repeats an unread response`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         let worker = try await SingleWorker(gateway)

@@ -6,9 +6,9 @@ import OperatorsFeature
 import TestSupport
 import Testing
 
-/// The metrics of the real program, whose wiring decides which there are.
+/// The metrics of the real program, whose configuration decides which exist.
 @Suite(.timeLimit(.minutes(10))) struct MetricsPageTests {
-    /// A gateway that was used: pushes, a replay, an attempt at an upstream, an event stream.
+    /// A gateway after some use: pushes, a replay, an attempt at an upstream, an event stream.
     private func page() async throws -> (text: String, organization: UUID) {
         let database = try await LiveGateway.migratedDatabase()
         let settings = ["SLUICE_METRICS_ORGANIZATIONS": "2"]
@@ -35,7 +35,7 @@ import Testing
         return (text, worker.organization)
     }
 
-    @Test func `every metric of a gateway in use is described and in the table of the docs`() async throws {
+    @Test func `every metric of a gateway in use has a description and is in the documentation`() async throws {
         let (text, organization) = try await page()
         #expect(!text.contains("Not described"))
         #expect(text.contains("\nsluice_ready 1\n"))
@@ -48,15 +48,15 @@ import Testing
         let shown = MetricTable(page: text).families
         let told = MetricTable(docs: try Repository.text("docs/metrics.md")).families
         #expect(Set(shown.keys).subtracting(told.keys) == [], "not in docs/metrics.md")
-        #expect(Set(told.keys).subtracting(shown.keys).subtracting(Self.madeElsewhere) == [], "not shown")
+        #expect(Set(told.keys).subtracting(shown.keys).subtracting(Self.madeElsewhere) == [], "missing in the metrics")
         for (name, family) in shown { #expect(told[name] == family, "\(name)") }
         for name in shown.keys {
             #expect(name.hasSuffix("_total") == (shown[name]?.kind == "counter"), "\(name)")
         }
     }
 
-    /// A dashboard or a rule that asks for what is not there shows nothing, and nobody notices.
-    @Test func `what rules and dashboard ask for is shown`() async throws {
+    /// A dashboard or rule with a missing metric shows nothing, and the mistake remains undetected.
+    @Test func `every metric used by rules and dashboard exists`() async throws {
         let shown = Set(MetricTable(page: try await page().text).families.keys).union(Self.madeElsewhere)
         for file in ["docker/prometheus/alerts.yml", "docker/grafana/dashboards/sluice.json"] {
             let used = MetricTable.used(in: try Repository.text(file))
@@ -65,12 +65,12 @@ import Testing
         }
     }
 
-    /// Of keys by URL and of a cluster's servers, which only a gateway that has any shows.
+    /// Metrics of keys by URL and of a cluster's servers. Only a gateway with such a configuration has them.
     private static let madeElsewhere: Set = [
         "sluice_jwks_age_seconds", "sluice_jwks_missing", "sluice_jwks_refreshes_total", "sluice_cluster_server_up",
     ]
 
-    @Test func `without the setting no organization is named`() async throws {
+    @Test func `without the setting no metric names an organization`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         let worker = try await SingleWorker(gateway)
@@ -80,7 +80,7 @@ import Testing
         #expect(!text.contains(worker.organization.lowercased))
     }
 
-    @Test func `a group takes two round trips, also where a device is new`() async throws {
+    @Test func `a group takes two round trips, also if a device is new`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         let worker = try await SingleWorker(gateway)
@@ -92,14 +92,14 @@ import Testing
         let text = try await send(.GET, gateway.operations + "/metrics").text
         #expect(text.contains("\n\(trips)_count 2\n"))
         #expect(text.contains("\n\(statements)_count 2\n"))
-        // each at least begins, locks, writes and commits
+        // each includes at least begin, lock, write and commit
         let sum = text.split(separator: "\n").first { $0.hasPrefix("\(statements)_sum ") }
         #expect(try #require(sum.flatMap { Int($0.split(separator: " ")[1]) }) >= 8)
         withExtendedLifetime(database) {}
     }
 
-    /// While the database is away the page is still there, and says so.
-    @Test func `a gateway that is not ready is scraped all the same`() async throws {
+    /// If the database is unavailable, the page still exists and reports that.
+    @Test func `a gateway that is not ready still returns metrics`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         try await database.close()

@@ -6,7 +6,7 @@ import SyncStore
 import TestSupport
 import Testing
 
-/// `sluice migrate` and `sluice organizations`: what operators do to a database.
+/// `sluice migrate` and `sluice organizations`: an operator's commands on a database.
 @Suite(.timeLimit(.minutes(10))) struct MigrateCommandTests {
     private struct Scene {
         let database: TestDatabase
@@ -19,7 +19,7 @@ import Testing
             try await Program.run(arguments, environment: ["SLUICE_DATABASE_URL": database.uri])
         }
 
-        /// What `serve` says when it starts on the database and ends at once.
+        /// The output of `serve` when it starts on the database and ends immediately.
         func refusalToServe() async throws -> (status: Int32, last: JSONValue?) {
             let gateway = try GatewayProcess(database: database.uri)
             return (try await gateway.end(), gateway.lines.last)
@@ -44,7 +44,7 @@ import Testing
         WHERE c.relname = 'mutations'
         """
 
-    @Test func `an empty database is migrated once`() async throws {
+    @Test func `migrates an empty database once`() async throws {
         let scene = try await Scene(isMigrated: false)
         let dry = try await scene.sluice("migrate", "--dry-run")
         #expect(dry.status == 0)
@@ -72,9 +72,9 @@ import Testing
         #expect(try await gateway.terminate() == 0)
     }
 
-    /// A database of another encoding, and one that another program uses: refused before anything is changed.
+    /// A database with another encoding, and one of another program: rejected before any change.
     @Test(.onOneServer("is about one"), arguments: ["LATIN1", "SQL_ASCII"])
-    func `a database that cannot store every text is refused`(encoding: String) async throws {
+    func `rejects a database whose encoding cannot store every text`(encoding: String) async throws {
         let scene = try await Scene(isMigrated: false)
         let name = "encoding_\(UInt32.random(in: 0...(.max)))"
         let script = "CREATE DATABASE \(name) ENCODING '\(encoding)' LOCALE 'C' TEMPLATE template0"
@@ -96,7 +96,7 @@ import Testing
         ("CREATE TABLE x (id int); CREATE INDEX feeds ON x (id)", "feeds"),
         ("CREATE TABLE schema_migrations (version bigint)", "schema_migrations"),
     ])
-    func `a database of another program is refused unchanged`(script: String, name: String) async throws {
+    func `rejects a database of another program without changes`(script: String, name: String) async throws {
         let scene = try await Scene(isMigrated: false)
         try await scene.execute(script)
         let count = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
@@ -113,7 +113,7 @@ import Testing
         #expect(refusal.last?["error"]?.string?.contains("a database of its own") == true)
     }
 
-    @Test(.onOneServer("has roles of one")) func `a role that may not create tables is told what to do`() async throws {
+    @Test(.onOneServer("has roles of one")) func `names the privilege missing to create tables`() async throws {
         let scene = try await Scene(isMigrated: false)
         let role = "guest_\(UInt32.random(in: 0...(.max)))"
         try await scene.execute("CREATE ROLE \(role) LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
@@ -123,13 +123,13 @@ import Testing
         try await scene.execute("DROP ROLE \(role)")
     }
 
-    @Test func `tables of others under other names are no obstacle`() async throws {
+    @Test func `accepts foreign tables with other names`() async throws {
         let scene = try await Scene(isMigrated: false)
         try await scene.execute("CREATE TABLE spatial_ref_sys (id int)")
         #expect(try await scene.sluice("migrate", "--partitions", "2").status == 0)
     }
 
-    @Test func `a list of users says why it is empty`() async throws {
+    @Test func `an empty list of users contains the reason`() async throws {
         let scene = try await Scene(isMigrated: true)
         let made = try await scene.sluice("organizations", "create", "Acme")
         let id = made.output.trimmingCharacters(in: .newlines)
@@ -148,21 +148,21 @@ import Testing
         #expect(one.complaint == "sluice: organization \(id) has no user with this subject\n", "\(one.complaint)")
     }
 
-    @Test func `several at once take turns`() async throws {
+    @Test func `concurrent migrations take turns`() async throws {
         let scene = try await Scene(isMigrated: false)
         async let first = scene.sluice("migrate", "--partitions", "2")
         async let second = scene.sluice("migrate", "--partitions", "2")
         async let third = scene.sluice("migrate", "--partitions", "2")
         let results = [try await first, try await second, try await third]
         #expect(results.map(\.status) == [0, 0, 0])
-        // each migration is applied by one of them, whoever comes first
+        // each migration is applied by exactly one of them
         let applied = results.flatMap { $0.output.split(separator: "\n") }.filter { $0.hasPrefix("applied") }.map(
             String.init
         )
         #expect(applied.sorted() == Self.names.map { "applied " + $0 })
     }
 
-    @Test func `a schema that a newer version migrated is left alone and served`() async throws {
+    @Test func `leaves a newer schema unchanged and serves it`() async throws {
         let scene = try await Scene(isMigrated: true)
         try await scene.execute("INSERT INTO schema_migrations (name, checksum) VALUES ('9000_future', 'x')")
         let result = try await scene.sluice("migrate")
@@ -179,7 +179,7 @@ import Testing
             "0000_other has been applied, but this build does not know it"
         ),
     ])
-    func `a schema that does not fit is refused by migrate and serve`(script: String, reason: String) async throws {
+    func `migrate and serve reject an inconsistent schema`(script: String, reason: String) async throws {
         let scene = try await Scene(isMigrated: true)
         try await scene.execute(script)
         let result = try await scene.sluice("migrate")
@@ -191,8 +191,8 @@ import Testing
         #expect(refusal.last?["error"]?.string == "migration \(reason)")
     }
 
-    /// Nothing of it is changed before it is known to be a cluster.
-    @Test(.onOneServer("is about one")) func `plain PostgreSQL is not spread over a cluster`() async throws {
+    /// Nothing is changed before the check for a cluster.
+    @Test(.onOneServer("is about one")) func `rejects plain PostgreSQL as a cluster`() async throws {
         for isMigrated in [false, true] {
             let scene = try await Scene(isMigrated: isMigrated)
             let result = try await scene.sluice("migrate", "--citus", "--shards", "4")
@@ -209,8 +209,8 @@ import Testing
         }
     }
 
-    /// Tables of another program, a role without rights: the database's own words are the most helpful ones.
-    @Test func `a database of another program is refused and stays as it is`() async throws {
+    /// Tables of another program, a role without privileges: the database's own error message is the most helpful.
+    @Test func `rejects a database with another program's tables and leaves it unchanged`() async throws {
         let scene = try await Scene(isMigrated: false)
         try await scene.execute("CREATE TABLE users (name text)")
         let result = try await scene.sluice("migrate")
@@ -222,7 +222,7 @@ import Testing
 
     // MARK: - Organizations
 
-    @Test func `an organization is created listed suspended activated and purged`() async throws {
+    @Test func `creates, lists, suspends, activates and purges an organization`() async throws {
         let scene = try await Scene(isMigrated: true)
         let none = try await scene.sluice("organizations", "list")
         #expect(none.status == 0)
@@ -253,7 +253,7 @@ import Testing
         #expect(lines.count == 2)
         for line in lines { #expect((try? JSONTree(parsing: Array(line.utf8)))?.root["id"]?.uuid != nil) }
 
-        // a gateway follows
+        // a gateway applies the change
         let gateway = try await GatewayProcess.start(database: scene.database.uri)
         let worker = try await SingleWorker(gateway, organization: otherID)
         #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
@@ -283,7 +283,7 @@ import Testing
     }
 
     @Test(arguments: [["suspend"], ["activate"], ["purge"], ["purge", "--yes"]])
-    func `an unknown organization is named`(arguments: [String]) async throws {
+    func `names an unknown organization`(arguments: [String]) async throws {
         let scene = try await Scene(isMigrated: true)
         let id = UUID().lowercased
         let result = try await Program.run(
@@ -295,8 +295,8 @@ import Testing
         #expect(result.output == "")
     }
 
-    /// Who runs a command twice by mistake gets one tenant.
-    @Test func `a second organization of a name is asked for`() async throws {
+    /// Running the command twice by mistake must not create two tenants.
+    @Test func `a second organization with the same name requires confirmation`() async throws {
         let scene = try await Scene(isMigrated: true)
         let first = try await scene.sluice("organizations", "create", "Acme Ltd")
         let again = try await scene.sluice("organizations", "create", "Acme Ltd")
@@ -307,7 +307,7 @@ import Testing
         #expect(try await scene.number("SELECT count(*) FROM organizations") == 2)
     }
 
-    @Test func `a name that is none is refused`() async throws {
+    @Test func `rejects an invalid organization name`() async throws {
         let scene = try await Scene(isMigrated: true)
         for name in ["", String(repeating: "x", count: 201)] {
             let result = try await scene.sluice("organizations", "create", name)
@@ -317,14 +317,14 @@ import Testing
         #expect(try await scene.number("SELECT count(*) FROM organizations") == 0)
     }
 
-    @Test func `an unmigrated database is not mistaken for an empty one`() async throws {
+    @Test func `distinguishes an unmigrated database from an empty list`() async throws {
         let scene = try await Scene(isMigrated: false)
         let result = try await scene.sluice("organizations", "list")
         #expect(result.status == 1)
         #expect(result.complaint == "sluice: the database is empty: run sluice migrate\n")
     }
 
-    /// Other processes take a change over within five seconds, on a machine that does nothing else.
+    /// Other processes apply a change within five seconds, on an idle machine.
     private func expect(_ worker: SingleWorker, comesToBeAnswered status: Int) async throws {
         try await waitUntil("is answered \(status)", every: .milliseconds(50)) {
             try await worker.get("/v1/changes").status == status

@@ -16,15 +16,15 @@ import Tokens
 @testable import SyncHTTP
 @testable import WebhooksFeature
 
-/// The OpenAPI document: that it is one, that it says what there is, and that what it shows happens.
+/// The OpenAPI document: it is valid, it matches the gateway, and its examples happen.
 @Suite struct OpenAPITests {
-    /// Routes that the document has and the servers do not have yet.
+    /// Routes that are documented but not served yet.
     static let documentedButNotServedYet: Set<String> = []
 
-    /// Examples of other routes that ask for what is not served yet.
+    /// Examples of other routes that use routes that are not served yet.
     static let examplesOfWhatIsNotServedYet: Set<String> = []
 
-    @Test func `the document is served to anybody and kept by caches`() async throws {
+    @Test func `the document is public and cacheable`() async throws {
         let gateway = try await LiveGateway.start()
         let url = gateway.address + "/openapi.json"
         let reply = try await send(.GET, url, headers: [("Accept", "text/html")])
@@ -47,11 +47,11 @@ import Tokens
         expectProblem(try await send(.GET, gateway.operations + "/openapi.json"), .notFound)
     }
 
-    @Test func `the document is valid and its examples fit its schemas`() async throws {
+    @Test func `the document is valid and its examples match its schemas`() async throws {
         try await Contract.run("validate.py", [Contract.path])
     }
 
-    @Test func `the document has every route of both servers and no other`() async throws {
+    @Test func `the document lists exactly the routes of both servers`() async throws {
         let contract = try Contract()
         let (open, operations) = try await Self.servers()
         let served = Set(open.routes.names)
@@ -60,7 +60,7 @@ import Tokens
         #expect(contract.routes(ofOperations: true) == Set(operations.routes.names))
     }
 
-    @Test func `the document has every problem code under its status`() throws {
+    @Test func `the document lists every problem code under its status`() throws {
         let contract = try Contract()
         let codes = contract.words(at: "/components/schemas/ProblemCode/enum")
         #expect(codes.sorted() == ProblemCode.allCases.map(\.rawValue).sorted())
@@ -71,8 +71,9 @@ import Tokens
         }
     }
 
-    /// What authors of workers read is written by hand. Three codes are no client's: two of `/admin`, and one kept for later.
-    @Test func `the docs name every problem code and status`() throws {
+    /// The tables for authors of workers are written manually. Clients never receive three of the codes: two of
+    /// `/admin`, and one reserved.
+    @Test func `the documentation names every problem code and status`() throws {
         let (api, clients) = (try Repository.text("docs/api.md"), try Repository.text("docs/clients.md"))
         for code in ProblemCode.allCases {
             #expect(api.contains("`\(code.rawValue)`"), "\(code.rawValue)")
@@ -85,7 +86,7 @@ import Tokens
         }
     }
 
-    @Test func `the document has the statuses and settings that there are`() throws {
+    @Test func `the document lists all statuses and settings`() throws {
         let contract = try Contract()
         let stored = MutationStatus.allCases.filter { $0 != .rejected }.map(\.rawValue)
         #expect(contract.words(at: "/components/schemas/MutationStatus/enum") == stored)
@@ -102,7 +103,7 @@ import Tokens
         )
     }
 
-    @Test func `the document has every message that webhooks are told`() throws {
+    @Test func `the document contains every webhook message`() throws {
         let hooks = try #require(try Contract().value(at: "/webhooks"))
         #expect(hooks.names.sorted() == WebhookEvent.allCases.map(\.rawValue).sorted())
         let delivery = WebhookDelivery(
@@ -119,8 +120,8 @@ import Tokens
         #expect(members?.names == told.names)
     }
 
-    /// `RECORD_EXAMPLES=1` writes the answers into the document instead, to be looked at before they are committed.
-    @Test func `the examples happen as they are shown`() async throws {
+    /// `RECORD_EXAMPLES=1` writes the responses into the document instead, for a review before the commit.
+    @Test func `each example matches the gateway's real response`() async throws {
         let contract = try Contract()
         let jwks = contract.value(at: "/paths/~1.well-known~1jwks.json/get/responses/200/content/application~1json")
         let keys = jwks?.value(at: "/examples/keys/value")
@@ -146,7 +147,7 @@ import Tokens
         )
     }
 
-    @Test func `a client that is generated from the document works`() async throws {
+    @Test func `a client generated from the document works`() async throws {
         let scene = try await Scene()
         try await Contract.run(
             "client.py",
@@ -155,7 +156,7 @@ import Tokens
         )
     }
 
-    @Test func `pushes judge every member of an entry as its schema does`() async throws {
+    @Test func `pushes validate every member of an entry like its schema`() async throws {
         let scene = try await Scene()
         try await Contract.run(
             "entries.py",
@@ -164,14 +165,14 @@ import Tokens
         )
     }
 
-    /// Looks for differences between the document and the gateway; `FUZZ_SEED` and `FUZZ_EXAMPLES` make it look
-    /// elsewhere and longer.
+    /// Searches for differences between the document and the gateway. `FUZZ_SEED` and `FUZZ_EXAMPLES` vary and extend
+    /// the search.
     @Test(arguments: ["public", "operations"])
-    func `schemathesis finds nothing`(_ listener: String) async throws {
+    func `schemathesis finds no difference`(_ listener: String) async throws {
         let contract = try Contract()
         let gateway = try await LiveGateway.start(forwards: true) { configuration in
             configuration.canSign = true
-            // what is made up to wait for a minute must not
+            // a generated request with a wait of a minute must not take that long
             configuration.maximumWait = .milliseconds(50)
             configuration.maximumStream = .milliseconds(50)
             configuration.joinSettling = 0
@@ -197,7 +198,7 @@ import Tokens
         documentedButNotServedYet.union(examplesOfWhatIsNotServedYet).sorted()
     }
 
-    /// Servers with all of their routes; they are not run.
+    /// Servers with all of their routes; they do not run.
     private static func servers() async throws -> (PublicServer, OperationsServer) {
         _ = GatewayMetrics.bootstrap
         let logger = Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }

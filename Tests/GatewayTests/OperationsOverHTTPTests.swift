@@ -8,11 +8,11 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Settling many by and by: preview, operation, result, and who may.
+/// Settling many mutations in one operation: preview, operation, result, and permissions.
 @Suite struct OperationsOverHTTPTests {
     private typealias Trouble = StuckOverHTTPTests.Trouble
 
-    @Test func `an operation is previewed then done and its result stays`() async throws {
+    @Test func `an operation is previewed, executed, and its result is kept`() async throws {
         let trouble = try await Trouble(operates: true)
         let scene = trouble.scene
         let all = scene.admin + "/operations"
@@ -22,7 +22,7 @@ import Testing
         #expect(preview.json?["count"]?.text == #"{"count":2,"is_more":false}"#)
         #expect(preview.json?["users"]?["count"]?.int64 == 2)
         let sample = preview.json?["sample"]?.elements?.compactMap { $0["id"]?.string }
-        #expect(sample == [trouble.failed.id, trouble.bobs.id], "what got stuck first comes first")
+        #expect(sample == [trouble.failed.id, trouble.bobs.id], "the oldest is first")
 
         let body =
             #"{"kind":"discard",\#(filter),"dependents":"keep","reason":"They are of last year.","per_second":1000}"#
@@ -34,7 +34,7 @@ import Testing
         let gateway = try await scene.operate(.GET, "/admin/me").json?["gateway_id"]?.string
         try await waitUntil("the operation is done") {
             let now = try await trouble.look(path).json
-            // who works on it is one of those that /admin/now lists
+            // the working gateway is listed in /admin/now
             if let worker = now?["gateway_id"]?.string { #expect(worker == gateway) }
             return now?["state"]?.string == "done"
         }
@@ -44,7 +44,7 @@ import Testing
         #expect(done.json?["reason"]?.string == "They are of last year." && done.json?["ended_at"]?.isNull == false)
         #expect(try await scene.ada.get("/v1/mutations/\(trouble.failed.id)").json?["status"]?.string == "discarded")
         #expect(try await scene.bob.get("/v1/mutations/\(trouble.bobs.id)").json?["status"]?.string == "discarded")
-        // the conflict and the other tenant's are as they were
+        // the conflict and the other tenant's mutations are unchanged
         #expect(try await scene.ada.get("/v1/mutations/\(trouble.conflict.id)").json?["status"]?.string == "conflict")
         #expect(try await scene.eve.get("/v1/mutations/\(trouble.eves[0].id)").json?["status"]?.string == "failed")
         let listed = try await trouble.look("/admin/operations?state=done")
@@ -66,7 +66,7 @@ import Testing
         return try #require(reply.mutations.first?["error_code"]?.string)
     }
 
-    @Test func `a conflict is resolved and what cannot be settled is skipped with a reason`() async throws {
+    @Test func `resolves a conflict and skips unsettleable mutations with a reason`() async throws {
         let trouble = try await Trouble(operates: true)
         let scene = trouble.scene
         let all = scene.admin + "/operations"
@@ -75,7 +75,7 @@ import Testing
             all,
             #"{"kind":"resolve","filter":{},"strategy":"server_wins","reason":"x"}"#
         )
-        // Ada's failure has a mutation that waits for it, and it is not said what becomes of that one
+        // Ada's failure has a dependent, and the request does not specify what happens to it
         let discard = try await scene.operate(
             .POST,
             all,
@@ -94,7 +94,7 @@ import Testing
         #expect(try await scene.ada.get("/v1/mutations/\(trouble.failed.id)").json?["status"]?.string == "failed")
     }
 
-    @Test func `a request says what is wrong with it and a reader may not`() async throws {
+    @Test func `names the errors of a request and rejects readers`() async throws {
         let trouble = try await Trouble()
         let scene = trouble.scene
         let all = scene.admin + "/operations"
@@ -139,7 +139,7 @@ import Testing
             .notFound
         )
         expectProblem(try await trouble.look("/admin/operations?state=x"), .invalidRequest)
-        // as many as may run, and no more
+        // exactly the maximum number of operations
         for _ in 0..<20 {
             #expect(try await scene.operate(.POST, all, #"{"kind":"retry","filter":{},"reason":"x"}"#).status == 202)
         }

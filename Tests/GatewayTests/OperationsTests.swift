@@ -8,9 +8,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// `/livez`, `/readyz`, `/metrics`, and which listener has what.
+/// `/livez`, `/readyz`, `/metrics`, and the routes of each listener.
 @Suite struct OperationsTests {
-    @Test func `a gateway tells that it lives and is ready`() async throws {
+    @Test func `a gateway reports that it is alive and ready`() async throws {
         let scene = try await Scene()
         for path in ["/livez", "/readyz"] {
             for accept in ["*/*", "text/plain"] {
@@ -27,7 +27,7 @@ import Testing
         #expect(try await send(.GET, scene.gateway.operations + "/livez").json?["version"]?.string == "test")
     }
 
-    @Test func `a schema that is not the programs is not ready`() async throws {
+    @Test func `a gateway with another schema is not ready`() async throws {
         let scene = try await Scene()
         try await scene.execute("DROP TABLE schema_migrations")
         let reply = try await send(.GET, scene.gateway.operations + "/readyz")
@@ -37,7 +37,7 @@ import Testing
         #expect(try await send(.GET, scene.gateway.operations + "/livez").status == 200)
     }
 
-    @Test func `each listener has its own paths alone`() async throws {
+    @Test func `each listener serves only its own paths`() async throws {
         let scene = try await Scene()
         for path in ["/livez", "/readyz", "/metrics", "/admin/organizations", scene.admin] {
             let url = scene.gateway.address + path
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `a path that does not exist leads to those that do`() async throws {
+    @Test func `the answer for an unknown path names the known ones`() async throws {
         let gateway = try await LiveGateway.start()
         let console = try await send(.GET, gateway.operations + "/console")
         let root = try await send(.GET, gateway.operations + "/")
@@ -68,7 +68,7 @@ import Testing
         #expect(refused.status == 404 && refused.text.contains("SLUICE_OPERATOR_TOKEN"), "\(refused.text)")
     }
 
-    @Test func `without an operator token there is no administration`() async throws {
+    @Test func `without an operator token the admin API does not exist`() async throws {
         let gateway = try await LiveGateway.start { $0.operatorTokens = nil }
         for token in [LiveGateway.operatorToken, nil] {
             expectProblem(try await send(.GET, gateway.operations + "/admin/organizations", token: token), .notFound)
@@ -76,7 +76,7 @@ import Testing
         #expect(try await send(.GET, gateway.operations + "/readyz").status == 200)
     }
 
-    @Test func `pushes and their mutations are counted by result`() async throws {
+    @Test func `counts pushes and their mutations by result`() async throws {
         let scene = try await Scene()
         let good = scene.ada.create()
         var bad = scene.ada.create()
@@ -111,7 +111,7 @@ import Testing
         #expect(expected.filter { !lines.contains($0) } == [])
     }
 
-    @Test func `no label names a tenant a user or a path`() async throws {
+    @Test func `no label contains a tenant, a user or a path`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.create("diary")
         _ = try await scene.ada.push([draft])
@@ -126,7 +126,7 @@ import Testing
     }
 
     @Test(.enabled(if: Promtool.path != nil, "promtool is not installed (scripts/bootstrap --tests)"))
-    func `prometheus has nothing to remark`() async throws {
+    func `promtool finds no problem in the metrics`() async throws {
         let scene = try await Scene()
         try await scene.expectServed()
         let reply = try await send(.GET, scene.gateway.operations + "/metrics")

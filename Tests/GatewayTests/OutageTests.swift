@@ -10,10 +10,10 @@ import SyncStore
 import TestSupport
 import Testing
 
-/// A Postgres that is away or does not answer.
+/// PostgreSQL is down or does not respond.
 @Suite struct OutageTests {
-    /// What every call of a client is answered with, in bounded time, while the store is away: the contract's five
-    /// seconds, ten times as much on a slow machine, and less than a client is ready to wait.
+    /// While the store is unavailable, every call of a client is answered within this time. It is ten times the
+    /// contract's five seconds, for slow machines, and less than a client's time-out.
     private static func expectUnavailable(
         _ scene: Scene,
         _ draft: Draft,
@@ -56,14 +56,14 @@ import Testing
         #expect(try await send(.GET, scene.gateway.operations + "/metrics").status == 200)
     }
 
-    /// Asks until the gateway is ready again.
+    /// Polls until the gateway is ready again.
     private static func waitUntilReady(_ scene: Scene) async throws {
         try await waitUntil("it is ready again") {
             try await send(.GET, scene.gateway.operations + "/readyz").status == 200
         }
     }
 
-    @Test func `a stopped Postgres is told and its return is noticed`() async throws {
+    @Test func `reports a stopped PostgreSQL and recovers after its restart`() async throws {
         let cluster = try await TestCluster.dedicated()
         let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
         let before = try await scene.ada.push([scene.ada.create()])
@@ -72,7 +72,7 @@ import Testing
         try await cluster.stop()
         try await Self.expectUnavailable(scene, draft)
         try await Self.expectAliveButNotReady(scene)
-        // and when the organization has to be looked up anew
+        // also if the organization has to be loaded again
         scene.gateway.clock.advance(seconds: 60)
         try await Self.expectUnavailable(scene, draft)
         let stranger = try await SyncWorker(scene.gateway, organization: UUID())
@@ -88,7 +88,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func `pushes under way when Postgres crashes are taken once`() async throws {
+    @Test func `pushes in progress when PostgreSQL crashes are applied once`() async throws {
         let cluster = try await TestCluster.dedicated(isDurable: true)
         let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
         let workers = try await (0..<8).asyncMap { _ in
@@ -112,7 +112,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func `a Postgres that is frozen is given up in bounded time`() async throws {
+    @Test func `requests fail in bounded time if PostgreSQL is frozen`() async throws {
         let cluster = try await TestCluster.dedicated()
         let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster), isPatient: false)
         #expect(try await scene.ada.push([scene.ada.create()]).status == 200)
@@ -128,7 +128,7 @@ import Testing
         for pid in backends { kill(pid, SIGCONT) }
         try await cluster.freeze(false)
         try await Self.waitUntilReady(scene)
-        // what was frozen in the middle of something may fail once more; a worker tries again
+        // a request that was frozen may fail another time; a worker retries
         var reply = try await scene.ada.push([draft])
         try await waitUntil("it is taken") {
             if reply.status == 503 { reply = try await scene.ada.push([draft]) }
@@ -139,7 +139,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func `a table that someone holds locked is not waited for long`() async throws {
+    @Test func `requests fail in bounded time if a table is locked`() async throws {
         var patience = DatabasePatience(statement: .seconds(60))
         patience.lock = .seconds(3)
         let scene = try await Scene(patience: patience)
@@ -148,13 +148,13 @@ import Testing
         let holder = try await scene.gateway.database.connect()
         try await holder.execute(script: "BEGIN; LOCK TABLE lanes, id_mappings IN ACCESS EXCLUSIVE MODE")
         async let push = scene.ada.push([draft])
-        #expect(try await scene.ada.get("/v1/changes").status == 200, "what needs no lock goes on")
+        #expect(try await scene.ada.get("/v1/changes").status == 200, "requests without a lock continue")
         let lookup = try await scene.ada.post("/v1/id-mappings/lookup", #"{"client_ids":[\#(UUID().quoted)]}"#)
         expectProblem(lookup, .overloaded, errors: [])
         #expect(lookup.header("retry-after") == ["1"])
         try await scene.reaches(#"sluice_commit_group_retries_total{reason="contended"} 1"#)
         try await holder.execute(script: "ROLLBACK")
         holder.close()
-        #expect(try await push.statuses == ["succeeded"], "a push tries more than once")
+        #expect(try await push.statuses == ["succeeded"], "a push is retried")
     }
 }

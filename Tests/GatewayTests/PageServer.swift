@@ -4,7 +4,7 @@ import NIOPosix
 import Synchronization
 import TestSupport
 
-/// Serves one page on `/`, and takes what the page posts to `/result`.
+/// Serves one page on `/`, and accepts the page's result on `/result`.
 final class PageServer: Sendable {
     /// The page's origin, as a browser sends it.
     let origin: String
@@ -31,7 +31,7 @@ final class PageServer: Sendable {
 
     deinit { channel.close(promise: nil) }
 
-    /// What the page has found out, once it has posted it.
+    /// The page's result, once it has posted it.
     func report() async throws -> String {
         try await waitUntil("the page reports") { self.result.text.withLock { $0 != nil } }
         return result.text.withLock { $0 } ?? ""

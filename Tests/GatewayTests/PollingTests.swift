@@ -8,13 +8,13 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// A whole gateway asks APIs for what changed.
+/// A whole gateway that polls APIs for changes.
 @Suite struct PollingTests {
     private static let rule = """
         {"entity_type": "contact", "operation": {"at": "/deleted", "values": {"true": "delete"}, "otherwise": "upsert"},
          "id": "/id", "version": "/version", "occurred_at": "/updated_at", "document": "/document"}
         """
-    /// As docs/ingest.md shows it.
+    /// The configuration of docs/ingest.md.
     private static let changes = """
         {"path": "/contacts?view=changes", "paging": {"link": true}, "page_size": {"parameter": "limit", "value": 2},
          "updated_since": {"parameter": "updated_since", "form": "rfc3339", "from": "/updated_at"},
@@ -34,7 +34,7 @@ import Testing
         _ settings: String = changes,
         name: String = "crm"
     ) async throws {
-        // everybody's: of a user's own the items would have to say whose they are
+        // visible to the organization, because entities visible to one user would require an owner in each item
         for type in ["contact", "note"] {
             let reply = try await scene.operate(
                 .PUT,
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    /// Has a source polled, and waits until it was.
+    /// Triggers a poll of a source, and waits until it has finished.
     private func run(_ scene: Scene, _ worker: SyncWorker) async throws {
         scene.gateway.clock.advance(seconds: 30)
         try await waitUntilPolled(scene, worker, at: scene.gateway.clock.now.rfc3339)
@@ -96,7 +96,7 @@ import Testing
 
     // MARK: - Edits
 
-    @Test func `what colleagues do at an API without webhooks comes to phones, and phones' own edits do not come back`()
+    @Test func `phones receive colleagues' edits at an API without webhooks but not their own`()
         async throws
     {
         let scene = try await Scene(forwards: true, polls: true)
@@ -115,7 +115,7 @@ import Testing
         #expect(pushed.statuses == ["succeeded"], "\(pushed.text)")
         let before = try await scene.ada.get("/v1/changes")
         #expect(before.changes.count == 1)
-        // its own: nothing comes back
+        // the phone's own edit is not returned
         try await run(scene, scene.ada)
         let since = try #require(before.next)
         #expect(try await scene.ada.get("/v1/changes?since=\(since)").changes.isEmpty)
@@ -140,7 +140,7 @@ import Testing
         #expect(try await row(scene, scene.ada)["last_error"]?.isNull == true)
     }
 
-    @Test func `a list that has not changed is not sent again`() async throws {
+    @Test func `an unchanged list is not transferred again`() async throws {
         let scene = try await Scene(polls: true)
         let lines = Mutex<[String]>([])
         let api = try await DemoServer.start { line in lines.withLock { $0.append(line) } }
@@ -161,8 +161,8 @@ import Testing
         #expect(try await scene.ada.get("/v1/changes").changes.map { $0["document"]?["name"]?.string } == ["Pål"])
     }
 
-    /// A server that nobody wrote for it.
-    @Test func `Kinto is polled by its own timestamps, deletions included`() async throws {
+    /// A third-party server.
+    @Test func `polls Kinto by its timestamps, including deletions`() async throws {
         let server = try await KintoServer.shared()
         let scene = try await Scene(polls: true)
         let login = Data("\(scene.ada.user.lowercased):x".utf8).base64EncodedString()
@@ -199,7 +199,7 @@ import Testing
         #expect(try await scene.ada.get("/v1/changes").changes.map { $0["deleted"]?.bool } == [true])
     }
 
-    @Test func `each organization has what its own API lists, with its own credential`() async throws {
+    @Test func `polls each organization's own API with its own credential`() async throws {
         let scene = try await Scene(polls: true)
         func api(_ name: String) async throws -> ListServer {
             try await ListServer { head, _ in
@@ -221,9 +221,9 @@ import Testing
         )
     }
 
-    // MARK: - Upstreams that do wrong
+    // MARK: - Hostile upstreams
 
-    @Test func `a hostile upstream harms its own source alone, and each says what is wrong`() async throws {
+    @Test func `a hostile upstream affects only its own source, whose error is reported`() async throws {
         let scene = try await Scene(polls: true)
         let elsewhere = try await ListServer { _, _ in .whole(200, [:], "[]") }
         let away = elsewhere.baseURL
@@ -247,7 +247,7 @@ import Testing
         }
         try await setUpstream(scene, scene.ada, api.baseURL)
         let mapping = #""mapping": {"rules": [\#(Self.rule)]}"#
-        // it never comes to its end, and takes its turns
+        // an endless list, which is read in turns
         try await poll(
             scene,
             scene.ada,
@@ -281,7 +281,7 @@ import Testing
         #expect(try await scene.operate(.GET, "/readyz").status == 200)
     }
 
-    @Test func `settings that cannot be are refused by their places`() async throws {
+    @Test func `rejects invalid settings by pointer`() async throws {
         let scene = try await Scene()
         for (settings, errors) in [
             ("{}", ["/settings/path member_required", "/settings/mapping member_required"]),
@@ -296,7 +296,7 @@ import Testing
         }
     }
 
-    @Test func `another gateway goes on where one was killed`() async throws {
+    @Test func `another gateway continues the poll of a killed one`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let api = try await ListServer { head, _ in
             let page = head.uri.split(separator: "=").last.flatMap { Int($0) } ?? 1
@@ -313,11 +313,11 @@ import Testing
              "mapping": {"rules": [\(Self.rule)]}}
             """
         try await first.operate("/sources/crm", of: organization, #"{"kind": "poller", "settings": \#(settings)}"#)
-        try await waitUntil("it is in the middle") { api.requests.count > 5 }
+        try await waitUntil("the poll is in progress") { api.requests.count > 5 }
         try await first.crash()
         let killedAt = api.requests.count
         let second = try await GatewayProcess.start(database: database.uri)
-        // as if a minute had gone by: the dead one's lease is over
+        // as if a minute had passed: the dead gateway's lease has expired
         let connection = try await database.connect()
         try await connection.execute(
             script: """
@@ -326,13 +326,13 @@ import Testing
                 """
         )
         let token = try await GatewayProcess.token(organization: organization, user: UUID())
-        try await waitUntil("all is there") {
+        try await waitUntil("all items have arrived") {
             let reply = try await send(.GET, second.address + "/v1/changes?limit=1000", token: token)
             return reply.changes.count == 60
         }
         let paths = api.requests.map(\.uri)
-        #expect(paths.filter { $0 == "/list?p=1" }.count == 1, "it went on where it was")
-        #expect(paths.count <= 62 && killedAt > 5, "one page is read again at most: \(paths.count)")
+        #expect(paths.filter { $0 == "/list?p=1" }.count == 1, "it continued at its position")
+        #expect(paths.count <= 62 && killedAt > 5, "at most one page is read again: \(paths.count)")
         connection.close()
         _ = try await second.terminate()
     }

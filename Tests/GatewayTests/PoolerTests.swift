@@ -6,7 +6,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A real PgBouncer between gateway and database: welcome in session mode, refused in the others.
+/// A real PgBouncer between the gateway and the database: accepted in session mode, rejected in the others.
 @Suite(
     .timeLimit(.minutes(10)),
     .onOneServer("has a pooler before the tests' own server"),
@@ -16,7 +16,7 @@ struct PoolerTests {
     private static let remedy = "PostgreSQL itself, or a pool in session mode"
 
     @Test(arguments: [BouncerServer.Mode.transaction, .statement])
-    func `a pooler that shares sessions is refused by every command`(mode: BouncerServer.Mode) async throws {
+    func `every command rejects a pooler that shares sessions`(mode: BouncerServer.Mode) async throws {
         let database = try await LiveGateway.migratedDatabase()
         let bouncer = try await BouncerServer.start(mode, before: database)
         let environment = ["SLUICE_DATABASE_URL": bouncer.uri(of: database)]
@@ -39,14 +39,14 @@ struct PoolerTests {
         #expect(doctor.status == 1)
         #expect(doctor.output.contains("failed   pooler: a pooler that hands sessions from client to client"))
         #expect(doctor.output.contains("→ Let SLUICE_DATABASE_URL name " + Self.remedy))
-        #expect(!doctor.output.contains("schema:"), "nothing more is asked of it")
+        #expect(!doctor.output.contains("schema:"), "no further queries are sent to it")
     }
 
-    @Test func `a pooler that shares sessions is known by itself beside others who use it`() async throws {
+    @Test func `detects a pooler in transaction mode while other clients use it`() async throws {
         let database = try await TestDatabase.make()
         let bouncer = try await BouncerServer.start(.transaction, before: database)
         let uri = bouncer.uri(of: database)
-        // several sessions, lent and given back all the time
+        // several sessions that are acquired and released continuously
         let others = (0..<6).map { _ in
             Task {
                 var configuration = ConnectionConfiguration(uri: uri)
@@ -62,7 +62,7 @@ struct PoolerTests {
         #expect(try await Pooling.look(at: database.uri) == .none)
     }
 
-    @Test func `a pooler in session mode is served through`() async throws {
+    @Test func `works through a pooler in session mode`() async throws {
         let database = try await TestDatabase.make()
         let bouncer = try await BouncerServer.start(.session, before: database)
         let uri = bouncer.uri(of: database)
@@ -94,8 +94,8 @@ struct PoolerTests {
         #expect(try await gateway.terminate() == 0)
     }
 
-    /// It is there when the database comes, and not at the start.
-    @Test func `a pooler that comes late is told by readiness and log`() async throws {
+    /// It appears together with the database, after the gateway's start.
+    @Test func `readiness and log report a pooler that appears after the start`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let port = try GatewayProcess.freePort()
         let name = URLComponents(string: database.uri)?.path.dropFirst() ?? ""
@@ -104,12 +104,12 @@ struct PoolerTests {
             await gateway.readiness()?.contains("cannot be reached") == true
         }
         let shared = try await BouncerServer.start(.transaction, before: database, port: port)
-        try await waitUntil("it says why") {
+        try await waitUntil("readiness contains the reason") {
             await gateway.readiness()?.contains("transaction or statement mode") == true
         }
         #expect(gateway.status == nil, "it does not crash")
-        // readiness may have it a moment before the log
-        try await waitUntil("the log says why") {
+        // readiness may change shortly before the log
+        try await waitUntil("the log contains the reason") {
             gateway.lines.contains {
                 $0["message"]?.string == "Database has come, but cannot be used"
                     && $0["reason"]?.string?.contains(Self.remedy) == true
@@ -122,8 +122,8 @@ struct PoolerTests {
         try await session.end()
     }
 
-    /// Somebody puts one between a gateway that runs and its database.
-    @Test func `a pooler that takes the place of the database is named in the log`() async throws {
+    /// An operator inserts a pooler between a running gateway and its database.
+    @Test func `the log names a pooler that replaces the database`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let port = try GatewayProcess.freePort()
         let session = try await BouncerServer.start(.session, before: database, port: port)
@@ -147,7 +147,7 @@ struct PoolerTests {
 }
 
 extension GatewayProcess {
-    /// What `/readyz` says; nil while nobody listens.
+    /// The response of `/readyz`; nil if no gateway listens.
     func readiness() async -> String? {
         try? await Self.get(operations + "/readyz", token: "-").text
     }

@@ -5,12 +5,12 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Random pushes, each previewed first: the preview says what the push then does, and changes nothing.
+/// Random pushes, each previewed first: the preview predicts the results of the push and changes nothing.
 @Suite struct PreviewPropertyTests {
-    /// Pushes of a run.
+    /// The number of pushes.
     private static let rounds = 120
 
-    @Test func `a preview says what the push then does`() async throws {
+    @Test func `a preview predicts the results of the push`() async throws {
         let seed =
             ProcessInfo.processInfo.environment["SLUICE_TEST_SEED"].flatMap(UInt64.init) ?? .random(in: 1 ... .max)
         var world = try await World(seed: seed)
@@ -39,17 +39,17 @@ import Testing
         #expect(world.outcomes.isSuperset(of: ["succeeded", "rejected", "conflict", "pending"]), "\(world.outcomes)")
     }
 
-    /// A push looks for a taken client id last, when there is nothing else to refuse; a preview, which knows all, at once.
+    /// A push checks for used client ids last, after all other errors. A preview reports them immediately.
     private static func isTaken(_ error: String) -> Bool {
         error.hasSuffix(" unique_client_id_per_entity_type")
     }
 
-    /// The same, except for ids that the push has made: where it has one, the preview has null or the client id.
+    /// Compares results, except for ids that the push created. In their places, the preview has null or the client id.
     private static func compare(_ preview: Reply, _ push: Reply, created: Set<String?>, _ note: Comment) {
         func pair(_ mapping: JSONValue) -> [String?] { [mapping["client_id"]?.string, mapping["server_id"]?.text] }
         let known = Set(preview.mappings.map(pair))
         let all = push.mappings.map(pair)
-        // a push does not look up what else a client id names that it creates
+        // a push does not look up other entities with the client id of its create
         #expect(known.filter { !created.contains($0.first ?? nil) }.isSubset(of: all), note)
         var text = push.text
         var made: Set<String> = []
@@ -83,14 +83,14 @@ import Testing
     }
 }
 
-/// Two tenants, some users and devices, and what they have heard of.
+/// Two tenants with some users and devices, and the ids that they have received.
 private struct World {
     let scene: Scene
     var random: SeededRandom
-    /// Every status that came up.
+    /// Every status that occurred.
     var outcomes: Set<String> = []
     private let workers: [SyncWorker]
-    /// The last but one's own mutations are forwarded, and so everything of hers waits.
+    /// The mutations of the second last worker are forwarded, so all her later ones wait.
     private let forwarder: Int
     private var locals: [[UUID]]
     private var servers: [String] = []
@@ -120,7 +120,7 @@ private struct World {
         for worker in workers { known.formUnion([worker.user, worker.organization, worker.device]) }
     }
 
-    // MARK: - What is pushed
+    // MARK: - Pushes
 
     mutating func drafts() -> (SyncWorker, [Draft]) {
         let place = Int.random(in: 0..<workers.count, using: &random)
@@ -182,7 +182,7 @@ private struct World {
         return worker.draft(operation, "contact", members)
     }
 
-    /// A new client id, rarely one that was used before.
+    /// A new client id, or rarely a used one.
     private mutating func local(_ place: Int) -> String {
         if random.oneIn(10), let old = locals[place].randomElement(using: &random) { return old.quoted }
         let id = random.uuid()
@@ -197,7 +197,7 @@ private struct World {
         return #"{"of":[\#(id.quoted)],"n":1}"#
     }
 
-    // MARK: - What is known
+    // MARK: - Known ids
 
     mutating func know(_ text: String) {
         for match in text.lowercased().matches(of: /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/) {
@@ -205,7 +205,7 @@ private struct World {
         }
     }
 
-    /// Ids of a preview that nobody has ever seen. The keys that upstreams get are made of what is known.
+    /// Replaces ids that only the preview generated. The idempotency keys for upstreams are derived from known values.
     func strangers(in preview: Reply) -> Set<UUID> {
         var seen = self
         seen.known = []

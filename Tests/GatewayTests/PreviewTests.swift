@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 @Suite struct PreviewTests {
-    /// A scene whose first organization forwards contacts; nothing is sent, for no lane is run.
+    /// A scene whose first organization forwards contacts. Nothing is sent, because lanes do not run.
     private func forwarding() async throws -> Scene {
         let scene = try await Scene()
         let body = #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"s3cret"},"headers":{"x-app":"hidden"}}"#
@@ -29,9 +29,9 @@ import Testing
         worker.create("contact").with(["endpoint": #""/contacts""#]).with(more)
     }
 
-    // MARK: - Nothing is written
+    // MARK: - No writes
 
-    @Test func `a preview of a newcomer writes nothing`() async throws {
+    @Test func `a new user's preview writes nothing`() async throws {
         let scene = try await Scene()
         try await scene.whileNothingChanges {
             for worker in [scene.ada, scene.bob, scene.eve] {
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func `a preview of anything writes nothing`() async throws {
+    @Test func `a preview of any push writes nothing`() async throws {
         let scene = try await forwarding()
         let local = UUID()
         let first = [scene.ada.create(local: local), contact(scene.ada)]
@@ -70,7 +70,7 @@ import Testing
             #expect(replays.mappings.map { $0["server_id"]?.string } == [server])
 
             let device = try await other.preview([other.create(), contact(other)])
-            #expect(device.statuses == ["pending", "pending"], "behind what waits in the lane")
+            #expect(device.statuses == ["pending", "pending"], "after the lane's waiting mutations")
             #expect(device.json?["accepted_sequence"]?.int64 == 2)
 
             let edits = [scene.bob.change(server: server, base: 1), scene.bob.change(server: server, base: 0)]
@@ -94,7 +94,7 @@ import Testing
         #expect(try await scene.metrics().contains("sluice_http_held_body_bytes 0"))
     }
 
-    @Test func `a repetition is recognized by what its IDs are mapped to`() async throws {
+    @Test func `a preview recognizes repetitions with mapped ids`() async throws {
         let scene = try await Scene()
         let local = UUID()
         let create = scene.ada.create(local: local)
@@ -110,7 +110,7 @@ import Testing
         #expect(try await scene.tables() == before)
     }
 
-    @Test func `what waits for an earlier push is blocked by it`() async throws {
+    @Test func `an earlier push blocks its dependents in a preview`() async throws {
         let scene = try await forwarding()
         let local = UUID()
         let create = contact(scene.ada, ["local_id": local.quoted])
@@ -127,7 +127,7 @@ import Testing
         #expect(reply.results[0].value(at: "/request/unresolved_ids")?.text == "[\(local.quoted)]")
     }
 
-    @Test func `a preview takes no transaction ID`() async throws {
+    @Test func `a preview assigns no transaction id`() async throws {
         let cluster = try await TestCluster.dedicated()
         let scene = try await Scene(on: try await LiveGateway.migratedDatabase(on: cluster))
         try await scene.execute("ALTER SYSTEM SET autovacuum = off")
@@ -142,7 +142,7 @@ import Testing
         }
         var before = ""
         for worker in [scene.ada, scene.bob, scene.eve] {
-            // a gateway's word to others, every five seconds, does take one: it may fall between
+            // a gateway's heartbeat, every five seconds, does assign one, possibly in between
             try await waitUntil("a preview without a transaction id") {
                 before = try await next()
                 let reply = try await worker.preview([
@@ -154,11 +154,11 @@ import Testing
             }
         }
         _ = try await scene.ada.push([scene.ada.create()])
-        #expect(try await next() != before, "a push does take one")
+        #expect(try await next() != before, "a push does assign one")
         connection.close()
     }
 
-    @Test func `a preview waits for nobody`() async throws {
+    @Test func `a preview does not wait for locks`() async throws {
         let scene = try await Scene()
         let pushed = try await scene.ada.push([scene.ada.create()])
         let server = try #require(pushed.results[0]["server_id"]?.string)
@@ -169,7 +169,7 @@ import Testing
         for rows in ["organizations WHERE id = \(organization)"] + rows {
             try await holder.execute(script: "SELECT 1 FROM \(rows) FOR UPDATE")
         }
-        // a push would wait, and be refused for it
+        // a push would wait, and therefore be rejected
         let reply = try await scene.ada.preview([scene.ada.change(server: server, base: 1), scene.ada.create()])
         #expect(reply.statuses == ["succeeded", "succeeded"], "\(reply.text)")
         #expect(try await scene.bob.preview([scene.bob.create()]).statuses == ["succeeded"])
@@ -178,9 +178,9 @@ import Testing
         try await scene.expectServed()
     }
 
-    // MARK: - What would be sent
+    // MARK: - Requests to the upstream
 
-    @Test func `a request shows nothing of the operators`() async throws {
+    @Test func `a previewed request contains none of the operator's values`() async throws {
         let scene = try await forwarding()
         let (local, unknown) = (UUID(), UUID())
         let drafts = [
@@ -214,14 +214,14 @@ import Testing
         #expect(update["unresolved_ids"]?.text == "[\(local.quoted)]")
         #expect(reply.results[1]["blocked_by"]?.text == "[\"\(drafts[0].id)\"]")
         #expect(reply.results[2]["request"]?.isNull == true)
-        // without an upstream there is nowhere to go
+        // without an upstream no request exists
         #expect(try await scene.operate(.DELETE, scene.admin + "/upstream").status == 204)
         let stays = try await scene.ada.preview(drafts)
         #expect(stays.statuses == ["pending", "blocked", "pending"])
         #expect(stays.results.allSatisfy { $0["request"]?.isNull == true })
     }
 
-    @Test func `what is previewed is what the upstream gets`() async throws {
+    @Test func `the previewed request is the one that the upstream receives`() async throws {
         let server = try await HTTPBinServer.shared()
         let scene = try await Scene(forwards: true)
         let upstream = #"{"base_url":"\#(server.baseURL)","id_pointer":"/json/ref","headers":{"x-app":"hidden"}}"#
@@ -268,9 +268,9 @@ import Testing
         }
     }
 
-    // MARK: - Whose it is
+    // MARK: - Access
 
-    @Test func `a preview shows nothing of others`() async throws {
+    @Test func `a preview reveals no data of other users`() async throws {
         let scene = try await forwarding()
         let type = #"{"visibility":"user","id_space":"shared","upstream":false}"#
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", type)
@@ -280,7 +280,7 @@ import Testing
         let pushed = try await scene.ada.push([own, scene.ada.draft("create", "diary", diary), contact(scene.ada)])
         #expect(pushed.statuses == ["succeeded", "succeeded", "pending"])
         let server = try #require(pushed.results[0]["server_id"]?.string)
-        // an entity of the upstream's that only Ada sees
+        // a forwarded entity that only Ada can see
         try await scene.execute(
             """
             UPDATE entities SET etag = 'top secret', owner_id = '\(scene.ada.user)' WHERE entity_type = 'diary'
@@ -301,7 +301,7 @@ import Testing
             #expect(reply.status == 200)
             #expect(!reply.text.contains("top secret") && !reply.text.contains(server), "\(reply.text)")
             #expect(!reply.text.contains(scene.ada.user.lowercased))
-            #expect(reply.results[3]["replayed"]?.bool == false, "a key of another queue is a stranger")
+            #expect(reply.results[3]["replayed"]?.bool == false, "keys of other queues are independent")
         }
         let shared = try await scene.bob.preview([scene.bob.change("update", server: server, base: 0)])
         #expect(shared.statuses == ["conflict"])
@@ -314,12 +314,12 @@ import Testing
         #expect(foreign.results[0].value(at: "/response/status")?.int64 == 404)
     }
 
-    @Test func `who is not served gets no preview`() async throws {
+    @Test func `rejected callers get no preview`() async throws {
         let scene = try await Scene()
         let body = scene.ada.envelope([scene.ada.create()])
         let path = scene.gateway.address + "/v1/mutations/preview"
         expectProblem(try await send(.POST, path, body: Array(body.utf8)), .unauthorized)
-        // behind the cache's back: a newcomer is refused where a push would find no lane to make
+        // changed without the cache: a new user is rejected where a push would find no lane to create
         let organization = scene.ada.organization
         _ = try await scene.ada.push([scene.ada.create()])
         try await scene.execute("UPDATE organizations SET status = 'suspended' WHERE id = '\(organization)'")
@@ -334,9 +334,9 @@ import Testing
         #expect(try await scene.eve.preview([scene.eve.create()]).statuses == ["succeeded"])
     }
 
-    // MARK: - Requests that are wrong
+    // MARK: - Invalid requests
 
-    @Test func `the envelope is a pushs`() async throws {
+    @Test func `a preview has the same envelope and limits as a push`() async throws {
         let scene = try await Scene {
             $0.limits.mutations = 2
             $0.limits.bodyBytes = 2_000
@@ -363,7 +363,7 @@ import Testing
         }
     }
 
-    @Test func `strictness is honoured and a wait is not`() async throws {
+    @Test func `a preview applies the handling preference but not the wait`() async throws {
         let scene = try await Scene()
         var bad = scene.ada.create()
         bad["operation"] = #""destroy""#
@@ -380,7 +380,7 @@ import Testing
         )
     }
 
-    @Test func `previews are no pushes to metrics`() async throws {
+    @Test func `previews are not counted as pushes`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.preview([scene.ada.create()])
         let lines = try await scene.metrics()
@@ -390,7 +390,7 @@ import Testing
 }
 
 extension SyncWorker {
-    /// What a push would come to.
+    /// The result of a push.
     func preview(_ drafts: [Draft], after: Int64? = nil, prefer: String? = nil) async throws -> Reply {
         try await post(
             "/v1/mutations/preview",

@@ -3,12 +3,12 @@ import JSONText
 import NIOHTTP1
 import Testing
 
-/// One installation that pulls: a device of a worker, its cursor and its counters.
+/// An installation that pulls: a worker's device, its cursor and its counters.
 final class PullingDevice {
     let worker: SyncWorker
     let device: UUID
     var cursor: String?
-    /// As JSON text; nil to leave them out.
+    /// As JSON text; nil to omit them.
     var counters: String?
 
     init(_ worker: SyncWorker, device: UUID = UUID(), counters: String? = nil) {
@@ -17,7 +17,7 @@ final class PullingDevice {
         self.counters = counters
     }
 
-    /// Pulls from a place; what the answer says is not kept.
+    /// Pulls from a cursor without keeping the response.
     func ask(_ since: String? = nil, limit: Int? = nil, wait: Int? = nil, counters: String? = nil) async throws -> Reply
     {
         var members = [#""since":\#(since.map { #""\#($0)""# } ?? "null")"#]
@@ -31,7 +31,7 @@ final class PullingDevice {
         try await worker.post("/v1/devices/\(device.lowercased)/pull", body)
     }
 
-    /// Pulls on, and takes the page over.
+    /// Pulls from the current cursor and applies the page.
     func pull(limit: Int? = nil) async throws -> Reply {
         let reply = try await ask(cursor, limit: limit)
         #expect(reply.status == 200, "\(reply.text)")
@@ -58,7 +58,7 @@ extension Scene {
         #expect([200, 201].contains(reply.status), "\(reply.text)")
     }
 
-    /// Writes an entity as if some device had: makes it or changes it; without a document it is deleted.
+    /// Writes an entity as another device would: creates or changes it; deletes it without a document.
     func write(
         _ type: String,
         _ id: String,
@@ -89,7 +89,7 @@ extension Scene {
         )
     }
 
-    /// Gives a device a number of its own.
+    /// Gives a device its own number for an entity.
     func number(_ device: PullingDevice, _ type: String, _ number: Int64, _ server: String?) async throws {
         let worker = device.worker
         let rest = server.map { "'\($0)', NULL, NULL" } ?? "NULL, gen_random_uuid(), gen_random_uuid()"
@@ -103,7 +103,7 @@ extension Scene {
         )
     }
 
-    /// A device's own ids as they are kept, `type number server_id`.
+    /// The stored ids of a device, as `type number server_id`.
     func numbers(of device: PullingDevice) async throws -> [String] {
         try await lines(
             """
@@ -115,7 +115,7 @@ extension Scene {
         )
     }
 
-    /// The pages that are kept of a device; an outstanding one with how much it assigned.
+    /// The stored pages of a device; an outstanding one with the number of its assignments.
     func pages(of device: PullingDevice) async throws -> [String] {
         try await lines(
             """

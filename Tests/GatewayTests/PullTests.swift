@@ -32,17 +32,17 @@ import Testing
         #expect(reply.changes.last?.names == names.map { $0 == "local_id" ? "client_id" : $0 }, "a mapped type's own")
         #expect(reply.isUpToDate == true)
         #expect(reply.counters == #"{"task":2}"#)
-        // as /v1/changes has it, but for the device's own ids
+        // as in /v1/changes, except for the device's own ids
         let plain = try await scene.ada.get("/v1/changes").changes
         #expect(plain.map { $0["id"]?.text } == reply.changes.map { $0["id"]?.text })
         #expect(plain[0].names == names.filter { $0 != "local_id" })
-        // a device that has numbers is registered
+        // a device with numbers is registered
         let devices = "SELECT accepted_sequence::text FROM devices WHERE device_id = '\(phone.device)'"
         #expect(try await scene.lines(devices) == ["0"])
     }
 
-    /// Seed 002: two devices and two tasks; a task 47 in folder 23 here is 81 in 104 there.
-    @Test func `each device has its own ids of the same graph`() async throws {
+    /// Seed 002: two devices and two tasks. Task 47 in folder 23 on one device is task 81 in folder 104 on the other.
+    @Test func `each device has its own ids for the same graph`() async throws {
         let scene = try await Self.scene("folder")
         try await scene.type("task", #"{"id_space":"device","relations":{"folderId":"folder"}}"#)
         let device1 = PullingDevice(scene.ada, counters: #"{"task":47,"folder":23}"#)
@@ -55,17 +55,17 @@ import Testing
         #expect(first.documents[1] == #"{"folderId":23,"n":"F"}"#, "no relation, no translation")
         #expect(second.documents[1] == #"{"folderId":104,"n":"F"}"#)
         #expect(second.counters == #"{"folder":105,"task":82}"#)
-        // the change of one finds the id of the other
+        // one device's change is translated to the other's id
         try await scene.write("task", "T", #"{"folderId":null}"#)
         #expect(try await device1.pull().numbered == ["T=47"])
         #expect(try await device2.pull().numbered == ["T=81"])
     }
 
-    @Test func `an assignment is tentative until the device pulls on`() async throws {
+    @Test func `an assignment is provisional until the device's next pull`() async throws {
         let scene = try await Self.scene("task")
         for id in ["a", "b", "c"] { try await scene.write("task", id) }
         let phone = PullingDevice(scene.ada)
-        // the answer is lost, twice: made anew, with what the device says by then
+        // the response is lost twice: it is created again with the device's current counters
         #expect(try await phone.ask(limit: 2).numbered == ["a=1", "b=2"])
         #expect(try await phone.ask(limit: 2).numbered == ["a=1", "b=2"])
         #expect(try await phone.ask(limit: 2, counters: #"{"task":10}"#).numbered == ["a=10", "b=11"])
@@ -77,15 +77,15 @@ import Testing
         let cursor = try #require(phone.cursor)
         #expect(try await phone.pull(limit: 2).numbered == ["c=7"])
         #expect(try await scene.numbers(of: phone) == ["task 5 a", "task 6 b"])
-        #expect(try await scene.pages(of: phone) == ["3", "4 1"], "the others are done with")
-        // pulled again from there: confirmed is confirmed, the rest is made anew
+        #expect(try await scene.pages(of: phone) == ["3", "4 1"], "the others are deleted")
+        // pulled again from the same cursor: confirmed numbers stay, the others are assigned again
         #expect(try await phone.ask(cursor, counters: #"{"task":70}"#).numbered == ["c=70"])
         #expect(try await phone.ask(counters: #"{"task":70}"#).numbered == ["a=5", "b=6", "c=70"])
         let end = try await phone.pull()
         #expect(end.changes.isEmpty)
         #expect(end.next == phone.cursor)
         #expect(try await scene.numbers(of: phone) == ["task 5 a", "task 6 b", "task 7 c"])
-        // in peace: nothing is written, and the cursor stays
+        // without changes: nothing is written, and the cursor stays
         let tables = try await scene.tables()
         #expect(try await phone.pull().next == end.next)
         try await scene.write("task", "a", #"{"n":2}"#)
@@ -94,7 +94,7 @@ import Testing
         #expect(try await scene.tables()["local_ids"] == tables["local_ids"])
     }
 
-    @Test func `a late duplicate of an older pull changes nothing of what is confirmed`() async throws {
+    @Test func `a late duplicate of an older pull does not change confirmed numbers`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         let phone = PullingDevice(scene.ada)
@@ -102,7 +102,7 @@ import Testing
         let first = try #require(phone.cursor)
         try await scene.write("task", "b")
         #expect(try await phone.pull().numbered == ["b=2"])
-        // both pulls arrive once more, and their answers reach nobody
+        // both pulls arrive again, and their responses are lost
         #expect(try await phone.ask(counters: "{}").numbered == ["a=1", "b=2"])
         #expect(try await phone.ask(first, counters: #"{"task":2}"#).numbered == ["b=2"])
         try await scene.write("task", "c")
@@ -113,7 +113,7 @@ import Testing
         #expect(try await scene.numbers(of: phone) == ["task 1 a", "task 2 b", "task 3 c"])
     }
 
-    @Test func `of too many lost answers the oldest cannot be confirmed`() async throws {
+    @Test func `the oldest of too many lost responses cannot be confirmed`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         let phone = PullingDevice(scene.ada)
@@ -127,12 +127,12 @@ import Testing
         #expect(try await phone.pull().numbered == ["a=10"])
         _ = try await phone.pull()
         #expect(try await scene.pages(of: phone) == ["10"])
-        // of a table that was lost, or of another device
+        // of a lost table, or of another device
         let other = PullingDevice(scene.ada)
         expectProblem(try await other.ask(phone.cursor), .cursorExpired, errors: [])
     }
 
-    @Test func `a device that was restored goes on from its old cursor`() async throws {
+    @Test func `a restored device continues from its old cursor`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         let phone = PullingDevice(scene.ada)
@@ -142,7 +142,7 @@ import Testing
             try await scene.write("task", id)
             _ = try await phone.pull()
         }
-        // the backup is of then: what came later has its number, what is new skips them
+        // the backup is older: later entities keep their numbers, new ones skip them
         (phone.cursor, phone.counters) = (cursor, counters)
         try await scene.write("task", "e")
         let reply = try await phone.pull()
@@ -153,12 +153,12 @@ import Testing
             token: scene.ada.token
         )
         #expect(registration.counters == #"{"task":4}"#)
-        // an installation that was wiped is a new device
+        // a wiped installation is a new device
         let wiped = PullingDevice(scene.ada)
         #expect(try await wiped.pull().numbered == ["a=1", "b=2", "c=3", "d=4", "e=5"])
     }
 
-    @Test func `numbers that are taken are skipped whatever the device says`() async throws {
+    @Test func `skips used numbers regardless of the device's counters`() async throws {
         let scene = try await Self.scene("task")
         let phone = PullingDevice(scene.ada, counters: #"{"task":1}"#)
         try await scene.number(phone, "task", 1, nil)
@@ -168,11 +168,11 @@ import Testing
         let reply = try await phone.ask()
         #expect(reply.numbered == ["a=2", "b=5", "own=3", "c=6"])
         #expect(reply.counters == #"{"task":7}"#)
-        // without a counter behind the highest, whatever there is below
-        // and what another page gave to one entity is not given to another
+        // without a counter, numbering starts after the highest one; numbers that another page assigned to an entity
+        // are not reused
         #expect(try await phone.ask(counters: "{}").numbered == ["a=7", "b=5", "own=3", "c=6"])
         #expect(try await phone.ask(counters: #"{"task":null}"#).counters == #"{"task":8}"#)
-        // a create that came between goes first
+        // a create in between has precedence
         _ = try await phone.pull()
         try await scene.number(phone, "task", 2, nil)
         let on = try await phone.pull()
@@ -185,7 +185,7 @@ import Testing
         #expect(try await phone.pull().numbered == ["a=7"])
     }
 
-    @Test func `many numbers in use are looked at as far as it needs`() async throws {
+    @Test func `skips a long range of used numbers`() async throws {
         let scene = try await Self.scene("task")
         let phone = PullingDevice(scene.ada, counters: #"{"task":1}"#)
         let key =
@@ -200,7 +200,7 @@ import Testing
         #expect(try await phone.ask().numbered == ["a=7", "b=3001", "c=3002"])
     }
 
-    @Test func `numbers reach to both ends of 64 bits`() async throws {
+    @Test func `numbers use the whole range of 64 bits`() async throws {
         let scene = try await Self.scene("task")
         let (least, most) = (Int64.min, Int64.max)
         for id in ["a", "b"] { try await scene.write("task", id) }
@@ -226,7 +226,7 @@ import Testing
         #expect(try await high.pull().numbered == ["c=-5"], "there is room below")
     }
 
-    @Test func `relations hold the device's ids and nothing else is touched`() async throws {
+    @Test func `translates ids in relations and changes nothing else`() async throws {
         let scene = try await Self.scene("folder", "tag")
         try await scene.type("contact", #"{"id_space":"mapped","relations":{"folder":"folder"}}"#)
         try await scene.type("label", #"{"id_space":"shared"}"#)
@@ -242,7 +242,7 @@ import Testing
         let phone = PullingDevice(scene.ada, counters: #"{"folder":5}"#)
         let first = try await phone.pull(limit: 1)
         #expect(first.numbered == ["T=1"])
-        // the tags are numbered ahead, for their change may come later
+        // the tags are numbered in advance, because their change may come later
         let translated =
             #"{"folderId" : 5 ,"tags":[1,2,null,1,{"a":1},1.5,true],"contact":"C","label":7,"new":5,"#
             + #""other":"F","deep":{"folderId":"F"}}"#
@@ -255,7 +255,7 @@ import Testing
         #expect(try await scene.numbers(of: phone) == ["folder 5 F", "tag 1 t1", "tag 2 42", "task 1 T"])
     }
 
-    @Test func `what is deleted is told to whoever had it`() async throws {
+    @Test func `sends a deletion only to devices that have the entity`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         try await scene.write("task", "b")
@@ -269,14 +269,14 @@ import Testing
         #expect(reply.documents == ["null"])
         let tablet = PullingDevice(scene.ada)
         #expect(try await tablet.pull().numbered == ["b=1"])
-        // a page of nothing but those is empty, and leads on
+        // a page with only such deletions is empty, and has a cursor
         try await scene.write("task", "another", nil)
         let empty = try await tablet.pull(limit: 1)
         #expect(empty.changes.isEmpty)
         #expect(empty.isUpToDate == true)
     }
 
-    @Test func `devices users and tenants have nothing to do with each other`() async throws {
+    @Test func `devices, users and tenants have independent numbers`() async throws {
         let scene = try await Self.scene("task", "diary")
         try await scene.type("diary", #"{"visibility":"user"}"#)
         try await scene.type("task", of: scene.eve)
@@ -291,7 +291,7 @@ import Testing
         for (worker, numbers) in [
             (scene.bob, ["a=1", "b=2"]), (scene.eve, ["a=1"]), (twin, ["a=1"]),
         ] {
-            // the same device id, and be it Ada's cursor
+            // the same device id, also with Ada's cursor
             let device = PullingDevice(worker, device: id)
             let reply = try await device.ask(ada.cursor)
             expectProblem(reply, .cursorExpired, errors: [])
@@ -301,7 +301,7 @@ import Testing
         #expect(try await ada.ask().numbered == ["secret=1", "a=100", "b=101"])
     }
 
-    @Test func `a wait goes on while there is nothing to show`() async throws {
+    @Test func `a wait continues while there are no visible changes`() async throws {
         let scene = try await Self.scene("task")
         let phone = PullingDevice(scene.ada)
         _ = try await phone.pull()
@@ -310,7 +310,7 @@ import Testing
             try await worker.post("/v1/devices/\(device.lowercased)/pull", #"{"since":"\#(cursor)","wait":60}"#)
         }
         try await scene.reaches("sluice_http_requests_in_flight 1")
-        // what was deleted before the device ever had it is nothing to show; a push wakes whoever waits
+        // a deletion before the device's first pull is not visible; a push wakes waiting pulls
         try await scene.write("task", "gone", nil)
         _ = try await scene.eve.push([scene.eve.create("note")])
         try await scene.write("task", "a")
@@ -326,7 +326,7 @@ import Testing
         #expect(empty.isUpToDate == true)
     }
 
-    @Test func `other cursors confirm nothing`() async throws {
+    @Test func `cursors of other endpoints confirm nothing`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         let phone = PullingDevice(scene.ada)
@@ -337,13 +337,13 @@ import Testing
         #expect(try await scene.numbers(of: phone) == [])
         let filtered = try #require(try await scene.ada.get("/v1/changes?entity_type=task").next)
         expectProblem(try await phone.ask(filtered), .invalidRequest, errors: ["/since parameter_invalid"])
-        // a pull's cursor is one of the feed
+        // a pull's cursor is valid for the feed
         let next = try #require(try await phone.ask().next)
         #expect(try await scene.ada.get("/v1/changes?since=\(next)").status == 200)
         #expect(try await scene.numbers(of: phone) == [])
     }
 
-    @Test func `behind the horizon what the device has is confirmed and of another life it is not`() async throws {
+    @Test func `confirms numbers behind the horizon but not those of another epoch`() async throws {
         let scene = try await Self.scene("task")
         try await scene.write("task", "a")
         let (phone, tablet) = (PullingDevice(scene.ada), PullingDevice(scene.ada))
@@ -361,7 +361,7 @@ import Testing
         #expect(try await scene.numbers(of: tablet) == [])
     }
 
-    @Test func `what makes no sense is refused and leaves no trace`() async throws {
+    @Test func `rejects an invalid pull without a trace`() async throws {
         let scene = try await Self.scene("job")
         try await scene.type("contact", "{}")
         try await scene.type("label", #"{"id_space":"shared"}"#)
@@ -398,11 +398,11 @@ import Testing
             )
             expectProblem(try await scene.ada.get(path), .methodNotAllowed)
         }
-        // what nobody has registered yet may come
+        // counters of unregistered types are allowed
         let reply = try await phone.ask(counters: #"{"unheard-of":9,"job":3}"#)
         #expect(reply.numbered.first == "a=3")
         #expect(reply.counters == #"{"job":4,"unheard-of":9}"#)
-        // no body is an empty one
+        // a missing body counts as empty
         let bare = try await send(
             .POST,
             scene.gateway.address + "/v1/devices/\(phone.device.lowercased)/pull",
@@ -411,7 +411,7 @@ import Testing
         #expect(bare.status == 200)
     }
 
-    @Test func `sealed documents are translated too`() async throws {
+    @Test func `translates sealed documents as well`() async throws {
         let scene = try await Scene(masterKeys: TestKeys.first)
         try await scene.type("folder")
         try await scene.type("note", #"{"relations":{"folder":"folder"}}"#)
@@ -422,7 +422,7 @@ import Testing
         #expect(reply.documents == [#"{"folder":23,"text":"secret"}"#])
     }
 
-    @Test func `a registration tells where the device counts on`() async throws {
+    @Test func `a registration returns the device's next numbers`() async throws {
         let scene = try await Self.scene("task", "folder")
         try await scene.type("contact", "{}")
         let phone = PullingDevice(scene.ada)
@@ -438,7 +438,7 @@ import Testing
         #expect(try await register(scene.eve).counters == "{}")
     }
 
-    @Test func `many pulls of one device at once show the same`() async throws {
+    @Test func `concurrent pulls of one device return the same page`() async throws {
         let scene = try await Self.scene("task")
         for id in ["a", "b"] { try await scene.write("task", id) }
         let phone = PullingDevice(scene.ada)

@@ -10,7 +10,7 @@ import Testing
 
 /// `DELETE /admin/organizations/{id}`
 @Suite struct PurgeTests {
-    @Test func `a purge leaves nothing of the tenant and everything of the others`() async throws {
+    @Test func `a purge deletes all rows of the tenant and none of the others`() async throws {
         let scene = try await Scene()
         let eves = try await scene.eve.push([scene.eve.create(), scene.eve.create("note")])
         let others = try await Self.rows(scene, of: scene.eve)
@@ -44,7 +44,7 @@ import Testing
             expectProblem(answer, .organizationUnknown, errors: [])
         }
 
-        // one of the same id is another one
+        // a new organization with the same id is independent
         #expect(try await scene.operate(.PUT, scene.admin, #"{"name":"Again"}"#).status == 201)
         #expect(try await scene.ada.get("/v1/changes").text.hasPrefix(#"{"changes":[]"#))
         #expect(try await scene.ada.get("/v1/mutations").mutations.isEmpty)
@@ -63,7 +63,7 @@ import Testing
         #expect(try await device.push([device.create()]).json?["accepted_sequence"]?.int64 == 1)
     }
 
-    @Test func `pushes under way end in one way or the other and leave nothing`() async throws {
+    @Test func `concurrent pushes finish with either result and leave nothing`() async throws {
         let scene = try await Scene()
         var phones: [SyncWorker] = []
         for _ in 0..<6 { phones.append(try await SyncWorker(scene.gateway, organization: scene.ada.organization)) }
@@ -91,8 +91,8 @@ import Testing
 
     // MARK: - Every table
 
-    /// The test asks the database which tables there are: one that is added later is covered by itself.
-    @Test func `every table of the schema is purged and the other's rows stay to the byte`() async throws {
+    /// The test reads the list of tables from the database, so new tables are covered automatically.
+    @Test func `a purge covers every table and leaves the other tenant's rows unchanged`() async throws {
         let scene = try await Scene(#"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#)
         _ = try await scene.operate(
             .PUT,
@@ -182,14 +182,14 @@ import Testing
         #expect(try await Self.checksums(scene, of: scene.eve) == kept)
     }
 
-    /// Killed between two statements, wherever that is: what is left is purged by the next try.
-    @Test(.onOneServer("has a trigger on a table")) func `a purge that is cut off goes on where it was`() async throws {
+    /// Interrupted between any two statements: the next attempt purges the rest.
+    @Test(.onOneServer("has a trigger on a table")) func `an interrupted purge continues`() async throws {
         for table in ["mutations", "id_mappings", "entities", "devices", "feeds", "organizations"] {
             let scene = try await Scene()
             _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
             _ = try await scene.eve.push([scene.eve.create()])
             let kept = try await Self.checksums(scene, of: scene.eve)
-            // the database goes away at the table, for this organization's rows
+            // the database fails at this table, for this organization's rows
             try await scene.execute(
                 """
                 CREATE FUNCTION cut_off() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -198,7 +198,7 @@ import Testing
                 """
             )
             #expect(try await scene.operate(.DELETE, scene.admin).status >= 500, "\(table)")
-            // it is closed from the first step on
+            // it is closed from the first step
             expectProblem(try await scene.ada.push([scene.ada.create()]), .organizationUnknown, errors: [])
             expectProblem(try await scene.operate(.PUT, scene.admin, #"{"status":"active"}"#), .notFound, errors: [])
             #expect(try await scene.eve.get("/v1/changes").status == 200)
@@ -209,7 +209,7 @@ import Testing
         }
     }
 
-    @Test func `listeners and those who wait are sent away`() async throws {
+    @Test func `a purge ends event streams and waiting requests`() async throws {
         let scene = try await Scene {
             $0.keepAlive = .milliseconds(50)
             $0.checkInterval = .milliseconds(50)
@@ -224,8 +224,8 @@ import Testing
         #expect(try await eve.nextFrame()?.comment == "keep-alive")
     }
 
-    /// Lanes run, pushes come through two gateways, and the organization is purged in the middle.
-    @Test func `pushes and lanes of two gateways leave nothing behind`() async throws {
+    /// Lanes run, two gateways accept pushes, and the organization is purged in the middle.
+    @Test func `a purge during pushes and lanes of two gateways leaves no rows`() async throws {
         let scene = try await Scene(#"{"mutations_per_day_per_user":100000}"#, forwards: true)
         let other = try await LiveGateway.start(on: scene.gateway.database, forwards: true)
         let upstream = #"{"base_url":"http://127.0.0.1:1","timeout_seconds":1}"#
@@ -255,7 +255,7 @@ import Testing
         withExtendedLifetime(other) {}
     }
 
-    /// Every table that has rows of organizations, with the column that says whose.
+    /// Every table with rows of organizations, and the column of the organization.
     private static func tables(_ scene: Scene) async throws -> [String: String] {
         let connection = try await scene.gateway.database.connect()
         defer { connection.close() }
@@ -275,8 +275,8 @@ import Testing
         )
     }
 
-    /// How many rows of an organization each table has, and what is in them. What requests use of a quota changes with
-    /// every request.
+    /// Row counts and checksums of an organization's rows in each table. Quota usage is excluded, because it changes
+    /// with every request.
     private static func checksums(_ scene: Scene, of worker: SyncWorker) async throws -> [String: String] {
         let connection = try await scene.gateway.database.connect()
         defer { connection.close() }

@@ -10,7 +10,7 @@ import Testing
         "attempt_count", "next_retry_at", "blocked_by", "resolution", "response", "error",
     ]
 
-    @Test func `a batch is applied and answered with every member of the contract`() async throws {
+    @Test func `applies a batch and returns every member of the contract`() async throws {
         let scene = try await Scene()
         let (contact, activity) = (UUID(), UUID())
         let drafts = [
@@ -67,7 +67,7 @@ import Testing
         #expect(try await scene.tables()["mutations"] == tables["mutations"])
     }
 
-    @Test func `ids are taken in either case and answered in lower case`() async throws {
+    @Test func `accepts ids in either case and returns them in lower case`() async throws {
         let scene = try await Scene()
         let (local, id) = (UUID(), UUID())
         var draft = scene.ada.create(local: local)
@@ -81,7 +81,7 @@ import Testing
         #expect(try await scene.ada.push([draft]).results.first?["replayed"]?.bool == true)
     }
 
-    @Test func `an empty push tells the watermark`() async throws {
+    @Test func `an empty push returns the watermark`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create(), scene.ada.create()])
         let reply = try await scene.ada.push([])
@@ -90,7 +90,7 @@ import Testing
         #expect(reply.json?["results"]?.text == "[]")
     }
 
-    @Test func `a gap in the sequence is refused with the expected number`() async throws {
+    @Test func `rejects a gap in the sequence with the expected number`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         let tables = try await scene.tables()
@@ -100,7 +100,7 @@ import Testing
         #expect(try await scene.tables() == tables)
     }
 
-    @Test func `what is not valid is rejected alone and the rest is taken`() async throws {
+    @Test func `a lenient push rejects invalid entries and accepts the others`() async throws {
         let scene = try await Scene()
         var bad = scene.ada.create()
         bad["endpoint"] = #""http://elsewhere/""#
@@ -121,7 +121,7 @@ import Testing
         )
     }
 
-    @Test func `a strict push takes all or nothing`() async throws {
+    @Test func `a strict push accepts all entries or none`() async throws {
         let scene = try await Scene()
         let first = scene.ada.create()
         _ = try await scene.ada.push([first])
@@ -141,13 +141,13 @@ import Testing
         #expect(fine.statuses == ["succeeded", "succeeded"])
     }
 
-    /// A lane that a manual conflict halts: what comes behind it stays pending.
-    @Test func `what waits for a person is answered 202 and a wait ends in time`() async throws {
+    /// A lane that a manual conflict halts. The later mutations stay pending.
+    @Test func `a push into a halted lane returns 202 after its wait`() async throws {
         let scene = try await Scene()
         let server = try #require(try await scene.ada.push([scene.ada.create()]).results[0]["server_id"]?.string)
         _ = try await scene.bob.push([scene.bob.change(server: server)])
         let conflict = try await scene.ada.push([scene.ada.change(server: server, base: 1)])
-        #expect(conflict.status == 200, "a conflict is settled: a person has to look at it")
+        #expect(conflict.status == 200, "a conflict ends the wait: it needs a settlement")
         #expect(conflict.statuses == ["conflict"])
         #expect(conflict.results.first?["error"]?["current"]?["version"]?.int64 == 2)
 
@@ -163,7 +163,7 @@ import Testing
         #expect(reply.statuses == ["pending", "blocked"])
         #expect(reply.header("preference-applied") == ["wait=1"])
         #expect(reply.results.last?["blocked_by"]?.text == "[\(pending[0]["id"] ?? "")]")
-        #expect(reply.mappings.isEmpty, "only resolved mappings are told")
+        #expect(reply.mappings.isEmpty, "only resolved mappings are returned")
         #expect(took >= .seconds(1) && took < .seconds(60), "\(took)")
 
         let read = ContinuousClock.now
@@ -175,7 +175,7 @@ import Testing
         #expect(again.results.map { $0["replayed"]?.bool } == [true, true])
     }
 
-    @Test func `preferences that make no sense are ignored`() async throws {
+    @Test func `ignores invalid preferences`() async throws {
         let scene = try await Scene()
         let reply = try await scene.ada.push(
             [scene.ada.create()],
@@ -185,13 +185,13 @@ import Testing
         #expect(reply.header("preference-applied").isEmpty)
     }
 
-    @Test func `a wait that is too long is cut and the answer says so`() async throws {
+    @Test func `shortens a wait above the maximum and returns the applied one`() async throws {
         let scene = try await Scene()
         let reply = try await scene.ada.push([scene.ada.create()], prefer: "wait=100000")
         #expect(reply.header("preference-applied") == ["wait=60"])
     }
 
-    @Test func `many phones pushing at once are all served once`() async throws {
+    @Test func `applies concurrent pushes of many phones exactly once`() async throws {
         let scene = try await Scene()
         let organization = scene.ada.organization
         let statuses = try await withThrowingTaskGroup(of: [String?].self) { group in

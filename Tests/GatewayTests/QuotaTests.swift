@@ -7,9 +7,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Quotas as callers and operators meet them.
+/// Quotas as callers and operators observe them.
 @Suite(.timeLimit(.minutes(10))) struct QuotaTests {
-    @Test func `settings are read back and null takes them away`() async throws {
+    @Test func `returns configured quotas and removes them with null`() async throws {
         let scene = try await Scene()
         let plain = try await scene.operate(.GET, scene.admin)
         #expect(plain.json?.value(at: "/settings/requests_per_second")?.isNull == true)
@@ -28,13 +28,13 @@ import Testing
         ("requests_per_second", #""5""#), ("mutations_per_day_per_user", "0"), ("mutations_per_day_per_user", "-1"),
         ("mutations_per_day_per_user", "1000000001"), ("mutations_per_day_per_user", "true"),
     ])
-    func `a limit out of bounds is named`(name: String, value: String) async throws {
+    func `rejects quotas outside their bounds and names them`(name: String, value: String) async throws {
         let scene = try await Scene()
         let reply = try await scene.operate(.PUT, scene.admin, #"{"settings":{"\#(name)":\#(value)}}"#)
         expectProblem(reply, .validationFailed, errors: ["/settings/\(name) member_range"])
     }
 
-    @Test func `an organization without a quota is told of none`() async throws {
+    @Test func `an organization without a quota gets no rate limit headers`() async throws {
         let scene = try await Scene(#"{"requests_per_second":5}"#)
         for _ in 0..<20 {
             let reply = try await scene.eve.get("/v1/changes")
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `every answer says how it stands and what is too much is refused`() async throws {
+    @Test func `every response reports the quota and excess requests are rejected`() async throws {
         let scene = try await Scene(#"{"requests_per_second":5,"mutations_per_day_per_user":3}"#)
         let policy = [#""requests";q=5;w=1, "mutations";q=3;w=86400;qu="mutations""#]
         let first = try await scene.ada.get("/v1/backlog")
@@ -53,12 +53,12 @@ import Testing
         let pushed = try await scene.bob.push([scene.bob.create(), scene.bob.create()])
         #expect(pushed.status == 200)
         #expect(pushed.header("RateLimit") == [#""requests";r=3;t=1, "mutations";r=1;t=57600"#])
-        // errors say it too
+        // errors report it as well
         let wrong = try await scene.ada.get("/v1/changes?limit=0")
         expectProblem(wrong, .invalidRequest)
         #expect(wrong.header("RateLimit") == [#""requests";r=2;t=1"#])
         #expect(wrong.header("RateLimit-Policy") == policy)
-        // whose token is not good is told nothing, and counts for nobody
+        // a request with an invalid token gets no quota headers and is not counted
         let stranger = try await send(.GET, scene.gateway.address + "/v1/backlog", token: "x.y.z")
         #expect(stranger.status == 401 && stranger.header("RateLimit-Policy") == [])
 
@@ -76,7 +76,7 @@ import Testing
             #expect(refused.header("RateLimit") == [#""requests";r=0;t=1"#])
             #expect(refused.header("RateLimit-Policy") == policy)
         }
-        // others are not held up
+        // other organizations are not delayed
         #expect(try await scene.eve.get("/v1/backlog").status == 200)
         let metrics = try await scene.metrics()
         #expect(metrics.contains(#"sluice_requests_limited_total{quota="organization"} 2"#))
@@ -91,7 +91,7 @@ import Testing
         #expect(after.header("RateLimit-Policy") == [#""requests";q=5;w=1"#])
     }
 
-    @Test func `a push that is refused for another reason reports the quota of mutations`() async throws {
+    @Test func `a push rejected for another reason reports the quota of mutations`() async throws {
         let scene = try await Scene(#"{"mutations_per_day_per_user":5}"#)
         _ = try await scene.bob.push([scene.bob.create()])
         let broken = scene.bob.draft("create", "task", ["max_attempts": "0"])
@@ -101,7 +101,7 @@ import Testing
         #expect(!(try await scene.metrics()).contains(#"sluice_requests_limited_total{quota="user"} 1"#))
     }
 
-    @Test func `a stream of events counts once`() async throws {
+    @Test func `an event stream counts as one request`() async throws {
         let scene = try await Scene(#"{"requests_per_second":2}"#)
         let (listener, _) = try await scene.ada.listen()
         #expect(try await scene.ada.get("/v1/backlog").status == 200)
@@ -111,8 +111,9 @@ import Testing
         #expect(try await listener.next()?.event == "changes")
     }
 
-    /// Two processes, each as fast as it can, for some seconds: at most rate · T, a burst, and what both may hold.
-    @Test func `two gateways together hold a rate`() async throws {
+    /// Two processes run at full speed for some seconds. The limit is rate · T plus a burst plus the tokens that both
+    /// may hold.
+    @Test func `two gateways together enforce a rate`() async throws {
         let rate = 40
         let database = try await LiveGateway.migratedDatabase()
         let gateways = [
@@ -129,8 +130,8 @@ import Testing
         )
         #expect(set.status == 200, "\(set.text)")
         let second = SingleWorker(gateways[1], as: first)
-        // it takes it over within five seconds, on a machine that does nothing else
-        try await waitUntil("the other gateway knows of the quota", every: .milliseconds(50)) {
+        // it takes over within five seconds on an idle machine
+        try await waitUntil("the other gateway has loaded the quota", every: .milliseconds(50)) {
             try await !second.get("/v1/backlog").header("RateLimit-Policy").isEmpty
         }
         let start = ContinuousClock.now
@@ -141,7 +142,7 @@ import Testing
                     while .now - start < .seconds(5) {
                         let asked = ContinuousClock.now - start
                         let reply = try await worker.get("/v1/backlog")
-                        // where the bucket is not told in time nobody is let in, which breaks no bound
+                        // if the bucket is not updated in time, requests are rejected, which does not exceed the bound
                         if reply.status == 200 {
                             admitted.append(asked)
                         } else {

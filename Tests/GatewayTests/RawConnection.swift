@@ -3,15 +3,15 @@ import Glibc
 import NIOHTTP1
 import Synchronization
 
-/// A TCP connection without any HTTP of its own, for what no HTTP client would send.
+/// A TCP connection without built-in HTTP, for bytes that no HTTP client would send.
 final class RawConnection: Sendable {
     private let descriptor: Int32
-    /// What came behind the last answer.
+    /// Bytes after the last response.
     private let ahead = Mutex<[UInt8]>([])
 
-    /// Connects to a port of this machine. What takes longer than `patience` fails.
+    /// Connects to a port of this machine. Operations that exceed `patience` fail.
     ///
-    /// - Parameter receiveBuffer: how many bytes the system keeps that nobody has read; nil for its own choice.
+    /// - Parameter receiveBuffer: the system's buffer for unread bytes; nil for its default.
     init(port: Int, patience: Int = 290, receiveBuffer: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
@@ -38,10 +38,10 @@ final class RawConnection: Sendable {
         close(descriptor)
     }
 
-    /// The connection ended before a whole answer came.
+    /// The connection ended before a complete response arrived.
     struct Broken: Error {}
 
-    /// Sends as much as the other side takes.
+    /// Sends as much as the other side accepts.
     func send(_ bytes: [UInt8]) async {
         await Self.blocking { [descriptor] in
             var rest = bytes[...]
@@ -59,22 +59,22 @@ final class RawConnection: Sendable {
         await send(Array(text.utf8))
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending side.
     func finishSending() {
         shutdown(descriptor, Int32(SHUT_WR))
     }
 
-    /// Breaks the connection off with a reset, as a phone that loses its network may.
+    /// Resets the connection, as a phone that loses its network may.
     func reset() {
         var option = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
-        // closing would free the number for others while this object still has it
+        // closing would free the descriptor for others while this object still uses it
         let null = open("/dev/null", O_RDONLY)
         dup2(null, descriptor)
         close(null)
     }
 
-    /// The next answer.
+    /// The next response.
     func reply() async throws -> Reply {
         var bytes = ahead.withLock { exchange(&$0, with: []) }
         while true {
@@ -88,7 +88,7 @@ final class RawConnection: Sendable {
         }
     }
 
-    /// The next answer to a HEAD: without a body, whatever length it tells.
+    /// The next response to a HEAD: without a body, regardless of its `Content-Length`.
     func head() async throws -> Reply {
         var bytes = ahead.withLock { exchange(&$0, with: []) }
         while true {
@@ -102,14 +102,14 @@ final class RawConnection: Sendable {
         }
     }
 
-    /// The next answer, for which more patience may be needed than the connection was made with.
+    /// The next response, with a longer time-out than the connection's own.
     func reply(within seconds: Int) async throws -> Reply {
         var limit = timeval(tv_sec: seconds, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         return try await reply()
     }
 
-    /// Whether the other side closes before patience ends, and sends nothing before that.
+    /// Whether the other side closes before the time-out, without sending any bytes.
     func ends() async -> Bool {
         guard ahead.withLock(\.isEmpty) else { return false }
         return await Self.blocking { [descriptor] in
@@ -124,7 +124,7 @@ final class RawConnection: Sendable {
         return poll(&state, 1, 0) > 0 && state.revents & Int16(POLLERR | POLLHUP) != 0
     }
 
-    /// Whatever comes until the other side closes.
+    /// All bytes until the other side closes.
     func rest() async -> [UInt8] {
         var bytes = ahead.withLock { exchange(&$0, with: []) }
         while true {
@@ -142,7 +142,7 @@ final class RawConnection: Sendable {
         }
     }
 
-    /// A whole answer with a `Content-Length`, and what comes behind it.
+    /// A complete response with a `Content-Length`, and the bytes after it.
     private static func parse(_ bytes: [UInt8]) -> (Reply, rest: [UInt8])? {
         guard let end = bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
         let head = head(bytes[..<end.lowerBound])
@@ -165,7 +165,7 @@ final class RawConnection: Sendable {
         return Reply(status: status, headers: headers, body: [])
     }
 
-    /// Not on a thread that runs tasks.
+    /// Not on a thread of the task pool.
     private static func blocking<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async -> Value {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread { continuation.resume(returning: work()) }
@@ -174,7 +174,7 @@ final class RawConnection: Sendable {
 }
 
 extension SyncWorker {
-    /// The head of a push over a raw connection.
+    /// The head of a push for a raw connection.
     func pushHead(_ fields: String) -> String {
         "POST /v1/mutations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(token)\r\n"
             + "Content-Type: application/json\r\n\(fields)\r\n"

@@ -13,7 +13,7 @@ import Testing
 
     private static func ids(_ reply: Reply) -> [String] { reply.changes.compactMap { $0["id"]?.string } }
 
-    @Test func `a change has the members of the contract and the client id for its creator alone`() async throws {
+    @Test func `a change has the members of the contract and its client id only for the creator`() async throws {
         let scene = try await Scene()
         let local = UUID()
         let pushed = try await scene.ada.push([scene.ada.create("task", local: local, #"{"a" : 1.0}"#)])
@@ -34,7 +34,7 @@ import Testing
         #expect(other.names == names.filter { $0 != "client_id" })
     }
 
-    @Test func `the latest state of each entity comes once at its latest place`() async throws {
+    @Test func `the feed contains the latest state of each entity once, at its latest position`() async throws {
         let scene = try await Scene()
         let pushed = try await scene.ada.push((0..<3).map { _ in scene.ada.create() })
         let servers = pushed.results.compactMap { $0["server_id"]?.string }
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2, 3, 5, 6, 1_000])
-    func `pages hold every change once and say when they are up to date`(limit: Int) async throws {
+    func `pages contain every change once and report when they are up to date`(limit: Int) async throws {
         let scene = try await Scene()
         let pushed = try await scene.ada.push((0..<6).map { _ in scene.ada.create() })
         var pages: [[String]] = []
@@ -74,7 +74,7 @@ import Testing
         #expect(again.isUpToDate == true)
     }
 
-    @Test func `a pull that reaches the pushes cursor has seen the push`() async throws {
+    @Test func `a pull up to the push's cursor includes the push`() async throws {
         let scene = try await Scene()
         let first = try await scene.ada.push([scene.ada.create()])
         let second = try await scene.ada.push([scene.ada.create()])
@@ -85,7 +85,7 @@ import Testing
         #expect(try await Self.page(scene.bob, "?since=\(cursors[1])").changes.isEmpty)
     }
 
-    @Test func `the filter takes several types in any order and binds its cursors`() async throws {
+    @Test func `the filter accepts several types in any order and binds its cursors`() async throws {
         let scene = try await Scene()
         let pushed = try await scene.ada.push([
             scene.ada.create("task"), scene.ada.create("note"), scene.ada.create("contact"), scene.ada.create("note"),
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func `what makes no sense is refused`() async throws {
+    @Test func `rejects invalid parameters of a pull`() async throws {
         let scene = try await Scene()
         for query in [
             "limit=0", "limit=1001", "limit=-1", "limit=many", "limit=1&limit=2", "since=x", "since=f1-1-1-1",
@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    @Test func `unknown parameters are named`() async throws {
+    @Test func `names unknown parameters`() async throws {
         let scene = try await Scene()
         for query in ["cursor=x", "status=failed", "Since=x", "entity_types=task"] {
             let reply = try await scene.ada.get("/v1/changes?" + query)
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test func `a cursor of another epoch or behind the horizon is expired and the answer says where to start`()
+    @Test func `a cursor of another epoch or behind the horizon is expired and the response contains where to restart`()
         async throws
     {
         let scene = try await Scene()
@@ -158,12 +158,12 @@ import Testing
         expectProblem(try await scene.ada.get("/v1/changes?since=\(all)"), .cursorExpired)
 
         let begun = try #require(try await Self.page(scene.ada, "?limit=1").next)
-        #expect(try await Self.page(scene.ada, "?since=\(begun)").changes.count == 2, "a first pull under way goes on")
+        #expect(try await Self.page(scene.ada, "?since=\(begun)").changes.count == 2, "a first pull continues")
         try await scene.execute("UPDATE feeds SET epoch = epoch + 1 WHERE organization_id = '\(organization)'")
         expectProblem(try await scene.ada.get("/v1/changes?since=\(begun)"), .cursorExpired)
     }
 
-    @Test func `what only its owner sees is in nobody elses feed`() async throws {
+    @Test func `an entity visible only to its owner is in no other user's feed`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let pushed = try await scene.ada.push([scene.ada.create("diary"), scene.ada.create("task")])

@@ -10,7 +10,7 @@ import Testing
         return #"{"client_ids":[\#(ids.map(\.quoted).joined(separator: ","))]\#(type)}"#
     }
 
-    /// What a look-up answers, by client id and type.
+    /// The results of a look-up, by client id and type.
     private static func states(_ reply: Reply) -> [String: String] {
         let pairs = reply.mappings.map { mapping in
             let server = mapping["server_id"].map { $0.string ?? $0.text } ?? "-"
@@ -20,7 +20,7 @@ import Testing
         return Dictionary(pairs) { "\($0), \($1)" }
     }
 
-    @Test func `resolved and pending mappings are told and unknown ids left out`() async throws {
+    @Test func `returns resolved and pending mappings and omits unknown ids`() async throws {
         let scene = try await Scene()
         let (first, second, pending, unknown) = (UUID(), UUID(), UUID(), UUID())
         let reply = try await scene.ada.push([
@@ -48,14 +48,14 @@ import Testing
         #expect(none.text == #"{"id_mappings":[]}"#)
     }
 
-    /// A conflict that a person has to settle: nothing behind it runs.
+    /// A manual conflict: no later mutation of the lane runs.
     private static func halt(_ scene: Scene, server: String) async throws {
         _ = try await scene.bob.push([scene.bob.change(server: server)])
         let reply = try await scene.ada.push([scene.ada.change(server: server, base: 1)])
         #expect(reply.statuses == ["conflict"])
     }
 
-    @Test func `ids come in any case and repeated ones are told once`() async throws {
+    @Test func `accepts ids in any case and returns repeated ones once`() async throws {
         let scene = try await Scene()
         let local = UUID()
         _ = try await scene.ada.push([scene.ada.create("task", local: local)])
@@ -64,7 +64,7 @@ import Testing
         #expect(reply.mappings.map { $0["client_id"]?.string } == [local.lowercased])
     }
 
-    @Test func `one client id may stand for entities of two types`() async throws {
+    @Test func `a client id may identify entities of two types`() async throws {
         let scene = try await Scene()
         let local = UUID()
         let pushed = try await scene.ada.push([
@@ -76,7 +76,7 @@ import Testing
         #expect(Set(reply.mappings.compactMap { $0["server_id"]?.string }).count == 2)
     }
 
-    @Test func `a thousand ids are looked up and one more is refused`() async throws {
+    @Test func `looks up a thousand ids and rejects one more`() async throws {
         let scene = try await Scene()
         let ids = (0..<1_000).map { _ in UUID() }
         _ = try await scene.ada.push([scene.ada.create("task", local: ids[999])])
@@ -89,7 +89,7 @@ import Testing
         )
     }
 
-    @Test func `what is wrong with a body is named`() async throws {
+    @Test func `names the invalid members of a look-up's body`() async throws {
         let scene = try await Scene()
         let id = UUID().quoted
         let cases: [(String, ProblemCode, [String])] = [

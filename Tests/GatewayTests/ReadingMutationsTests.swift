@@ -14,7 +14,7 @@ import Testing
             "created_at", "accepted_at", "synced_at", "stale",
         ]
 
-    @Test func `a mutation is read with every member of its result and of the seed`() async throws {
+    @Test func `returns a mutation with every member of its result and its draft`() async throws {
         let scene = try await Scene()
         let first = scene.ada.create("contact")
         var draft = scene.ada.create("activity", #"{"title" : "Visit","amount":1.50}"#)
@@ -49,7 +49,7 @@ import Testing
         #expect(mutation["stale"]?.bool == false)
     }
 
-    @Test func `a failure is read with its code and without a time of success`() async throws {
+    @Test func `returns a failure with its code and without a time of success`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.change(server: UUID().lowercased)
         #expect(try await scene.ada.push([draft]).statuses == ["failed"])
@@ -63,7 +63,7 @@ import Testing
         #expect(mutation["synced_at"]?.isNull == true)
     }
 
-    @Test func `a mutation is stale once its creation is older than the organization allows`() async throws {
+    @Test func `a mutation becomes stale after the organization's number of days`() async throws {
         let scene = try await Scene(#"{"stale_after_days":2}"#)
         let now = scene.gateway.clock.now
         let drafts = [-172_800.0, -172_800.001, -10].map { age in
@@ -86,7 +86,7 @@ import Testing
         #expect(try await later.get("/v1/mutations").mutations.map { $0["stale"]?.bool } == [true, true, false])
     }
 
-    @Test func `what is not there or no id is not found`() async throws {
+    @Test func `answers 404 for missing mutations and invalid ids`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         let ids = [
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func `what is settled is answered at once however long the wait`() async throws {
+    @Test func `returns a settled mutation immediately regardless of the wait`() async throws {
         let scene = try await Scene()
         let (good, bad) = (scene.ada.create(), scene.ada.change(server: UUID().lowercased))
         _ = try await scene.ada.push([good, bad])
@@ -113,7 +113,7 @@ import Testing
         #expect(ContinuousClock.now - start < .seconds(60), "all three together take less than one that waits")
     }
 
-    @Test func `a wait is a number of seconds`() async throws {
+    @Test func `rejects a wait that is not a number of seconds`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.create()
         _ = try await scene.ada.push([draft])

@@ -4,10 +4,10 @@ import JSONText
 import TestSupport
 import Testing
 
-/// Settings that stop the program, as the person meets them who made the mistake.
+/// Settings that stop the program, as an operator sees them after a mistake.
 @Suite(.timeLimit(.minutes(10))) struct RefusedSettingsTests {
-    /// Every way to be wrong is tried on the settings themselves; here, that the program says it.
-    @Test func `all problems are said at once and nothing starts`() async throws {
+    /// Unit tests of the settings cover every kind of mistake. These tests check that the program reports them.
+    @Test func `reports all problems at once and does not start`() async throws {
         let result = try await Program.run(
             ["serve"],
             environment: [
@@ -32,7 +32,7 @@ import Testing
         #expect(!result.complaint.contains("hushhush"))
     }
 
-    @Test func `so are those of all files of keys`() async throws {
+    @Test func `reports the problems of all key files at once`() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -65,9 +65,9 @@ import Testing
         #expect(result.complaint.contains("SLUICE_JWT_SECRET") && result.complaint.contains("SLUICE_JWT_KEYS_FILE"))
     }
 
-    /// A name that means nothing is told when it is the cause, too.
+    /// The error also names an unknown setting that may be the cause.
     @Test(arguments: [["serve"], ["token", "--organization", UUID().uuidString, "--user", UUID().uuidString]])
-    func `a misspelt name is told where it is the cause`(arguments: [String]) async throws {
+    func `names the misspelled setting that causes a failure`(arguments: [String]) async throws {
         let result = try await Program.run(arguments, environment: ["SLUICE_JWTSECRET": "hushhushhushhush"])
         #expect(result.status == 78)
         #expect(
@@ -78,7 +78,7 @@ import Testing
         #expect(!result.complaint.contains("hushhush"))
     }
 
-    @Test func `keys that are none are refused with the file's name`() async throws {
+    @Test func `rejects invalid keys with the file's name`() async throws {
         let file = try TemporaryFile("-----BEGIN PUBLIC KEY-----\nnonsense\n-----END PUBLIC KEY-----\n")
         let result = try await Program.run(
             ["serve"],
@@ -88,8 +88,8 @@ import Testing
         #expect(result.complaint.contains(file.path), "\(result.complaint)")
     }
 
-    /// Whoever signs for others with the same keys would let them in.
-    @Test func `public keys without issuer and audience do not start`() async throws {
+    /// Otherwise tokens that the same keys sign for other services would be accepted.
+    @Test func `rejects public keys without issuer and audience`() async throws {
         let result = try await Program.run(
             ["serve"],
             environment: ["SLUICE_JWT_JWKS_URL": "https://id.example/keys", "SLUICE_JWT_ISSUER": "https://id.example"]
@@ -99,7 +99,7 @@ import Testing
         #expect(result.complaint.contains("SLUICE_JWT_EXCLUSIVE_KEYS=yes"))
     }
 
-    @Test func `a signing key that is none is refused with the file's name`() async throws {
+    @Test func `rejects an invalid signing key with the file's name`() async throws {
         let file = try TemporaryFile("-----BEGIN PRIVATE KEY-----\nnonsense\n-----END PRIVATE KEY-----\n")
         for path in [file.path, "/nowhere"] {
             let result = try await Program.run(
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func `a file of settings is read and its mistakes are named`() async throws {
+    @Test func `reads a settings file and names its mistakes`() async throws {
         let file = try TemporaryFile(#"{"max_mutations": 0, "public_adress": "127.0.0.1:1", "jwt_secret": "hushhush"}"#)
         for (arguments, environment) in [(["--config", file.path], [:]), ([], ["SLUICE_CONFIG_FILE": file.path])] {
             let result = try await Program.run(["serve"] + arguments, environment: environment)
@@ -126,8 +126,8 @@ import Testing
         #expect(missing.complaint.contains("\(file.path).none cannot be read"))
     }
 
-    /// A secret in a file, as container platforms hand it over; names that mean nothing; and no secret in any log line.
-    @Test func `secrets from files work and are never logged`() async throws {
+    /// A secret in a file, as container platforms provide it; unknown names; and no secret in any log line.
+    @Test func `reads secrets from files and never logs them`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let secret = try TemporaryFile(GatewayProcess.secret + "\n")
         let operatorToken = try TemporaryFile(GatewayProcess.operatorToken + "\r\n")
@@ -157,7 +157,7 @@ import Testing
     }
 }
 
-/// A file with a text, removed with this object.
+/// A file with a text, deleted with this object.
 final class TemporaryFile: Sendable {
     let path = "/tmp/sluice-file-\(UInt64.random(in: 0...(.max)))"
 

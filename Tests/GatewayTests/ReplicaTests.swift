@@ -5,8 +5,8 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Two gateways on one database: whoever waits at the one is woken for what comes through the other. That it is a hint
-/// that wakes them, and not a look of their own, is shown in `WakeUpTests`.
+/// Two gateways on one database: requests that wait at one are woken by changes through the other. `WakeUpTests` shows
+/// that a hint wakes them, not polling.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ReplicaTests {
     private struct Pair {
         let database: TestDatabase
@@ -23,7 +23,7 @@ import Testing
             bob = try await SingleWorker(second, organization: ada.organization)
         }
 
-        /// Waits until both have heard of each other, and look by themselves only now and then.
+        /// Waits until both have discovered each other and poll only rarely.
         func areAcquainted() async throws {
             for gateway in gateways {
                 try await gateway.metric("sluice_replica_peers", reaches: 1)
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `events pulls and waits wake for what comes through the other`() async throws {
+    @Test func `a change through one gateway wakes events, pulls and waits at the other`() async throws {
         let pair = try await Pair()
         try await pair.areAcquainted()
         let (ada, bob) = (pair.ada, pair.bob)
@@ -52,7 +52,7 @@ import Testing
         #expect(try await events.next(3).map(\.event) == ["mutation", "id_mapping", "changes"])
         #expect(try await pulled.changes.count == 1)
 
-        // a conflict that a person settles through the one gateway ends a wait at the other
+        // settling a conflict through one gateway ends a wait at the other
         let server = try #require(pushed.results.first?["server_id"]?.text)
         let update = ["operation": #""update""#, "server_id": server]
         _ = try await bob.push([bob.draft(1, update)])
@@ -72,8 +72,8 @@ import Testing
         try await pair.end()
     }
 
-    /// A proxy between gateway and database may close what is silent, and with it what was listened to.
-    @Test func `whoever loses its ear listens again`() async throws {
+    /// A proxy between the gateway and the database may close idle connections, including the one that listens.
+    @Test func `a gateway that loses its listening connection listens again`() async throws {
         let pair = try await Pair()
         try await pair.areAcquainted()
         let events = try await EventListener(pair.gateways[1].address, token: pair.ada.token)
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGKILL])
-    func `a gateway that ends hangs up and listeners go on at the other`(signal: Int32) async throws {
+    func `a gateway that ends closes its streams and listeners resume at the other`(signal: Int32) async throws {
         let pair = try await Pair()
         let events = try await EventListener(pair.gateways[0].address, token: pair.ada.token)
         let opening = try #require(try await events.next()?.id)

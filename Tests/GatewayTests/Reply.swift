@@ -6,7 +6,7 @@ import NIOHTTP1
 import SyncModel
 import Testing
 
-/// What a server answered.
+/// A server's response.
 struct Reply: Sendable {
     let status: Int
     let headers: HTTPHeaders
@@ -63,7 +63,7 @@ func send(
     return Reply(status: Int(response.status.code), headers: response.headers, body: Array(bytes.readableBytesView))
 }
 
-/// The reply is the contract's problem document for the code, complete and bland.
+/// Expects the contract's problem document for the code, complete and without internal details.
 func expectProblem(
     _ reply: Reply,
     _ code: ProblemCode,

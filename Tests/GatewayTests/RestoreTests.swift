@@ -7,9 +7,10 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A real pg_dump, a crash that loses everything since, a real pg_restore, and `sluice after-restore`.
+/// A real pg_dump, a crash that loses all later changes, a real pg_restore, and `sluice after-restore`.
 @Suite(.timeLimit(.minutes(10))) struct RestoreTests {
-    /// Two tenants: Ada, whose tasks an upstream has and whose notes the built-in store, and Eve with the latter alone.
+    /// Two tenants: Ada, with tasks at an upstream and notes in the built-in store, and Eve, with the built-in store
+    /// only.
     private struct Tenants {
         let database: TestDatabase
         let upstream: KeyProvider
@@ -46,7 +47,7 @@ import Testing
             return try await send(.GET, gateway.address + path, token: worker.token, headers: headers)
         }
 
-        /// What both read, without cursors.
+        /// The entities of both, without cursors.
         func view() async throws -> [String] {
             var view: [String] = []
             for worker in [ada, eve] {
@@ -58,7 +59,7 @@ import Testing
             return view
         }
 
-        /// Where somebody is in changes, mappings and events.
+        /// A user's cursors in changes, mappings and events.
         func cursors(_ worker: SingleWorker) async throws -> Cursors {
             let changes = try #require(try await get(worker, "/v1/changes").next)
             let mappings = try #require(try await get(worker, "/v1/id-mappings").next)
@@ -89,7 +90,7 @@ import Testing
         try #require(status == 0, "\(program.complaint)")
     }
 
-    @Test func `an older backup is restored and nothing is done twice`() async throws {
+    @Test func `restoring an older backup repeats no mutation`() async throws {
         var scene = try await Tenants()
         let before = [scene.ada.draft(1, Self.forwarded), scene.ada.draft(2, ["entity_type": #""note""#])]
         #expect(try await scene.push(scene.ada, before).statuses == ["succeeded", "succeeded"])
@@ -102,7 +103,7 @@ import Testing
         defer { try? FileManager.default.removeItem(atPath: dump) }
         try await shell("\(Self.binaries)/pg_dump -Fc --file '\(dump)' '\(scene.database.uri)'")
 
-        // what the backup does not know
+        // changes after the backup
         scene.upstream.behave(.document(#"{"id":"n-2"}"#))
         let lost = [scene.ada.draft(3, Self.forwarded), scene.ada.draft(4, ["entity_type": #""note""#])]
         #expect(try await scene.push(scene.ada, lost).statuses == ["succeeded", "succeeded"])
@@ -122,7 +123,7 @@ import Testing
         #expect(busy.status == 75, "\(busy.output)")
         #expect(busy.complaint.contains("end them first"))
 
-        #expect(try await scene.view() == view, "everything reads as it was when the backup was made")
+        #expect(try await scene.view() == view, "all data is as in the backup")
         for (worker, cursors) in [(scene.ada, old), (scene.ada, late), (scene.eve, evesOld)] {
             let changes = try await scene.get(worker, "/v1/changes?since=\(cursors.changes)")
             #expect(changes.status == 410 && changes.code == "cursor_expired", "\(changes.text)")
@@ -133,7 +134,7 @@ import Testing
             #expect(try await scene.get(worker, "/v1/events", after: cursors.event).status == 410)
         }
 
-        // what the backup knows is a repetition; what it does not is taken up again, in one piece
+        // changes in the backup are repetitions; the others are accepted again, in one piece
         let replay = try await scene.push(scene.ada, before)
         #expect(replay.results.allSatisfy { $0["replayed"]?.bool == true }, "\(replay.text)")
         let next = [scene.ada.draft(5, Self.forwarded)]
@@ -149,7 +150,7 @@ import Testing
 
         let keys = scene.upstream.requests.map { $0.headers.first(name: "Idempotency-Key") ?? "-" }
         #expect(keys.count == 4)
-        #expect(keys[1] == keys[2], "the upstream is told that it has had the lost one before")
+        #expect(keys[1] == keys[2], "the upstream can recognize the lost mutation by its key")
         #expect(Set(keys).count == 3)
         let mutations = try await scene.get(scene.ada, "/v1/mutations").mutations
         #expect(mutations.count == 5)
@@ -160,11 +161,11 @@ import Testing
         #expect(try await scene.gateway.terminate() == 0)
     }
 
-    @Test func `a backup that is restored twice knows no cursor of the life in between`() async throws {
+    @Test func `a backup restored twice rejects the cursors from between the restores`() async throws {
         var scene = try await Tenants()
         #expect(try await scene.push(scene.eve, [scene.eve.draft(1)]).statuses == ["succeeded"])
         _ = try await scene.gateway.terminate()
-        // what a pull assigned may have been assigned anew in the life in between
+        // provisional numbers of a pull may have been assigned differently between the restores
         let connection = try await scene.database.connect()
         try await connection.execute(
             script: """
@@ -197,8 +198,8 @@ import Testing
         }
     }
 
-    /// The backup was made while a worker had a lane and a request was on its way.
-    @Test func `what was in flight when the backup was made is sent again at once`() async throws {
+    /// The backup was made while a worker had claimed a lane and a request was in flight.
+    @Test func `mutations in flight during the backup are sent again immediately`() async throws {
         var scene = try await Tenants()
         scene.upstream.behave(.silence)
         let body = scene.ada.envelope([scene.ada.draft(1, Self.forwarded)])
@@ -218,7 +219,7 @@ import Testing
         let command = try await Program.run(["after-restore"], environment: ["SLUICE_DATABASE_URL": restored.uri])
         #expect(command.output.contains("1 lanes were being worked on"), "\(command.output)\(command.complaint)")
         scene.upstream.behave(.document(#"{"id":"n-1"}"#))
-        // leases last two minutes: longer than this waits
+        // leases last two minutes, longer than this waits
         scene.gateway = try await GatewayProcess.start(database: restored.uri)
         let settled = try await GatewayProcess.post(
             scene.gateway.address + "/v1/mutations",

@@ -12,7 +12,7 @@ import Testing
 /// `sluice migrate --roles` and `sluice organizations readers`: gateways that own nothing, and analysts who read their
 /// own organization's rows by SQL.
 @Suite(.timeLimit(.minutes(10))) struct RolesTests {
-    /// A migrated database with the roles set up, and login roles of this test.
+    /// A migrated database with the roles, and login roles of this test.
     private struct Place {
         let database: TestDatabase
         let gateway = "t_gateway_\(UInt32.random(in: 0...(.max)))"
@@ -41,7 +41,7 @@ import Testing
             try await connection.execute(script: script)
         }
 
-        /// The first column of what a role is answered.
+        /// The first column of a query's result for a role.
         func ask(_ sql: String, as role: String? = nil, after script: String? = nil) async throws -> [String] {
             let uri = role.map { database.uri(user: $0) } ?? database.uri
             let connection = try await Connection.open(ConnectionConfiguration(uri: uri))
@@ -51,7 +51,7 @@ import Testing
             return try (0..<rows.count).map { try rows.string($0, 0) }
         }
 
-        /// The SQLSTATE that a role is refused with.
+        /// The SQLSTATE of a role's rejected query.
         func refusal(_ script: String, as role: String) async throws -> String? {
             let configuration = ConnectionConfiguration(uri: database.uri(user: role))
             let connection = try await Connection.open(configuration)
@@ -90,8 +90,8 @@ import Testing
 
     private static func column(_ table: String) -> String { table == "organizations" ? "id" : "organization_id" }
 
-    /// Also of tables that later migrations add: the database says which there are.
-    @Test func `every table and partition is secured and only what is listed is readable`() async throws {
+    /// Including tables of later migrations, because the database provides the list.
+    @Test func `every table and partition is secured and only the listed ones are readable`() async throws {
         let place = try await Place()
         let open = try await place.ask(
             """
@@ -123,7 +123,7 @@ import Testing
         expected.formUnion(["readers DELETE,SELECT", "schema_migrations SELECT", "schema_migrations_lock SELECT"])
         #expect(Set(gateway) == expected)
 
-        // a table that comes later is covered by the next run, without being asked for it
+        // the next run covers new tables without an option
         try await place.execute("CREATE TABLE later (organization_id uuid PRIMARY KEY, secret bytea)")
         #expect(try await place.sluice("migrate").output == "The schema is up to date.\n")
         #expect(try await place.refusal("SELECT FROM later", as: place.gateway) == nil)
@@ -133,10 +133,10 @@ import Testing
         try await place.end()
     }
 
-    /// Two tenants, each with an analyst. On a cluster, where the other servers are asked as the role that was set:
-    /// ``ClusterRolesTests``.
+    /// Two tenants, each with an analyst. ``ClusterRolesTests`` covers clusters, where the other servers receive the
+    /// queries with the role that was set.
     @Test(.enabled(if: TestCluster.citusURI == nil))
-    func `an analyst sees exactly the rows of the organization whatever is tried`() async throws {
+    func `an analyst sees only the rows of the organization despite all attempts`() async throws {
         let place = try await Place()
         let scene = try await Scene(
             #"{"requests_per_second":1000,"mutations_per_day_per_user":1000}"#,
@@ -162,7 +162,7 @@ import Testing
             #expect(added.status == 0 && added.output == "\(role) reads \(organization)\n", "\(added.complaint)")
         }
 
-        // nothing of these changes who is asking
+        // none of these changes the current role
         let tricks = [
             "", "SET ROLE sluice_reader", "SET row_security = on",
             "SELECT set_config('app.organization_id', '\(others)', false)",
@@ -188,7 +188,7 @@ import Testing
                 as: place.analyst
             )
             #expect(sought == [], "\(table)")
-            // a function that tells what it is shown is not shown the rows of others
+            // a leaking function receives no rows of other organizations
             let told = try await place.ask(
                 "SELECT \(column)::text FROM \(table) WHERE pg_temp.tell(\(column))",
                 as: place.analyst,
@@ -218,15 +218,15 @@ import Testing
             let state = try await place.refusal(script, as: place.analyst)
             #expect(state == "42501" || script.contains("created_at") && state == "42703", "\(script): \(state ?? "-")")
         }
-        // the own binding is all that is seen of them
+        // only the role's own binding is visible
         #expect(try await place.ask("SELECT role_name::text FROM readers", as: place.analyst) == [place.analyst])
-        // what the planner learned of everybody's values is not shown
+        // the planner's statistics over all organizations are not visible
         try await place.execute("ANALYZE")
         let statistics = "SELECT tablename::text FROM pg_stats WHERE schemaname = 'public'"
         #expect(try await place.ask(statistics, as: place.analyst) == [])
         #expect(try await place.ask("SELECT 'hush' FROM pg_stats WHERE tablename ~ 'mutations'").isEmpty == false)
 
-        // taken away, it counts at once, for connections that are open too
+        // a removal takes effect immediately, also for open connections
         let connection = try await Connection.open(
             ConnectionConfiguration(uri: place.database.uri(user: place.analyst))
         )
@@ -239,7 +239,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `readers are bound to one organization and only those who are held by it`() async throws {
+    @Test func `binds a reader to one organization, and only a role that row-level security restricts`() async throws {
         let place = try await Place()
         let (first, second) = (UUID().lowercased, UUID().lowercased)
         for id in [first, second] {
@@ -271,7 +271,7 @@ import Testing
         let twice = try await readers("add", second, place.analyst)
         #expect(twice.status == 1)
         #expect(twice.complaint == "sluice: \"\(place.analyst)\" reads another organization; a role reads one\n")
-        // whoever row-level security does not hold, or who may become such a one
+        // roles that bypass row-level security, or that can assume such a role
         try await place.execute("GRANT \(place.gateway) TO \(place.other)")
         for role in ["postgres", place.gateway, place.other] {
             let refused = try await readers("add", first, role)
@@ -293,8 +293,8 @@ import Testing
         try await place.end()
     }
 
-    /// The usual set-up: the tables' owner is no superuser, and may make no roles.
-    @Test func `an owner who may grant nothing is told what to run and goes on`() async throws {
+    /// The typical setup: the owner of the tables is not a superuser, and cannot create roles.
+    @Test func `an owner without the privilege to grant gets the command to run and continues`() async throws {
         let place = try await Place()
         let owner = "t_owner_\(UInt32.random(in: 0...(.max)))"
         let empty = try await TestDatabase.make()
@@ -303,7 +303,7 @@ import Testing
         func sluice(_ arguments: String...) async throws -> Program.Result {
             try await Program.run(arguments, environment: ["SLUICE_DATABASE_URL": empty.uri(user: owner)])
         }
-        // the roles are there, of another database of the server
+        // the roles exist, created for another database of the server
         let migrated = try await sluice("migrate", "--roles", "--partitions", "2")
         #expect(migrated.status == 0, "\(migrated.complaint)")
         let id = UUID().lowercased
@@ -319,11 +319,11 @@ import Testing
         let analyst = try await Connection.open(ConnectionConfiguration(uri: empty.uri(user: place.analyst)))
         let count = Query(Statement("n", "SELECT count(*) FROM organizations"))
         #expect(try await analyst.run(count).int64(0, 0) == 1)
-        // still a member, and bound to nothing
+        // still a member, and not bound to an organization
         #expect(try await sluice("organizations", "readers", "remove", id, place.analyst).status == 0)
         #expect(try await analyst.run(count).int64(0, 0) == 0)
         analyst.close()
-        // the owner of the tables would see everything
+        // the owner of the tables would see all rows
         let own = try await sluice("organizations", "readers", "add", id, owner)
         #expect(own.complaint.contains("would see every organization"), "\(own.complaint)")
         try await administrator.execute(script: "DROP OWNED BY \(owner) CASCADE; DROP ROLE \(owner)")
@@ -331,7 +331,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `a gateway that owns nothing does its whole work`() async throws {
+    @Test func `a gateway that owns nothing can do all of its work`() async throws {
         let place = try await Place()
         let server = try await KintoServer.shared()
         let scene = try await Scene(
@@ -395,10 +395,10 @@ import Testing
         }
     }
 
-    /// Row-level security costs the gateway nothing: its plans are those of the owner. Of one server: these texts are not
-    /// a cluster's.
+    /// Row-level security adds no cost to the gateway: its plans equal the owner's. On a single server, because a
+    /// cluster has other plans.
     @Test(.enabled(if: TestCluster.citusURI == nil))
-    func `the gateway's plans are the owners`() async throws {
+    func `the gateway's plans equal the owner's`() async throws {
         let place = try await Place()
         let queries = [
             "SELECT * FROM mutations WHERE organization_id = $1 AND user_id = $1 AND idempotency_key = $1",
@@ -425,7 +425,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `who may not make roles is told what to run`() async throws {
+    @Test func `an owner who cannot create roles gets the commands to run`() async throws {
         let cluster = try await TestCluster.dedicated()
         let database = try await TestDatabase.make(on: cluster)
         let superuser = try await database.connect()
@@ -438,7 +438,7 @@ import Testing
         }
         let refused = try await sluice("migrate", "--roles")
         #expect(refused.status == 1)
-        #expect(refused.output.hasPrefix("applied 0001_base\n"), "what can be done is done")
+        #expect(refused.output.hasPrefix("applied 0001_base\n"), "the permitted part is done")
         let creation = "CREATE ROLE sluice_gateway NOLOGIN; CREATE ROLE sluice_reader NOLOGIN"
         #expect(refused.complaint.contains("as a superuser, run: \(creation);"), "\(refused.complaint)")
         #expect(try await sluice("migrate").status == 0)
@@ -448,15 +448,15 @@ import Testing
         #expect(try await sluice("migrate", "--roles").status == 0)
         #expect(try await sluice("migrate").output == "The schema is up to date.\n")
 
-        // a role of the name that nothing would hold is not taken for ours
+        // an unrestricted role with the same name is not accepted
         try await superuser.execute(script: "ALTER ROLE sluice_reader SUPERUSER")
         #expect(try await sluice("migrate").complaint.contains("bypasses row-level security"))
         await superuser.closeAndWait()
         await cluster.close()
     }
 
-    /// Somebody who reads for long holds the tables: gateways are not held up behind, and it is tried again.
-    @Test func `setting up roles waits for nobody for long`() async throws {
+    /// A long read locks the tables: gateways must not queue behind the change, so it gives up and is retried.
+    @Test func `setting up roles does not wait long for locks`() async throws {
         let place = try await Place()
         try await place.execute("ALTER TABLE lanes DISABLE ROW LEVEL SECURITY")
         let reader = try await place.database.connect()
@@ -468,7 +468,7 @@ import Testing
         )
         let other = try await place.database.connect()
         try await waitUntil("it waits for the reader") { try await other.run(Query(waiting)).int64(0, 0) > 0 }
-        // the reader goes on reading: it is not for its sake that this one gets through
+        // the reader continues: the change does not succeed because of its end
         try await other.execute(script: "SELECT FROM lanes")
         try await reader.execute(script: "COMMIT")
         #expect(try await migrated.status == 0)
@@ -478,7 +478,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `a database without the roles is left without them`() async throws {
+    @Test func `a database without the roles stays without them`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let result = try await Program.run(["migrate"], environment: ["SLUICE_DATABASE_URL": database.uri])
         #expect(result.output == "The schema is up to date.\n")
@@ -488,7 +488,7 @@ import Testing
         connection.close()
     }
 
-    @Test func `the doctor is content with a gateway that owns nothing and it may look for migrations`() async throws {
+    @Test func `the doctor accepts a gateway that owns nothing and may check migrations`() async throws {
         let place = try await Place()
         let environment = GatewayProcess.environment(
             database: place.database.uri(user: place.gateway),

@@ -4,8 +4,8 @@ import SyncModel
 import Testing
 
 extension Scene {
-    /// Whatever is refused in `requests` leaves no trace in any table and holds no memory, and the next good push is
-    /// served.
+    /// Expects that rejected `requests` leave no trace in any table and no memory in use, and that the next valid push
+    /// succeeds.
     func whileNothingChanges(
         sourceLocation: SourceLocation = #_sourceLocation,
         _ requests: () async throws -> Void
@@ -17,7 +17,7 @@ extension Scene {
         try await expectServed(sourceLocation: sourceLocation)
     }
 
-    /// A good push is served.
+    /// Expects that a valid push succeeds.
     func expectServed(sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let reply = try await ada.push([ada.create()])
         #expect(reply.status == 200, "\(reply.text)", sourceLocation: sourceLocation)

@@ -22,7 +22,7 @@ struct Scene: Sendable {
 
     /// - Parameters:
     ///   - settings: of the first organization.
-    ///   - patience: with the database; nil for what `isPatient` says.
+    ///   - patience: the time-outs for the database; nil for those that `isPatient` selects.
     init(
         _ settings: String = "{}",
         on database: TestDatabase? = nil,
@@ -78,12 +78,12 @@ struct Scene: Sendable {
     /// The path of Ada's and Bob's organization.
     var admin: String { "/admin/organizations/\(ada.organization.lowercased)" }
 
-    /// The lines of a scrape.
+    /// The lines of a metrics response.
     func metrics() async throws -> [String] {
         try await send(.GET, gateway.operations + "/metrics").text.components(separatedBy: "\n")
     }
 
-    /// Waits until a line stands in the metrics.
+    /// Waits until the metrics contain a line.
     func reaches(_ line: String) async throws {
         try await waitUntil(line) { try await metrics().contains(line) }
     }
@@ -97,7 +97,7 @@ struct Scene: Sendable {
         try await connection.execute(script: script)
     }
 
-    /// The first column of each row that a query answers, as text.
+    /// The first column of each row of a query's result, as text.
     func lines(_ sql: String) async throws -> [String] {
         let connection = try await gateway.database.connect()
         defer { connection.close() }
@@ -110,18 +110,18 @@ struct Scene: Sendable {
         let states = try await query("tables_state") {
             "count(*) || ' ' || coalesce(md5(string_agg(t, '' ORDER BY t)), '-') FROM \($0)"
         }
-        // whoever needs an organization first makes its key, and be it for a request that is refused; gateways say of
-        // themselves that they are there; what an operator tries is in the audit
+        // excluded: the first request for an organization creates its key, even a rejected one; gateways write
+        // heartbeats; the audit log contains attempts of operators
         return states.filter { !["organization_keys", "gateways", "audit"].contains($0.key) }
     }
 
-    /// How many rows of every table mention a text.
+    /// The number of rows of every table that contain a text.
     func mentions(of text: String) async throws -> [String: Int] {
         try await query("tables_mentions", text) { "count(*)::text FROM \($0) WHERE strpos(t, $1) > 0" }
             .compactMapValues { Int($0) }
     }
 
-    /// Every row of every table that mentions a text, in order.
+    /// Every row of every table that contains a text, in order.
     func rows(mentioning text: String) async throws -> [String] {
         try await query("tables_rows", text) {
             "coalesce(string_agg(t, E'\\n' ORDER BY t), '') FROM \($0) WHERE strpos(t, $1) > 0"
@@ -147,7 +147,7 @@ struct Scene: Sendable {
         let found = try await connection.run(Query(list))
         let tables = try (0..<found.count).map { try found.string($0, 0) }
         let parts = tables.map { table in
-            // the audit names the organization of every act, and for good
+            // the audit log names the organization of every action permanently
             let row = table == "audit" ? "(to_jsonb(x) - 'organization_id')::text" : "x::text"
             return "SELECT '\(table)', " + expression("(SELECT \(row) AS t FROM \(table) x) s")
         }
@@ -180,7 +180,7 @@ final class SyncWorker: Sendable {
         try await send(.GET, gateway.address + path, token: token, headers: headers)
     }
 
-    /// A page of a list that goes on, which has the members of the contract and no others.
+    /// A page of a list with a cursor, which has exactly the members of the contract.
     func page(of list: String, _ path: String) async throws -> Reply {
         let reply = try await get(path)
         #expect(reply.status == 200, "\(reply.text)")

@@ -12,12 +12,12 @@ import Testing
 
 @testable import AdministrationFeature
 
-/// Encryption at rest, as clients, operators and the machine's tools see it.
+/// Encryption at rest, as clients, operators and database tools observe it.
 @Suite struct SealingOverHTTPTests {
     static let without = "-\nnobody:" + TestKeys.second.dropFirst("second:".count)
 
-    /// Two tenants; the first has a key, a second gateway on the same database has not.
-    @Test func `a gateway without the key says so and serves nobody wrongly`() async throws {
+    /// Two tenants. The first has a key; a second gateway on the same database does not.
+    @Test func `a gateway without the key reports that and returns no wrong data`() async throws {
         let scene = try await Scene(masterKeys: TestKeys.first)
         let upstream =
             #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"geheimnis"},"headers":{"x-k":"geheimnis"}}"#
@@ -59,7 +59,7 @@ import Testing
         #expect(try await scene.ada.push([draft]).results.first?["replayed"]?.bool == true)
     }
 
-    @Test func `commands without the key say so too`() async throws {
+    @Test func `commands without the key report that`() async throws {
         let scene = try await Scene(masterKeys: TestKeys.first)
         #expect(try await scene.ada.push([scene.ada.create("task", "{}")]).statuses == ["succeeded"])
         let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
@@ -98,7 +98,7 @@ import Testing
         #expect(try await run(["doctor"], TestKeys.first).output.contains("ok       master keys: open all 1 data keys"))
     }
 
-    @Test func `users' keys are a setting that needs a master key`() async throws {
+    @Test func `user keys require a master key`() async throws {
         let settings = #"{"settings":{"user_keys":true}}"#
         let plain = try await Scene(masterKeys: Self.without)
         let refused = try await plain.operate(.PUT, plain.admin, settings)
@@ -118,7 +118,7 @@ import Testing
         #expect(reset.json?.value(at: "/settings/user_keys")?.bool == false)
     }
 
-    @Test func `a key that one organization lacks stops nobody else`() async throws {
+    @Test func `a missing key of one organization does not affect others`() async throws {
         let scene = try await Scene(masterKeys: TestKeys.first)
         #expect(try await scene.ada.push([scene.ada.create()]).statuses == ["succeeded"])
         let other = try await LiveGateway.start(on: scene.gateway.database, masterKeys: TestKeys.second)
@@ -137,7 +137,7 @@ import Testing
         #expect(refused.status == 503)
     }
 
-    @Test func `the commands make list rewrap renew and seal`() async throws {
+    @Test func `the commands create, list, rewrap, rotate and seal keys`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let line = try await Program.run(["keys", "create", "main"])
         #expect(line.status == 0 && (try? MasterKeys(parsing: line.output))?.wrapping?.name == "main")

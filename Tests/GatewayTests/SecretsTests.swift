@@ -9,9 +9,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Secrets that could be found if anything told them: at the lowest level of logs, whatever fails.
+/// Secrets that would be found if any output contained them: at the lowest log level, despite all failures.
 @Suite(.timeLimit(.minutes(10))) struct SecretsTests {
-    /// Each has a part that is found wherever a piece of it is told.
+    /// Each contains a marker that any leaked part of it includes.
     private static let password = "hushpassword-of-the-database"
     private static let jwtSecret = "hushsecret-of-the-tokens-0123456789"
     private static let operatorToken = "hushtoken-of-the-operator"
@@ -27,7 +27,7 @@ import Testing
         #expect(!text.contains("hush"), "\(what): \(text)", sourceLocation: sourceLocation)
     }
 
-    /// A database that asks its role for a password.
+    /// A database with password authentication.
     private static func guardedDatabase() async throws -> (TestCluster, TestDatabase, uri: String) {
         let cluster = try await TestCluster.dedicated()
         let database = try await LiveGateway.migratedDatabase(on: cluster)
@@ -50,7 +50,7 @@ import Testing
         return (cluster, database, "\(database.uri)&user=keeper&password=\(password)")
     }
 
-    @Test func `nothing tells a secret whatever fails`() async throws {
+    @Test func `no output contains a secret regardless of the failure`() async throws {
         let (cluster, database, uri) = try await Self.guardedDatabase()
         let signingKey = P256.Signing.PrivateKey().pemRepresentation
         let keyFile = try TemporaryFile(signingKey)
@@ -108,7 +108,7 @@ import Testing
             """
         let pushed = try await ask("POST", gateway.address + "/v1/mutations", push, token)
         #expect(pushed.status == 202, "\(pushed.text)")
-        // the upstream refuses the credential
+        // the upstream rejects the credential
         try await waitUntil("the upstream is asked") { upstream.count > 0 }
         #expect(upstream.requests.first?.headers["Authorization"] == ["Bearer " + Self.upstreamToken])
         let other = IdentityKey.token(
@@ -122,10 +122,10 @@ import Testing
         for broken in [token + "x", other.dropLast(3) + "abc", "hush.hush.hush"] {
             #expect(try await ask("GET", gateway.address + "/v1/changes", nil, String(broken)).status == 401)
         }
-        // files break
+        // files become invalid
         try Self.issuerSecret.write(toFile: issuers.path, atomically: true, encoding: .utf8)
         try await gateway.metric("sluice_jwt_files_broken", reaches: 1)
-        // the database refuses the password from now on
+        // the database rejects the password from this moment
         let owner = try await database.connect()
         try await owner.execute(script: "ALTER ROLE keeper PASSWORD 'another'")
         try await owner.execute(
@@ -177,7 +177,7 @@ import Testing
         }
     }
 
-    @Test func `files of secrets that are no use are not quoted`() async throws {
+    @Test func `unusable secret files are not quoted`() async throws {
         let pem = "-----BEGIN PRIVATE KEY-----\nhushhushhushhush\n-----END PRIVATE KEY-----\n"
         for text in [
             pem, "hushhush", "-----BEGIN hush-----", "{\"keys\":[{\"kty\":\"oct\",\"k\":\"hush\"}]}",
@@ -202,7 +202,7 @@ import Testing
         }
     }
 
-    @Test func `no help shows what is set`() async throws {
+    @Test func `help texts contain no configured values`() async throws {
         let settings = [
             "SLUICE_DATABASE_URL": "postgresql://u:hush@h/db", "SLUICE_JWT_SECRET": Self.jwtSecret,
             "SLUICE_OPERATOR_TOKEN": Self.operatorToken,

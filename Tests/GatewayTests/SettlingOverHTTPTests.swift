@@ -7,9 +7,9 @@ import OperatorsFeature
 import SyncModel
 import Testing
 
-/// `POST /v1/mutations/{id}/retry`, `…/discard`, `…/resolve`, and what operators do under `/admin`.
+/// `POST /v1/mutations/{id}/retry`, `…/discard`, `…/resolve`, and the operator's actions under `/admin`.
 @Suite struct SettlingOverHTTPTests {
-    /// Ada's failed update, one that waits for it, and a conflict of hers.
+    /// Ada's failed update, its dependent, and one of her conflicts.
     private struct Stuck {
         let scene: Scene
         let failed: Draft
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func `each move answers the mutation as it then is`() async throws {
+    @Test func `each settlement returns the mutation in its new state`() async throws {
         let stuck = try await Stuck()
         let retried = try await stuck.post(stuck.failed, "retry")
         #expect(retried.status == 200)
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func `what belongs to another is not there`() async throws {
+    @Test func `another user's mutation is answered like a missing one`() async throws {
         let stuck = try await Stuck()
         let bodies = [
             "retry": #"{"payload":{}}"#, "discard": #"{"dependents":"discard"}"#,
@@ -94,14 +94,14 @@ import Testing
         let url = stuck.scene.gateway.address + "/v1/mutations/\(stuck.failed.id)/retry"
         expectProblem(try await send(.POST, url), .unauthorized)
         expectProblem(try await send(.GET, url, token: stuck.scene.ada.token), .methodNotAllowed)
-        // ids of others in the content are just data
+        // another user's ids in the content are ordinary data
         let edit = #"{"payload":{"other":"\#(stuck.failed.id)"}}"#
         _ = try await stuck.scene.bob.get("/v1/mutations")
         #expect(try await stuck.scene.tables() == before)
         #expect(try await stuck.post(stuck.failed, "retry", edit).json?["status"]?.string == "pending")
     }
 
-    @Test func `what is wrong with a body is named and changes nothing`() async throws {
+    @Test func `names the invalid members of a settlement and changes nothing`() async throws {
         let stuck = try await Stuck()
         let cases: [(String, String?, ProblemCode, [String])] = [
             ("retry", "{", .invalidJSON, []), ("retry", "[]", .invalidRequest, [" member_type"]),
@@ -130,7 +130,7 @@ import Testing
         #expect(try await stuck.scene.tables() == before)
     }
 
-    @Test func `a chunked body is no empty one`() async throws {
+    @Test func `a chunked body does not count as empty`() async throws {
         let stuck = try await Stuck()
         let connection = try RawConnection(port: stuck.scene.gateway.port)
         let body = #"{"payload":{"title":"chunked"}}"#
@@ -145,7 +145,7 @@ import Testing
         #expect(mutation?["payload"]?.text == #"{"title":"chunked"}"#)
     }
 
-    @Test func `operators see and settle one organization's mutations`() async throws {
+    @Test func `operators list and settle the mutations of one organization`() async throws {
         let stuck = try await Stuck()
         let scene = stuck.scene
         _ = try await scene.eve.push([scene.eve.change(server: "none")])
@@ -179,7 +179,7 @@ import Testing
                 expectProblem(reply, .invalidRequest)
             }
         }
-        // another organization's id is matched by nothing
+        // another organization's id matches no mutation
         let other = "/admin/organizations/\(scene.eve.organization.lowercased)/mutations"
         let none = try await scene.operate(.POST, other + "/retry", #"{"ids":["\#(stuck.failed.id)"]}"#)
         #expect(none.text == #"{"matched":0,"retried":0}"#)

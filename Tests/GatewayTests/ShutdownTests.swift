@@ -7,7 +7,7 @@ import Postgres
 import TestSupport
 import Testing
 
-/// How `sluice serve` ends when it is asked to.
+/// The graceful shutdown of `sluice serve`.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ShutdownTests {
     private struct Scene {
         let database: TestDatabase
@@ -28,37 +28,37 @@ import Testing
         /// The messages of the log, in order.
         var messages: [String] { gateway.messages }
 
-        /// Holds what every push to the organization has to raise, until `COMMIT`.
+        /// Locks the row that every push to the organization updates, until `COMMIT`.
         func holdFeed() async throws {
             let feed = "feeds WHERE organization_id = '\(worker.organization)'"
             try await sessions.connection.execute(script: "BEGIN; SELECT FROM \(feed) FOR UPDATE")
         }
 
-        /// Returns once no new connection is taken.
+        /// Returns once new connections are not accepted.
         func publicListenerIsClosed() async throws {
-            try await waitUntil("no connection is taken") { !GatewayProcess.takesConnections(gateway.port) }
+            try await waitUntil("no connection is accepted") { !GatewayProcess.takesConnections(gateway.port) }
         }
     }
 
     @Test(arguments: [SIGTERM, SIGINT])
-    func `pushes in hand are answered and the next start serves on`(signal: Int32) async throws {
+    func `pushes in progress are answered at shutdown and the next start continues`(signal: Int32) async throws {
         let scene = try await Scene()
         let other = try await SingleWorker(scene.gateway, organization: scene.worker.organization)
         let first = scene.worker.draft(1)
         _ = try await scene.worker.push([first])
-        // what every push to the organization has to raise is held by somebody else
+        // another session has locked the row that every push to the organization updates
         try await scene.holdFeed()
         let (second, third) = (scene.worker.draft(2), other.draft(1))
         async let held = scene.worker.push([second])
         async let waiting = other.push([third], prefer: "wait=20")
         try await scene.sessions.await(1, waitingFor: "Lock")
-        // the other one may still be on its way to the gateway, and what has not arrived is not in hand
+        // the other push may not have arrived at the gateway yet, and then it is not in progress
         try await scene.gateway.metric("sluice_http_requests_in_flight", reaches: 2)
 
         scene.gateway.send(signal)
         try await scene.publicListenerIsClosed()
         await #expect(throws: (any Error).self) { try await scene.worker.push([first]) }
-        #expect(scene.gateway.status == nil, "it waits for what is in hand")
+        #expect(scene.gateway.status == nil, "it waits for the requests in progress")
         try await scene.sessions.connection.execute(script: "COMMIT")
         for reply in [try await held, try await waiting] {
             #expect(reply.status == 200, "\(reply.text)")
@@ -81,9 +81,9 @@ import Testing
         await scene.sessions.close()
     }
 
-    /// Whoever sends requests ahead hears of each that was taken.
+    /// A client that pipelines pushes receives a response for each accepted one.
     @Test(arguments: ["", "Prefer: wait=5\r\n"])
-    func `pushes sent ahead are answered too`(field: String) async throws {
+    func `pipelined pushes are answered at shutdown as well`(field: String) async throws {
         let scene = try await Scene()
         let worker = scene.worker
         _ = try await worker.push([worker.draft(1)])
@@ -111,8 +111,8 @@ import Testing
         await scene.sessions.close()
     }
 
-    /// A person has to settle a conflict before the lane goes on; nobody will while the gateway ends.
-    @Test func `a wait for what a person has to settle ends with the answer so far`() async throws {
+    /// The lane continues once a user settles the conflict, which does not happen during the shutdown.
+    @Test func `a wait for a settlement ends at shutdown with the current result`() async throws {
         let scene = try await Scene()
         let other = try await SingleWorker(scene.gateway, organization: scene.worker.organization)
         let server = try #require(
@@ -123,7 +123,7 @@ import Testing
         let conflict = try await scene.worker.push([scene.worker.draft(2, update)])
         #expect(conflict.statuses == ["conflict"])
         async let waiting = scene.worker.push([scene.worker.draft(3)], prefer: "wait=30")
-        // a wait looks at the database again and again
+        // a wait polls the database
         let committed = Statement("shutdown_pending", "SELECT count(*) FROM mutations WHERE status = 'pending'")
         try await waitUntil("it is committed") {
             try await scene.sessions.connection.run(Query(committed)).int64(0, 0) > 0
@@ -136,8 +136,8 @@ import Testing
         await scene.sessions.close()
     }
 
-    /// Phones on slow networks keep a connection open, or a request half-sent, for as long as they are let.
-    @Test func `connections that do nothing do not hold the end up`() async throws {
+    /// Phones on slow networks keep a connection or an incomplete request open until a time-out.
+    @Test func `idle connections do not delay the shutdown`() async throws {
         let scene = try await Scene()
         let idle = try RawConnection(port: scene.gateway.port)
         await idle.send("GET /v1/changes HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(scene.worker.token)\r\n\r\n")
@@ -148,7 +148,7 @@ import Testing
                 + "Content-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"
         )
         let start = ContinuousClock.now
-        // the gateway reads the body: it is in the middle of the request
+        // the gateway reads the body: the request is incomplete
         #expect(try await halfway.reply().status == 100)
         scene.gateway.send(SIGTERM)
         #expect(await idle.rest().isEmpty, "an idle connection is closed")
@@ -159,7 +159,7 @@ import Testing
         await scene.sessions.close()
     }
 
-    @Test func `a database that is frozen does not hold the end up`() async throws {
+    @Test func `a frozen database does not delay the shutdown`() async throws {
         let cluster = try await TestCluster.dedicated()
         let scene = try await Scene(on: cluster, settings: ["SLUICE_STATEMENT_SECONDS": "2.5"])
         _ = try await scene.worker.push([scene.worker.draft(1)])
@@ -170,14 +170,14 @@ import Testing
         let push = scene.worker.draft(2)
         async let reply = scene.worker.push([push])
         async let other = scene.worker.get("/v1/changes")
-        // the only sign of a request in hand while nothing else moves
+        // the only sign of a request in progress while nothing else changes
         try await scene.gateway.metric("sluice_http_requests_in_flight", reaches: 2)
         scene.gateway.send(SIGTERM)
         for reply in [try await reply, try await other] {
             #expect(reply.status == 503, "\(reply.text)")
             #expect(reply.code == "store_unavailable")
         }
-        // it ends although the database stays as it is
+        // it ends although the database stays frozen
         #expect(try await scene.gateway.end() == 0)
 
         for backend in backends { kill(backend, SIGCONT) }
@@ -191,7 +191,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGINT])
-    func `a second ctrl c ends it at once`(first: Int32) async throws {
+    func `a second Ctrl-C ends the program immediately`(first: Int32) async throws {
         let scene = try await Scene()
         _ = try await scene.worker.push([scene.worker.draft(1)])
         try await scene.holdFeed()
@@ -200,10 +200,10 @@ import Testing
         try await scene.sessions.await(1, waitingFor: "Lock")
         scene.gateway.send(first)
         try await scene.publicListenerIsClosed()
-        // only Ctrl-C is a person who does not want to wait
+        // only Ctrl-C comes from a person who does not want to wait
         scene.gateway.send(SIGTERM)
         scene.gateway.send(SIGINT)
-        // the push is still held: nothing but the second signal ends it
+        // the push is still blocked: only the second signal ends it
         #expect(try await scene.gateway.end() == 130)
         #expect(scene.messages.last == "Interrupted again; what was in hand was given up")
         await #expect(throws: (any Error).self) { try await push.value }
@@ -211,7 +211,7 @@ import Testing
         await scene.sessions.close()
     }
 
-    @Test func `the log tells of start and end and nothing twice`() async throws {
+    @Test func `the log reports start and shutdown once each`() async throws {
         let scene = try await Scene()
         #expect(try await scene.gateway.terminate() == 0)
         #expect(

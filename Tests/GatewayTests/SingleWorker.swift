@@ -4,7 +4,7 @@ import JSONText
 import Postgres
 import TestSupport
 
-/// A device that pushes to one gateway process, once each time.
+/// A device that pushes to one gateway process, without retries.
 struct SingleWorker: Sendable {
     let gateway: GatewayProcess
     let organization: UUID
@@ -25,7 +25,7 @@ struct SingleWorker: Sendable {
         (organization, user, token) = (other.organization, other.user, other.token)
     }
 
-    /// Makes an organization, too.
+    /// Also creates an organization.
     init(_ gateway: GatewayProcess) async throws {
         let organization = UUID()
         try await gateway.makeOrganization(organization)
@@ -50,7 +50,7 @@ struct SingleWorker: Sendable {
         return #"{"device_id":\#(device.quoted),"mutations":[\#(list)]}"#
     }
 
-    /// An entry; a create of a new entity unless the members say otherwise.
+    /// An entry; a create of a new entity by default.
     func draft(_ number: Int64, _ members: [String: String] = [:]) -> Draft {
         var all = [
             "id": UUID().quoted, "idempotency_key": UUID().quoted, "sequence_number": "\(number)",

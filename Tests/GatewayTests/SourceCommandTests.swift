@@ -18,7 +18,7 @@ import Testing
         return path
     }
 
-    @Test func `a source is put listed shown tried and removed`() async throws {
+    @Test func `creates, lists, shows, tests and removes a source`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         func sluice(_ arguments: String...) async throws -> Program.Result {
             try await Program.run(arguments, environment: ["SLUICE_DATABASE_URL": database.uri])

@@ -7,12 +7,12 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// `POST /v1/sources/{organization}/{source}` and what operators do about sources, over HTTP.
+/// `POST /v1/sources/{organization}/{source}` and the operator's actions on sources, over HTTP.
 @Suite struct SourcesOverHTTPTests {
     private static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     private static let other = "whsec_QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"
 
-    /// What docs/ingest.md shows below a heading, of this language.
+    /// The example of docs/ingest.md below a heading, in this language.
     private static func example(_ language: String, below heading: String) throws -> String {
         let page = try Repository.text("docs/ingest.md")
         let section = try #require(page.components(separatedBy: "### \(heading)\n").last)
@@ -67,7 +67,7 @@ import Testing
 
     // MARK: - Messages
 
-    @Test func `the page's example happens as it is shown`() async throws {
+    @Test func `the page's example works as documented`() async throws {
         let scene = try await Scene()
         let made = try await put(scene)
         #expect(made.status == 201, "\(made.text)")
@@ -91,7 +91,7 @@ import Testing
         )
     }
 
-    @Test func `a message wakes who waits, and is refused with places until the mapping fits`() async throws {
+    @Test func `a message wakes waiting pulls, and is rejected by pointer until the mapping fits`() async throws {
         let scene = try await Scene()
         let name = #""name": "x""#
         let mapping = """
@@ -113,7 +113,7 @@ import Testing
         #expect(mended.json?["failure_count"]?.int64 == 0 && mended.json?["last_error"]?.isNull == true)
     }
 
-    @Test func `what could be taken of a message is, and the sender keeps it for the rest`() async throws {
+    @Test func `accepts the valid part of a message, and the sender repeats it for the rest`() async throws {
         let scene = try await Scene()
         #expect(try await put(scene).status == 201)
         let good = #"{"type": "contact.updated", "contact": {"id": 1, "revision": 1}}"#
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    @Test func `a refusal is 422 whatever the event's own code is`() async throws {
+    @Test func `a rejected message is answered 422 regardless of the event's own code`() async throws {
         let scene = try await Scene()
         let erased = scene.bob.user.lowercased
         _ = try await scene.bob.push([scene.bob.create("note")])
@@ -143,7 +143,7 @@ import Testing
         #expect(try await send(scene, #"{"id": 1, "v": 1, "owner": "\#(scene.ada.user.lowercased)"}"#).status == 200)
     }
 
-    @Test func `a body that is not JSON is 400, and nothing of it is read before its signature holds`() async throws {
+    @Test func `answers 400 to a body that is not JSON, but only with a valid signature`() async throws {
         let scene = try await Scene()
         #expect(try await put(scene).status == 201)
         expectProblem(try await send(scene, "{"), .invalidJSON)
@@ -151,7 +151,7 @@ import Testing
         expectPlaces(try await send(scene, #"{"data": 7}"#), ["/data/changes"])
     }
 
-    @Test func `a byte order mark before a message is ignored, and signed with it`() async throws {
+    @Test func `ignores a byte order mark before a message, which is part of the signature`() async throws {
         let scene = try await Scene()
         #expect(try await put(scene).status == 201)
         let reply = try await send(scene, "\u{feff}" + message(1))
@@ -159,9 +159,9 @@ import Testing
         expectProblem(try await send(scene, "\u{feff}\u{feff}" + message(2), id: "msg_2"), .invalidJSON)
     }
 
-    // MARK: - Whose it is
+    // MARK: - Access
 
-    @Test func `who does not sign as the source does learns nothing of which sources there are`() async throws {
+    @Test func `a sender without a valid signature cannot discover sources`() async throws {
         let scene = try await Scene()
         #expect(try await put(scene).status == 201)
         let foreign = "/admin/organizations/\(scene.eve.organization.lowercased)/sources/theirs"
@@ -178,7 +178,7 @@ import Testing
         for path in ["\(ada)/nobody", "\(eve)/crm", "\(UUID().lowercased)/crm", "x/crm", "\(ada)/X", "\(ada)/theirs"] {
             replies.append(try await send(scene, body, to: "/v1/sources/" + path))
         }
-        // a secret is good for its own source alone
+        // a secret is valid only for its own source
         replies.append(try await send(scene, body, to: "/v1/sources/\(eve)/theirs"))
         #expect(
             try await put(scene, "asleep", theirs.replacing(#"{"kind""#, with: #"{"status":"disabled","kind""#)).status
@@ -194,7 +194,7 @@ import Testing
         #expect(try await scene.eve.get("/v1/changes").changes.count == 1)
     }
 
-    @Test func `a public key verifies what its sender signed`() async throws {
+    @Test func `a public key verifies a sender's signature`() async throws {
         let scene = try await Scene()
         let key = WebhookSigningKey()
         let body = try Self.example("json", below: "Mapping").replacing(Self.secret, with: key.publicKey.text)
@@ -207,7 +207,7 @@ import Testing
         )
     }
 
-    @Test func `both secrets are good while one takes over from the other`() async throws {
+    @Test func `both secrets are valid during a rotation`() async throws {
         let scene = try await Scene()
         let made = try await put(
             scene,
@@ -230,13 +230,13 @@ import Testing
         #expect(try await send(scene, message(1), id: "f", secret: third).status == 200)
     }
 
-    @Test func `a suspended organization takes no messages, and a message is a request of the quota`() async throws {
+    @Test func `a suspended organization rejects messages, and a message counts towards the quota`() async throws {
         let scene = try await Scene()
         #expect(try await put(scene).status == 201)
         let settings = #"{"settings":{"requests_per_second":2}}"#
         #expect(try await scene.operate(.PUT, scene.admin, settings).status == 200)
         for _ in 0..<10 {
-            // who has no secret uses up nothing
+            // a sender without the secret uses no quota
             expectProblem(try await send(scene, message(1), secret: Self.other), .unauthorized, errors: [])
         }
         var statuses: [Int] = []
@@ -248,7 +248,7 @@ import Testing
 
     // MARK: - Operators
 
-    @Test func `a test says what a body would make, and changes nothing`() async throws {
+    @Test func `a test returns the events of a body and changes nothing`() async throws {
         let scene = try await Scene()
         #expect(try await put(scene).status == 201)
         let body = try Self.example("json", below: "Webhook sources")
@@ -275,7 +275,7 @@ import Testing
         #expect(try await scene.operate(.POST, scene.admin + "/sources/nobody/test", other).status == 404)
     }
 
-    @Test func `a source is listed changed and removed, and what is wrong with it is said with places`() async throws {
+    @Test func `lists, changes and removes a source, and names errors by pointer`() async throws {
         let scene = try await Scene()
         let path = scene.admin + "/sources"
         #expect(try await scene.operate(.GET, path).text == #"{"sources":[]}"#)

@@ -9,12 +9,12 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// What operators see of what stands still, over two tenants, and what they do about one mutation.
+/// The operator's view of stuck mutations of two tenants, and settlements of a single mutation.
 @Suite struct StuckOverHTTPTests {
     static let reader = "readers-token-of-the-tests"
     private static let secret = "nobody-reads-this-by-chance"
 
-    /// Ada has a failure, one that waits for it, and a conflict; Bob has a failure, and Eve of another tenant has two.
+    /// Ada has a failure, its dependent, and a conflict; Bob has a failure, and Eve of another tenant has two.
     struct Trouble {
         let scene: Scene
         let failed, waiting, conflict, bobs: Draft
@@ -57,7 +57,7 @@ import Testing
 
     private static func groups(_ reply: Reply) -> [JSONValue] { reply.json?["groups"]?.elements.map(Array.init) ?? [] }
 
-    @Test func `what stands still is grouped over all organizations`() async throws {
+    @Test func `groups stuck mutations over all organizations`() async throws {
         let trouble = try await Trouble()
         let scene = trouble.scene
         let all = try await trouble.look("/admin/failures")
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func `what stands still is listed newest first and without payloads`() async throws {
+    @Test func `lists stuck mutations newest first and without payloads`() async throws {
         let trouble = try await Trouble()
         let scene = trouble.scene
         let all = try await trouble.look("/admin/mutations")
@@ -141,13 +141,13 @@ import Testing
         for wrong in ["user_id=\(scene.ada.user)", "cursor=x", "status=sent", "limit=0"] {
             expectProblem(try await trouble.look("/admin/mutations?" + wrong), .invalidRequest)
         }
-        // what is settled stands still no more
+        // settled mutations are not stuck any more
         _ = try await scene.ada.post("/v1/mutations/\(trouble.conflict.id)/discard", "{}")
         #expect(try await trouble.look("/admin/mutations?status=conflict").mutations.isEmpty)
         #expect(Self.groups(try await trouble.look("/admin/failures?status=conflict")).isEmpty)
     }
 
-    @Test func `a story is told without what was written unless who asks may and is noted`() async throws {
+    @Test func `payloads in a mutation's details require authorization and are audited`() async throws {
         let trouble = try await Trouble()
         let scene = trouble.scene
         let path = trouble.path(trouble.failed)
@@ -193,7 +193,7 @@ import Testing
         expectProblem(try await trouble.look(path + "?payload=1"), .invalidRequest)
     }
 
-    /// A scene whose contacts go to an upstream, and in which one operator may only read.
+    /// A scene whose contacts go to an upstream, with an operator who may only read.
     private static func forwarding(to url: String) async throws -> Scene {
         let scene = try await Scene(forwards: true) {
             $0.operatorTokens = OperatorTokens(parsing: "\(LiveGateway.operatorToken) rita@read:\(reader)")
@@ -205,8 +205,8 @@ import Testing
         return scene
     }
 
-    /// An endpoint, a query, names of members and entity tags are what users and upstreams wrote, too; ids are not.
-    @Test func `what was sent is told without its words`() async throws {
+    /// Endpoints, queries, member names and entity tags are also content of users and upstreams; ids are not.
+    @Test func `shows a sent request without its content`() async throws {
         let upstream = try await DemoServer.start()
         let scene = try await Self.forwarding(to: upstream.baseURL)
         let (ada, contact) = (scene.ada, UUID())
@@ -248,8 +248,8 @@ import Testing
         }
     }
 
-    /// The address that a redirect names is mostly the endpoint once more.
-    @Test func `an address of a redirect is withheld from who looks at no payload`() async throws {
+    /// A redirect's address usually contains the endpoint.
+    @Test func `withholds a redirect's address from operators without access to payloads`() async throws {
         let upstream = try await ListServer { head, number in
             head.uri.contains("hushed")
                 ? .whole(301, ["location": head.uri + "/"], "")
@@ -265,7 +265,7 @@ import Testing
         clock.advance(seconds: 60)
         let taken = bob.create("contact").with(["endpoint": #""/people""#])
         #expect(try await bob.push([taken], prefer: "wait=30").statuses == ["succeeded"])
-        // now it shows whose mistake it is
+        // another request has succeeded, so the cause is the mutation itself and not the upstream
         clock.advance(seconds: 60)
         let failed = try await ada.get("/v1/mutations/\(wrong.id)?wait=60")
         #expect(failed.json?["status"]?.string == "failed", "\(failed.text)")
@@ -285,7 +285,7 @@ import Testing
         #expect(whole.json?.value(at: "/mutation/error/detail")?.string?.contains("hushed") == true)
     }
 
-    @Test func `an operator settles one mutation as its user would`() async throws {
+    @Test func `an operator can settle one mutation like its user`() async throws {
         let trouble = try await Trouble()
         let scene = trouble.scene
         let path = trouble.path(trouble.failed)
@@ -333,7 +333,7 @@ import Testing
         #expect(real.count == 1, "\(real)")
     }
 
-    @Test func `a lane is shown in order and a user is explained`() async throws {
+    @Test func `shows a lane in order and explains a user`() async throws {
         let trouble = try await Trouble()
         let scene = trouble.scene
         let user = "\(scene.admin)/users/\(scene.ada.user.lowercased)"
@@ -373,7 +373,7 @@ import Testing
         #expect(try await codes(user + "/explain").first == "user_not_let_in")
         try await provision("on_first_push")
         let stranger = try await codes("\(scene.admin)/users/\(scene.eve.user.lowercased)/explain")
-        #expect(stranger == ["user_unknown"], "another tenant's user is nobody here")
+        #expect(stranger == ["user_unknown"], "another tenant's user is unknown here")
         scene.gateway.clock.advance(seconds: 200_000)
         #expect(try await codes(user + "/explain").contains("device_silent"))
         expectProblem(try await trouble.look("/admin/organizations/\(UUID())/users/\(UUID())/explain"), .notFound)

@@ -7,9 +7,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A suspended organization is not served, wherever it asks; what it has stays.
+/// A suspended organization is rejected on every route; its data stays.
 @Suite struct SuspensionTests {
-    @Test func `every route of a caller is refused at once and served again at once`() async throws {
+    @Test func `suspension rejects every user route immediately and reactivation restores it`() async throws {
         let scene = try await Scene()
         let draft = scene.ada.create()
         #expect(try await scene.ada.push([draft]).status == 200)
@@ -35,9 +35,9 @@ import Testing
         #expect(try await scene.tables() == before)
     }
 
-    @Test func `who waits is sent away and who was accepted is answered`() async throws {
+    @Test func `suspension ends waiting requests and accepted ones are answered`() async throws {
         let scene = try await Scene(forwards: true) { $0.checkInterval = .milliseconds(50) }
-        // nobody is there: what is pushed stays pending
+        // no upstream listens, so pushed mutations stay pending
         let upstream = #"{"base_url":"http://127.0.0.1:1","timeout_seconds":1}"#
         #expect(try await scene.operate(.PUT, scene.admin + "/upstream", upstream).status == 201)
         let draft = scene.bob.create("note").with(["endpoint": #""/notes""#])
@@ -47,18 +47,18 @@ import Testing
         let eve = Task { try await scene.eve.get("/v1/changes?wait=2") }
         #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
         expectProblem(try await pull, .organizationSuspended, errors: [])
-        // a push that came in time was taken: it is told so, or refused when it came too late
+        // a push that was accepted before the suspension gets its result; a later one is rejected
         let answer = try await push
         #expect(answer.status == 202 || answer.status == 403, "\(answer.text)")
         #expect(try await eve.value.status == 200)
     }
 
-    /// Nothing more is told than what was known when it was suspended.
-    @Test func `a stream ends before it tells anything more`() async throws {
+    /// No event is sent that occurred after the suspension.
+    @Test func `a stream ends without further events after a suspension`() async throws {
         let scene = try await Scene()
         let (ada, _) = try await scene.ada.listen()
         #expect(try await scene.operate(.PUT, scene.admin, #"{"status":"suspended"}"#).status == 200)
-        // what changes all the same: another hand writes to the tables
+        // changes that occur anyway: the test writes to the tables
         try await scene.execute("UPDATE feeds SET last_position = last_position + 1")
         try await scene.execute("SELECT pg_notify('sluice', '00000000e')")
         #expect(try await ada.next() == nil)

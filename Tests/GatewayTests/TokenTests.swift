@@ -14,7 +14,7 @@ import Tokens
         (.POST, "/v1/id-mappings/lookup"), (.GET, "/v1/changes"),
     ]
 
-    /// A refusal with a challenge that names the error; nothing has changed.
+    /// Expects a rejection with a challenge that names the error, and no change.
     private static func expectRefused(
         _ scene: Scene,
         _ authorization: String?,
@@ -75,14 +75,14 @@ import Tokens
             + "}"
     }
 
-    @Test func `without a token the challenge is bare`() async throws {
+    @Test func `without a token the challenge contains no error`() async throws {
         let scene = try await Scene()
         let tables = try await scene.tables()
         try await Self.expectRefused(scene, nil, nil)
         #expect(try await scene.tables() == tables)
     }
 
-    @Test func `what is no bearer token is a bad request for one`() async throws {
+    @Test func `a malformed authorization header is an invalid request`() async throws {
         let scene = try await Scene()
         let tables = try await scene.tables()
         for value in ["Bearer", "Bearer ", "Basic YTpi", scene.ada.token, "Bearer a b", "Bearer \"x\"", "Bearer a,b"] {
@@ -91,19 +91,19 @@ import Tokens
         #expect(try await scene.tables() == tables)
     }
 
-    @Test func `what is not well formed or not signed by the secret is an invalid token`() async throws {
+    @Test func `a malformed token or one with another signature is invalid`() async throws {
         let scene = try await Scene()
         let good = Self.claims(scene)
         let parts = scene.ada.token.split(separator: ".").map(String.init)
         let forged = [
             "x", "..", parts[0] + "." + parts[1], parts[0] + "." + parts[1] + ".", scene.ada.token + ".",
             scene.ada.token + "=", "." + scene.ada.token,
-            // another payload under the signature, another signature, another secret
+            // another payload for the signature, another signature, another secret
             parts[0] + "." + Self.base64(Self.claims(scene, ["sub": scene.bob.user.quoted])) + "." + parts[2],
             parts[0] + "." + parts[1] + "." + Self.base64(Data(repeating: 0, count: 32)),
             Self.token(good, secret: Array("another secret, as long as the right one is".utf8)),
             Self.token(good, secret: []),
-            // no algorithm, others, one confused with another
+            // no algorithm, others, and one confused with another
             Self.base64(#"{"alg":"none"}"#) + "." + Self.base64(good) + ".",
             Self.token(good, header: #"{"alg":"none"}"#), Self.token(good, header: #"{"alg":"None","typ":"JWT"}"#),
             Self.token(good, header: #"{"alg":"RS256"}"#), Self.token(good, header: #"{"alg":"HS512"}"#),
@@ -117,7 +117,7 @@ import Tokens
         #expect(try await scene.ada.get("/v1/mutations").status == 200)
     }
 
-    @Test func `claims that are missing or malformed make an invalid token`() async throws {
+    @Test func `missing or malformed claims make a token invalid`() async throws {
         let scene = try await Scene()
         let now = scene.gateway.clock.now.seconds
         let changes: [[String: String?]] = [
@@ -145,7 +145,7 @@ import Tokens
         #expect(try await send(.GET, scene.gateway.address + "/v1/mutations", token: capitals).status == 200)
     }
 
-    @Test func `a token that has been used still expires`() async throws {
+    @Test func `a cached token still expires`() async throws {
         let scene = try await Scene()
         let token = try await scene.gateway.token(
             organization: scene.ada.organization,
@@ -161,7 +161,7 @@ import Tokens
         #expect(try await scene.ada.get("/v1/changes").status == 200)
     }
 
-    @Test func `a token that is too long is refused unread`() async throws {
+    @Test func `rejects a token that is too long without parsing it`() async throws {
         let scene = try await Scene()
         let long = #""\#(String(repeating: "x", count: 6_000))""#
         let token = Self.token(Self.claims(scene, ["extra": long]))
@@ -171,7 +171,7 @@ import Tokens
         #expect(try await send(.GET, scene.gateway.address + "/v1/changes", token: shorter).status == 200)
     }
 
-    @Test func `issuer audience and names of claims are what the operator says`() async throws {
+    @Test func `issuer, audience and claim names follow the settings`() async throws {
         var tokens = LiveGateway.tokens
         tokens.own.issuer = "https://id.example"
         tokens.own.audience = "sluice"

@@ -6,12 +6,12 @@ import OperatorsFeature
 import TestSupport
 import Testing
 
-/// A trace from the phone's request through the stored mutation to the upstream, and in the lines about either.
+/// A trace from the phone's request through the stored mutation to the upstream, and in the log lines about both.
 @Suite(.timeLimit(.minutes(10))) struct TraceTests {
     private static let trace = "0af7651916cd43dd8448eb211c80319c"
     private static let span = "b7ad6b7169203331"
 
-    /// A gateway that logs everything, and an upstream that answers what it was sent.
+    /// A gateway that logs everything, and an upstream that returns the request that it received.
     private func scene(_ database: TestDatabase) async throws -> (gateway: GatewayProcess, worker: SingleWorker) {
         let settings = ["SLUICE_LOG_LEVEL": "debug"]
         let gateway = try await GatewayProcess.start(database: database.uri, settings: settings)
@@ -45,7 +45,7 @@ import Testing
         gateway.lines.filter { $0["mutation"]?.string == mutation }
     }
 
-    @Test func `a trace goes from the request to the upstream and into every line`() async throws {
+    @Test func `a trace continues from the request to the upstream and all log lines`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let (gateway, worker) = try await scene(database)
@@ -56,7 +56,7 @@ import Testing
         let sent = try #require(reply.results.first?.value(at: "/response/body/headers/Traceparent")?.string)
         #expect(sent.hasPrefix("00-\(Self.trace)-") && sent.hasSuffix("-01"))
         #expect(!sent.contains(Self.span), "the upstream's parent is the gateway's own span")
-        // another system's state is not kept
+        // another system's trace state is not kept
         #expect(reply.results.first?.value(at: "/response/body/headers/Tracestate") == nil)
         let answered = gateway.lines.filter { $0["request_id"]?.string == "request-of-the-phone" }
         #expect(answered.map { $0["message"]?.string } == ["Request answered"])
@@ -66,7 +66,7 @@ import Testing
         #expect(attempts.map { $0["trace_id"]?.string } == [Self.trace])
     }
 
-    @Test func `failed attempts are found by the trace too`() async throws {
+    @Test func `log lines of failed attempts contain the trace as well`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let (gateway, worker) = try await scene(database)
@@ -76,7 +76,7 @@ import Testing
         let attempts = lines(gateway, of: draft.id)
         #expect(attempts.map { $0["message"]?.string } == ["Attempt failed"])
         #expect(attempts.map { $0["trace_id"]?.string } == [Self.trace])
-        // a person's retry is a request of its own; the mutation keeps its trace
+        // a user's retry is a separate request; the mutation keeps its trace
         let retried = try await send(
             .POST,
             gateway.address + "/v1/mutations/\(draft.id)/retry",
@@ -95,7 +95,7 @@ import Testing
         nil, "", "nonsense", "00-00000000000000000000000000000000-b7ad6b7169203331-01",
         "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     ])
-    func `what is not traced has the trace of its own ID`(header: String?) async throws {
+    func `a request without a valid trace gets one derived from its id`(header: String?) async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let (gateway, worker) = try await scene(database)
@@ -111,8 +111,8 @@ import Testing
         #expect(answered.count == 1 && answered.first?["trace_id"] == nil)
     }
 
-    /// A header of a later version goes on as far as it is understood, however long the rest.
-    @Test func `a later version is kept as far as it is understood`() async throws {
+    /// A header of a later version is used as far as it is known, regardless of the length of the rest.
+    @Test func `a trace header of a later version is used as far as it is known`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let (gateway, worker) = try await scene(database)
@@ -125,8 +125,8 @@ import Testing
         #expect(lines(gateway, of: draft.id).map { $0["trace_id"]?.string } == [Self.trace])
     }
 
-    /// What goes wrong deep inside is told by those who know of no request; the ids stand beside it all the same.
-    @Test func `lines of the store carry the request they belong to`() async throws {
+    /// Internal code logs errors without access to the request, but the lines contain the request's ids.
+    @Test func `the store's log lines contain their request's ids`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let settings = ["SLUICE_LOG_LEVEL": "debug"]
         let gateway = try await GatewayProcess.start(database: database.uri, settings: settings)

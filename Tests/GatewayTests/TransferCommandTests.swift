@@ -9,7 +9,7 @@ import Testing
 
 /// `sluice import` and `sluice export`, as an operator runs them.
 @Suite(.timeLimit(.minutes(10))) struct TransferCommandTests {
-    /// A folder, a database with two organizations, and their environment.
+    /// A folder, a database with two organizations, and the programs' environment.
     private struct Place {
         let folder: String
         let database: TestDatabase
@@ -62,7 +62,7 @@ import Testing
             .joined(separator: "\n") + "\n"
     }
 
-    @Test func `what is exported is imported elsewhere`() async throws {
+    @Test func `an export can be imported into another organization`() async throws {
         let place = try await Place()
         let file = try place.write("in.ndjson", Self.lines(3_000))
         let first = try await place.run("import", of: place.north, "--rate", "100000", file)
@@ -77,14 +77,14 @@ import Testing
         let second = try await place.run("import", of: place.south, "--json", "\(place.folder)/out.ndjson")
         let told = try JSONTree(parsing: Array(second.output.utf8)).root
         #expect(second.status == 0 && told["applied"]?.int64 == 3_000 && second.complaint.isEmpty)
-        // to standard output, the words stand beside it
+        // on standard output, the summary is written to standard error
         let out = try await place.run("export", of: place.south, "--type", "task")
         #expect(out.output.split(separator: "\n").count == 3_000 && out.complaint.contains("3000 entities"))
         #expect(try await place.run("export", of: place.south, "--type", "note").output == "")
         try await place.end()
     }
 
-    @Test func `an import that is killed goes on, and nothing is missing or doubled`() async throws {
+    @Test func `a killed import resumes without gaps or duplicates`() async throws {
         let place = try await Place()
         let count: Int64 = 6_000
         let file = try place.write("in.ndjson", Self.lines(Int(count)))
@@ -94,14 +94,14 @@ import Testing
                 ["import", "--organization", place.north.uuidString, "--rate", "20000", file],
                 environment: place.environment
             )
-            try await waitUntil("a part is taken", every: .milliseconds(2)) {
+            try await waitUntil("a part is imported", every: .milliseconds(2)) {
                 try await place.number(taken) >= Int64(part) * 1_000
             }
             program.send(SIGKILL)
             #expect(try await program.end() == -SIGKILL)
         }
         let before = try await place.number(taken)
-        #expect(before < count, "it was killed in the middle")
+        #expect(before < count, "it was killed during the import")
         let last = try await place.run("import", of: place.north, "--rate", "100000", "--json", file)
         let told = try JSONTree(parsing: Array(last.output.utf8)).root
         #expect(last.status == 0 && told["duplicates"]?.int64 == before && told["applied"]?.int64 == count - before)
@@ -112,7 +112,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `an export that is killed goes on behind its last whole line`() async throws {
+    @Test func `a killed export resumes after its last complete line`() async throws {
         let place = try await Place()
         let file = try place.write("in.ndjson", Self.lines(2_000))
         #expect(try await place.run("import", of: place.north, "--rate", "100000", file).status == 0)
@@ -129,7 +129,7 @@ import Testing
         #expect(busy.status == 75 && busy.complaint.contains("another process"))
         program.send(SIGKILL)
         _ = try await program.end()
-        // a line that was half written
+        // an incomplete line
         let part = try place.text("out.ndjson")
         try (part + #"{"entity_type":"ta"#).write(toFile: out, atomically: false, encoding: .utf8)
         let resumed = try await place.run("export", of: place.north, "--resume", out)
@@ -146,13 +146,13 @@ import Testing
         let other = try place.write("other.ndjson", "{\"a\":1}\n")
         let strange = try await place.run("export", of: place.north, "--resume", other)
         #expect(strange.status == 1 && strange.complaint.contains("not one of an export"))
-        // what is no export is left as it was, also behind its last whole line
+        // a file that is not an export is left unchanged, also after its last complete line
         for text in ["not json without an end", "{\"a\":1}\n{\"b\":"] {
             let foreign = try place.write("foreign.txt", text)
             #expect(try await place.run("export", of: place.north, "--resume", foreign).status == 1)
             #expect(try place.text("foreign.txt") == text)
         }
-        // nobody else may read what the shell made for all
+        // the file may not be readable for others, although the shell created it so
         let open = try place.write("open.ndjson", "")
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: open)
         #expect(try await place.run("export", of: place.north, "--resume", open).status == 0)
@@ -160,7 +160,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `refused lines are named, and all of them are in the file of errors`() async throws {
+    @Test func `rejected lines are reported, and all of them are in the error file`() async throws {
         let place = try await Place()
         let bad = (0..<30).map { #"{"entity_type":"task","id":\#($0)}"# }.joined(separator: "\n")
         let file = try place.write("in.ndjson", Self.lines(2) + bad + "\n\u{1b}[2J\n")
@@ -173,7 +173,7 @@ import Testing
             .map { try JSONTree(parsing: Array($0.utf8)).root }
         #expect(told.compactMap { $0["line"]?.int64 } == Array(3...33))
         #expect(told[0].value(at: "/errors/0/pointer")?.string == "/document")
-        // the input is not to be written over
+        // the input must not be overwritten
         let input = try place.text("in.ndjson")
         let same = try await place.run("import", of: place.north, "--errors", "\(place.folder)/./in.ndjson", file)
         #expect(same.status == 64 && same.complaint.contains("is the input"))
@@ -184,7 +184,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `standard input is taken, a compressed file is not`() async throws {
+    @Test func `accepts standard input and rejects a compressed file`() async throws {
         let place = try await Place()
         let file = try place.write("in.ndjson", Self.lines(100))
         let shell = try Program(
@@ -197,7 +197,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `what cannot be is explained`() async throws {
+    @Test func `explains impossible imports and exports`() async throws {
         let place = try await Place()
         let file = try place.write("in.ndjson", Self.lines(1))
         let nobody = UUID()
@@ -211,7 +211,7 @@ import Testing
         _ = try await Program.run(["organizations", "suspend", place.north.uuidString], environment: place.environment)
         let suspended = try await place.run("import", of: place.north, file)
         #expect(suspended.status == 1 && suspended.complaint.contains("suspended"))
-        #expect(try await place.run("export", of: place.north).status == 0, "operators read what rests")
+        #expect(try await place.run("export", of: place.north).status == 0, "a suspended organization can be exported")
         var away = place.environment
         away["SLUICE_DATABASE_URL"] = "postgresql://somebody@/sluice?host=/nowhere"
         let result = try await Program.run(
@@ -222,7 +222,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `a terminal shows a bar, other places a line now and then`() async throws {
+    @Test func `a terminal shows a progress bar, other outputs an occasional line`() async throws {
         let place = try await Place()
         let file = try place.write("in.ndjson", Self.lines(4_000))
         let command = "'\(Program.path)' import --organization \(place.north) --rate 4000 '\(file)'"
@@ -233,7 +233,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `phones that wait hear of what is imported, and a sealed database stays sealed`() async throws {
+    @Test func `imports wake waiting phones, and a sealed database stays sealed`() async throws {
         var place = try await Place()
         let keys = try place.write("master-keys", TestKeys.first)
         place.environment["SLUICE_MASTER_KEY_FILE"] = keys

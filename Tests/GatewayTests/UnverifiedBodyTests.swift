@@ -9,7 +9,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Bodies that arrive before it is known who sends them take nothing of what others need.
+/// Bodies of unauthenticated senders use no memory that others need.
 @Suite struct UnverifiedBodyTests {
     private static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     private static let settings = """
@@ -30,7 +30,7 @@ import Testing
         )
     }
 
-    /// Connections that have sent a part of a body each, which they announce as 1 MiB.
+    /// Connections that each have sent a part of a body with an announced length of 1 MiB.
     private func trickle(_ count: Int, _ scene: Scene, to path: String) async throws -> [RawConnection] {
         let head = """
             POST \(path) HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\
@@ -45,13 +45,13 @@ import Testing
         return connections
     }
 
-    @Test func `messages of a source pass beside 200 bodies without a secret that trickle in`() async throws {
+    @Test func `accepts messages of a source despite 200 slow bodies without a secret`() async throws {
         let scene = try await Scene {
             $0.heldBodyBytes = 4_194_304
             $0.unverifiedBodies.bytes = 4_194_304
             $0.unverifiedBodies.grace = .seconds(600)
             $0.unverifiedBodies.patience = .seconds(600)
-            // as if they had been open for long
+            // as if they had been open for a long time
             $0.unverifiedBodies.youth = .zero
             $0.bodyTimeout = .seconds(600)
         }
@@ -67,7 +67,7 @@ import Testing
             )
             #expect(reply.status == 200, "\(reply.text)")
         }
-        // phones and programs of the organization have all of their room
+        // phones and programs of the organization have their full memory share
         let padded = scene.ada.envelope([scene.ada.create("task")]) + String(repeating: " ", count: 1_000_000)
         #expect(try await scene.ada.post("/v1/mutations", padded).status == 200)
         try await scene.reaches("sluice_http_held_body_bytes 0")
@@ -75,7 +75,7 @@ import Testing
         try await scene.reaches("sluice_http_unverified_body_bytes 0")
     }
 
-    @Test func `a body that arrives too slowly is answered 408 before it is verified`() async throws {
+    @Test func `answers 408 to a slow body before its verification`() async throws {
         let scene = try await Scene {
             $0.unverifiedBodies.grace = .zero
             $0.unverifiedBodies.rate = 1_000_000_000
@@ -90,7 +90,7 @@ import Testing
         try await scene.reaches("sluice_http_unverified_body_bytes 0")
     }
 
-    @Test func `a sign-in that arrives too slowly ends, and health checks are answered meanwhile`() async throws {
+    @Test func `ends a slow sign-in while health checks are answered`() async throws {
         let scene = try await Scene {
             $0.unverifiedBodies.grace = .zero
             $0.unverifiedBodies.rate = 1_000_000_000

@@ -7,7 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// `DELETE /admin/organizations/{id}/users/{user}?erase=true`, and what phones see of it.
+/// `DELETE /admin/organizations/{id}/users/{user}?erase=true`, and its effects on phones.
 @Suite struct UserErasureTests {
     private static func scene(_ settings: String = "{}") async throws -> Scene {
         try await Scene(settings) { $0.joinPatience = .zero }
@@ -17,7 +17,7 @@ import Testing
         try await scene.operate(.DELETE, scene.admin + "/users/\(user.lowercased)\(query)")
     }
 
-    @Test func `an erased user is gone for good`() async throws {
+    @Test func `an erased user is deleted permanently`() async throws {
         let scene = try await Self.scene()
         let (ada, bob, eve) = (scene.ada, scene.bob, scene.eve)
         let mine = ada.create("task", #"{"title":"Geheimnis"}"#)
@@ -55,21 +55,21 @@ import Testing
         #expect(try await scene.rows(mentioning: eve.organization.lowercased) == untouched)
         #expect(try await scene.metrics().contains("sluice_users_erased_total 1"))
 
-        // an operator hears the same
+        // an operator gets the same response
         let user = scene.admin + "/users/\(ada.user.lowercased)"
         expectProblem(try await scene.operate(.PUT, user), .userErased, errors: [])
         expectProblem(try await scene.operate(.DELETE, user), .notFound, errors: [])
         expectProblem(try await scene.operate(.GET, user + "/export"), .notFound, errors: [])
         let into = #"{"into":"\#(bob.user)"}"#
         expectProblem(try await scene.operate(.POST, user + "/join", into), .notFound, errors: [])
-        // a purge leaves no hash of anybody
+        // a purge leaves no hash of any user
         #expect(try await scene.operate(.DELETE, scene.admin).status == 204)
         for table in ["user_erasures", "erased_names", "erased_subjects", "erasure_salts"] {
             #expect(try await scene.lines("SELECT count(*)::text FROM \(table)") == ["0"], "\(table)")
         }
     }
 
-    @Test func `a request that waits is told`() async throws {
+    @Test func `a waiting request is answered with the erasure`() async throws {
         let scene = try await Self.scene()
         let ada = scene.ada
         _ = try await ada.push([ada.create()])
@@ -82,7 +82,7 @@ import Testing
         #expect(try await erase(scene, ada.user).status == 200)
     }
 
-    @Test func `without erase a user is only shut out`() async throws {
+    @Test func `without erase a user only loses access`() async throws {
         let scene = try await Self.scene(#"{"provisioning":"explicit"}"#)
         let ada = scene.ada
         let user = scene.admin + "/users/\(ada.user.lowercased)"
@@ -91,7 +91,7 @@ import Testing
             #expect(try await ada.push([ada.create()]).status == 200)
             #expect(try await erase(scene, ada.user, query).status == 204)
             expectProblem(try await ada.push([ada.create()]), .userUnknown, errors: [])
-            // what was pushed is still there, and so is whose it is
+            // the user's mutations remain, and so does their owner
             let found = try await scene.operate(.GET, user)
             #expect(found.status == 200 && found.json?["registered"]?.bool == false, "\(found)")
             let listed = try await scene.operate(.GET, scene.admin + "/users").json?["users"]?.elements
@@ -104,7 +104,7 @@ import Testing
         expectProblem(try await erase(scene, UUID()), .notFound, errors: [])
     }
 
-    @Test func `a type and an upstream say what becomes of it`() async throws {
+    @Test func `the entity type and the upstream define what an erasure does`() async throws {
         let scene = try await Self.scene()
         let type = scene.admin + "/entity-types/task"
         let made = try await scene.operate(.PUT, type, #"{"on_erase":"blank_owner"}"#)

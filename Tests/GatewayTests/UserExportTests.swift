@@ -23,7 +23,7 @@ import Testing
         try reply.text.split(separator: "\n").map { try JSONTree(parsing: Array($0.utf8)).root }
     }
 
-    @Test(arguments: [nil, TestKeys.first]) func `an export has all of a user's and nothing of others'`(
+    @Test(arguments: [nil, TestKeys.first]) func `an export contains all data of a user and none of others`(
         masterKeys: String?
     ) async throws {
         let scene = try await Scene(masterKeys: masterKeys)
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func `an export has what webhooks tell of its user and of nobody else`() async throws {
+    @Test func `an export contains the webhook messages about its user only`() async throws {
         let scene = try await Scene()
         let hook = try await scene.operate(.POST, scene.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
         try #require(hook.status == 201, "\(hook.text)")
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `an export has what webhooks told of who became part of its user`() async throws {
+    @Test func `an export contains webhook messages about users merged into its user`() async throws {
         let scene = try await Scene { $0.joinPatience = .zero }
         _ = try await scene.operate(.POST, scene.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
         let (ada, bob) = (scene.ada, scene.bob)
@@ -97,8 +97,8 @@ import Testing
         #expect(messages.allSatisfy { $0.value(at: "/data/user_id")?.string == ada.user.lowercased })
     }
 
-    /// Ids came as text and times as PostgreSQL writes them.
-    @Test func `ids and times have the forms of the API`() async throws {
+    /// Ids were exported as text and times in PostgreSQL's format.
+    @Test func `ids and times have the formats of the API`() async throws {
         let scene = try await Scene()
         let pushed = try await scene.ada.push([scene.ada.create(), scene.ada.create("note")])
         #expect(pushed.status == 200)
@@ -139,7 +139,7 @@ import Testing
         for member in ["created_at", "accepted_at", "synced_at"] as [StaticString] {
             #expect(mutation[member]?.text == accepted.json?[member]?.text, "\(member)")
         }
-        // no other form of a time is anywhere in it
+        // it contains no other format of a time
         let text = found.map(\.text).joined()
         #expect(!text.contains("+00:00") && text.firstMatch(of: /[0-9]{2}:[0-9]{2}\.[0-9]{4,}/) == nil, "\(text)")
     }
@@ -160,8 +160,8 @@ import Testing
         #expect(found.count { $0["kind"]?.stringEquals("id_mapping") == true } == 120)
     }
 
-    /// The test asks the database which columns there are: one that is added later has to be exported, or named here.
-    @Test func `every column of a user's rows is exported`() async throws {
+    /// The test reads the list of columns from the database. A new column must be exported, or listed here.
+    @Test func `exports every column of a user's rows`() async throws {
         let scene = try await Scene()
         let columns = try await scene.lines(
             """
@@ -179,7 +179,8 @@ import Testing
             guard parts[1] != "organization_id", parts[1] != "user_id" else { return false }
             return !statements.contains { $0.name.contains(parts[0]) && $0.sql.contains("x.\(parts[1])") }
         }
-        // events that wait are the source's until they are judged, seconds later; what operators did is theirs
+        // pending events belong to the source until they are evaluated, seconds later; operators' actions belong to the
+        // operators
         let others = ["parked_events.", "audit.", "operations."]
         let told = missing.filter { column in
             !Self.ofTheGateway.contains(column) && !others.contains { column.hasPrefix($0) }
@@ -187,7 +188,7 @@ import Testing
         #expect(told == [])
     }
 
-    /// How the gateway does its work, and says nothing of a person that another column does not say.
+    /// Columns about the gateway's processing, without personal data that another column does not contain.
     private static let ofTheGateway: Set<String> = [
         "attempts.slot", "devices.stray_ids", "entities.feed_position", "entities.id_is_integer", "entities.run_base",
         "entities.source_at", "entities.source_at_fraction", "entities.source_version",
@@ -202,7 +203,7 @@ import Testing
         "user_keys.created_at", "user_keys.made_for", "user_keys.master_key", "user_keys.wrapped_key",
     ]
 
-    @Test func `who is nobody has nothing to export`() async throws {
+    @Test func `answers 404 to an export of an unknown user`() async throws {
         let scene = try await Scene()
         _ = try await scene.ada.push([scene.ada.create()])
         _ = try await scene.eve.push([scene.eve.create()])
@@ -217,7 +218,7 @@ import Testing
         expectProblem(try await scene.operate(.GET, ada, headers: html), .notAcceptable, errors: [])
     }
 
-    @Test func `the command exports the same`() async throws {
+    @Test func `the command exports the same lines`() async throws {
         let scene = try await Scene(masterKeys: TestKeys.first)
         _ = try await scene.ada.push([scene.ada.create(), scene.ada.create("note")])
         let file = FileManager.default.temporaryDirectory.appending(path: "master-keys-\(UUID().uuidString)")

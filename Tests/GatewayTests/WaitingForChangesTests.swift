@@ -9,7 +9,7 @@ import Testing
 
 /// `GET /v1/changes?wait=N`
 @Suite struct WaitingForChangesTests {
-    /// A pull that is under way: it has read an empty page and waits.
+    /// A pull in progress: it has read an empty page and waits.
     private static func pulling(_ worker: SyncWorker, _ query: String, _ scene: Scene) async throws -> Task<
         Reply, any Error
     > {
@@ -18,7 +18,7 @@ import Testing
         return pull
     }
 
-    @Test func `an empty page is held until something shows`() async throws {
+    @Test func `a pull with an empty page waits for a change`() async throws {
         let scene = try await Scene()
         let start = try #require(try await scene.bob.get("/v1/changes").next)
         let pull = try await Self.pulling(scene.bob, "&since=\(start)", scene)
@@ -27,13 +27,13 @@ import Testing
         #expect(reply.status == 200)
         #expect(reply.changes.map { $0["id"]?.string } == pushed.results.map { $0["server_id"]?.string })
         #expect(reply.next == pushed.json?["feed"]?.string)
-        // what is there is not waited for
+        // existing changes are returned without a wait
         let begun = ContinuousClock.now
         #expect(try await scene.bob.get("/v1/changes?wait=60&since=\(start)").changes.count == 1)
         #expect(.now - begun < .seconds(60))
     }
 
-    @Test func `what the caller may not see or did not ask for ends no wait`() async throws {
+    @Test func `invisible or filtered changes do not end a wait`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let pull = try await Self.pulling(scene.bob, "&entity_type=task,diary", scene)
@@ -46,7 +46,7 @@ import Testing
         #expect(reply.isUpToDate == true)
     }
 
-    @Test func `a wait that is over answers an empty page that goes on`() async throws {
+    @Test func `an expired wait returns an empty page with a cursor`() async throws {
         let scene = try await Scene()
         _ = try await scene.operate(.PUT, scene.admin + "/entity-types/diary", #"{"visibility":"user"}"#)
         let before = try #require(try await scene.bob.get("/v1/changes").next)
@@ -55,22 +55,22 @@ import Testing
         #expect(reply.status == 200)
         #expect(reply.changes.isEmpty)
         #expect(reply.isUpToDate == true)
-        #expect(reply.next != before, "what was passed over need not be looked at again")
+        #expect(reply.next != before, "skipped changes are not read again")
         expectProblem(try await scene.bob.get("/v1/changes?wait=1&since=f1-0-0-0-0"), .cursorExpired)
     }
 
-    @Test func `a wait in vain of the database is told and a long one is cut`() async throws {
+    @Test func `rejects invalid waits and shortens long ones`() async throws {
         let scene = try await Scene { $0.maximumWait = .milliseconds(100) }
         let start = ContinuousClock.now
         #expect(try await scene.ada.get("/v1/changes?wait=1000000").changes.isEmpty)
-        #expect(.now - start < .seconds(60), "the longest wait there is by default")
+        #expect(.now - start < .seconds(60), "the default maximum wait")
         for wait in ["-1", "soon", "1.5", "1&wait=2", "12345678901"] {
             let reply = try await scene.ada.get("/v1/changes?wait=\(wait)")
             expectProblem(reply, .invalidRequest, errors: [" parameter_invalid"])
         }
     }
 
-    @Test func `a client that goes away is not waited for and nothing is left of it`() async throws {
+    @Test func `a disconnected client's wait ends and frees its resources`() async throws {
         let scene = try await Scene()
         let connection = try RawConnection(port: scene.gateway.port)
         await connection.send(
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `many who wait are all told`() async throws {
+    @Test func `a change wakes all waiting pulls`() async throws {
         let scene = try await Scene()
         let start = try #require(try await scene.bob.get("/v1/changes").next)
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in

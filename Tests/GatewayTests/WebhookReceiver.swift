@@ -4,7 +4,7 @@ import NIOHTTP1
 import NIOPosix
 import Testing
 
-/// A receiver of webhooks that takes all of them.
+/// A receiver of webhooks that accepts all of them.
 final class WebhookReceiver: Sendable {
     struct Received: Sendable {
         let head: HTTPRequestHead
@@ -15,7 +15,7 @@ final class WebhookReceiver: Sendable {
     }
 
     let url: String
-    /// Every message, as it has come.
+    /// Every message as received.
     let received: AsyncStream<Received>
     private let channel: any Channel
 

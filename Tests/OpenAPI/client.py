@@ -14,20 +14,20 @@ def generate(url, folder):
     """The client's package."""
     configuration = os.path.join(folder, "configuration.yml")
     with open(configuration, "w", encoding="utf-8") as file:
-        # formatting is for people
+        # formatting only helps readers
         file.write("post_hooks: []\npackage_name_override: generated_client\n")
-        # lines of JSON are text to the generator
+        # the generator reads lines of JSON as text
         file.write("content_type_overrides:\n  application/x-ndjson: text/plain\n")
     command = [sys.executable, "-c", "from openapi_python_client.cli import app; app()", "generate", "--url", url]
     command += ["--config", configuration, "--meta", "none", "--output-path", os.path.join(folder, "generated_client")]
-    # a warning is a piece that is left out
+    # a warning means that a part was omitted
     subprocess.run([*command, "--fail-on-warning"], check=True, stdout=subprocess.DEVNULL)
     sys.path.insert(0, folder)
     return importlib.import_module("generated_client")
 
 
 def use(package, address):
-    """A push, a pull, and a refusal, all typed."""
+    """A push, a pull, and a rejection, all typed."""
     models = importlib.import_module(package.__name__ + ".models")
     api = {
         name: importlib.import_module(f"{package.__name__}.api.{name}").sync

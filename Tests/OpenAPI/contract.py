@@ -1,4 +1,4 @@
-"""The OpenAPI document, as the programs beside this one read it."""
+"""The OpenAPI document, as the programs in this folder read it."""
 
 import json
 import re
@@ -14,7 +14,8 @@ def load(path):
 
 
 def _pattern(validator, pattern, value, schema):
-    """Patterns are those of ECMA-262, whose `$` does not stand before a line's end as Python's does."""
+    """Patterns follow ECMA-262, whose `$` matches only at the end, unlike Python's, which also matches before a last
+    newline."""
     python = pattern[:-1] + r"\Z" if pattern.endswith("$") else pattern
     if isinstance(value, str) and not re.search(python, value):
         yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
@@ -27,7 +28,7 @@ class Contract:
     def __init__(self, document):
         self.document = document
         strict = {name: _strict(schema) for name, schema in document["components"]["schemas"].items()}
-        # where `#/components/schemas/…` leads, from a schema that stands beside it
+        # where `#/components/schemas/…` leads, from a schema in the same document
         self._lenient = {"components": {"schemas": document["components"]["schemas"]}}
         self._strict = {"components": {"schemas": strict}}
 
@@ -39,11 +40,11 @@ class Contract:
                     yield method, path, item, item[method]
 
     def example_organization(self):
-        """Whose examples they are."""
+        """The users whose data the examples contain."""
         return self.document["paths"]["/admin/organizations/{id}"]["get"]["parameters"][0]["example"]
 
     def resolve(self, value):
-        """What a `$ref` leads to, or the value itself."""
+        """The target of a `$ref`, or the value itself."""
         while isinstance(value, dict) and "$ref" in value:
             target = self.document
             for step in value["$ref"].removeprefix("#/").split("/"):
@@ -52,7 +53,7 @@ class Contract:
         return value
 
     def problems(self, value, schema, strict=False):
-        """What is wrong with a value. Strict: members that the schema does not name are, too."""
+        """The errors of a value. If strict, members that the schema does not name are errors, too."""
         if strict:
             root = {**_strict(schema, outermost=True), **self._strict}
         else:
@@ -62,9 +63,9 @@ class Contract:
 
 
 def _strict(schema, outermost=False, in_all_of=False):
-    """The schema, without room for members that it does not name.
+    """The schema, without members that it does not name.
 
-    What is put together by `allOf` is closed where it is used, not in its parts; so are components.
+    A schema combined by `allOf` is closed where it is used, not in its parts; the same applies to components.
     """
     if not isinstance(schema, dict):
         return schema

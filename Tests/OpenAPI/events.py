@@ -1,8 +1,8 @@
-"""Server-sent events as values that can be compared, and back."""
+"""Server-sent events as comparable values, and the reverse."""
 
 import json
 
-# what `data` of an event is
+# the `data` of an event
 SCHEMAS = {"mutation": "MutationEvent", "id_mapping": "IDMapping", "changes": "ChangesEvent"}
 
 
@@ -35,7 +35,7 @@ def render(frames):
 
 
 def problems(contract, frames):
-    """What is wrong with the data of events."""
+    """The errors in the data of events."""
     for frame in frames:
         if "data" in frame:
             schema = {"$ref": f"#/components/schemas/{SCHEMAS[frame['event']]}"}

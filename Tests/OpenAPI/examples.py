@@ -1,12 +1,13 @@
 """Executes the document's examples against a running gateway.
 
 `x-example-order` is a list of "OPERATION EXAMPLE STATUS": the calls in their order. A call's parameters, body and
-answer are the examples of that name; of a parameter without such a name, its single `example`. The answer has to have
-the status, be valid against its schema with no members beside it, and be equal to its example, except for times and for
-the ids and cursors that the gateway makes up: those are learned where they are seen first, and put in the place of the
-example's wherever they come again, in requests too.
+response are the examples of that name. A parameter without such a name uses its single `example`.
 
-With --record, answers that are new or differ are written into the document.
+The response must have the status and be valid against its schema without additional members. It must equal its example,
+except for times and for the ids and cursors that the gateway generates. The first occurrence of each is recorded and
+replaces the example's value in all later places, also in requests.
+
+With --record, new or different responses are written into the document.
 """
 
 import argparse
@@ -26,23 +27,23 @@ from contract import Contract, load
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-# of the feed, of id mappings, of events: a cursor with the feed's epoch, which is drawn by lot
+# of the feed, of id mappings, of events: a cursor with the feed's epoch, which is random
 CURSOR = re.compile(r"([fie]1)-([0-9a-z]+)-(.*)")
 REQUEST_ID = "019bb000-7e57-7000-8000-000000000001"
 EPOCH = "bcttei3ol"
-# service tokens, which are made up as ids are
+# service tokens, which are generated like ids
 TOKEN = re.compile(r"slt_[A-Za-z0-9_-]{86}")
 EXAMPLE_TOKEN = "slt_" + "A" * 86
-# how the ids begin that the gateway made, in examples
+# prefixes of ids that the gateway generated, in examples
 MADE = "019bb100-5e00-7000-8000-"
 
 
-# what the examples' source verifies its messages with
+# the secret with which the examples' source verifies messages
 SECRET = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 def signed(identifier, body, seconds):
-    """The headers of a message, as Standard Webhooks has it."""
+    """The headers of a message according to Standard Webhooks."""
     text = f"{identifier}.{seconds}.".encode() + body
     code = hmac.new(base64.b64decode(SECRET), text, hashlib.sha256).digest()
     return {"webhook-timestamp": str(seconds), "webhook-signature": "v1," + base64.b64encode(code).decode()}
@@ -61,7 +62,7 @@ class Runner:
         self.complaints = []
         self.executed = set()
         self.session = requests.Session()
-        # ids of the clients' making
+        # ids that clients generate
         self.known = {REQUEST_ID}
         for requests_of in [list(self.named_requests(operation)) for operation in self.operations]:
             self.known.update(UUID.findall(json.dumps(requests_of)))
@@ -81,7 +82,7 @@ class Runner:
                     self.complaints.append(f"{operation} {name}: x-example-order does not have it")
         return self.complaints
 
-    # MARK: - What the document has
+    # MARK: - The document's content
 
     def named_requests(self, operation):
         *_, definition = self.operations[operation]
@@ -140,7 +141,7 @@ class Runner:
                 headers["Content-Type"] = media
         for scheme in self.schemes(definition):
             if scheme == "operatorSession":
-                # the cookie is a browser's; the token is the other way in
+                # browsers use the cookie; the token is the alternative
                 continue
             if scheme == "webhookSignature":
                 headers.update(signed(headers["webhook-id"], body or b"", self.arguments.clock))
@@ -203,10 +204,10 @@ class Runner:
             answer = self.documented(answer)
             examples[name]["value"] = events.render(answer) if media == "text/event-stream" else answer
 
-    # MARK: - What the gateway makes up
+    # MARK: - Values that the gateway generates
 
     def compare(self, example, answer, place):
-        """Both are the same but for times, and for ids and cursors that stand for each other everywhere."""
+        """Compares two values. Times may differ, and so may ids and cursors if they correspond consistently."""
         if type(example) is not type(answer):
             raise Mismatch(f"{place} is {json.dumps(answer)[:200]}, not {json.dumps(example)[:200]}")
         if isinstance(example, dict):
@@ -249,7 +250,7 @@ class Runner:
         return text
 
     def live(self, value):
-        """A value of a request, with what the gateway made up in the place of the example's."""
+        """A value of a request, with the gateway's generated values instead of the example's."""
         if isinstance(value, dict):
             return {key: self.live(part) for key, part in value.items()}
         if isinstance(value, list):
@@ -257,7 +258,7 @@ class Runner:
         return self.learned.get(value, value) if isinstance(value, str) else value
 
     def documented(self, value):
-        """An answer as an example shows it: ids and cursors that look the same whenever they are recorded."""
+        """A response as an example shows it: ids and cursors are the same in every recording."""
         if isinstance(value, dict):
             return {key: self.documented(part) for key, part in value.items()}
         if isinstance(value, list):

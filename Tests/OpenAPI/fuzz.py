@@ -1,6 +1,6 @@
-"""Lets schemathesis look for differences between the document and a running gateway, with all of its checks.
+"""Runs schemathesis, which searches for differences between the document and a running gateway, with all of its checks.
 
-The gateway is prepared by the document's examples, so that what they name is there.
+The document's examples run first, so that the objects that they name exist.
 """
 
 import argparse
@@ -19,8 +19,8 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def prepare(arguments):
-    """Executes the examples, but for those that delete everything, or all of the user that asks; what they answer is
-    looked at elsewhere."""
+    """Executes the examples, except those that delete everything, or all data of the requesting user. Other tests check
+    the responses."""
     document = load(arguments.document)
     document["x-example-order"] = [
         entry
@@ -31,7 +31,7 @@ def prepare(arguments):
     arguments.clock = 1795000000
     runner = Runner(Contract(document), arguments)
     runner.run()
-    # of another tenant: what is the first user's is not there for this one
+    # of another tenant: the first user's objects do not exist for this one
     url = f"{arguments.operations}/admin/organizations/{os.environ['SLUICE_OTHER_ORGANIZATION']}"
     headers = {"Authorization": "Bearer " + os.environ["SLUICE_OPERATOR_TOKEN"]}
     requests.put(url, headers=headers, json={"status": "active"}, timeout=30).raise_for_status()
@@ -39,7 +39,7 @@ def prepare(arguments):
 
 
 def configuration(arguments, folder):
-    """schemathesis.toml, and who asks."""
+    """schemathesis.toml, with the callers' tokens."""
     with open(os.path.join(FOLDER, "schemathesis.toml"), encoding="utf-8") as file:
         text = file.read().replace('hooks = "hooks.py"', f"hooks = {json.dumps(os.path.join(FOLDER, 'hooks.py'))}")
     if arguments.listener == "operations":

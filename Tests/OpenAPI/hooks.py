@@ -1,5 +1,5 @@
-"""What schemathesis is told about the gateway beside its document: where real cursors come from, and what the general
-checks cannot know."""
+"""Facts about the gateway that its document does not contain: the sources of real cursors, and details that the general
+checks lack."""
 
 import os
 
@@ -17,7 +17,7 @@ CONTRACT = Contract(load(os.environ["SLUICE_DOCUMENT"]))
 
 
 def cursors(listener, token, path, member):
-    """Cursors of a list: what an answer says comes next."""
+    """Cursors of a list: the next cursor of a response."""
     answer = requests.get(
         os.environ[listener] + path, headers={"Authorization": "Bearer " + os.environ[token]}, timeout=30
     )
@@ -49,12 +49,12 @@ for name, listener, token, path in [
 ]:
     schemathesis.openapi.format(f"sluice-{name}-cursor", cursors(listener, token, path, "next"))
 
-# Each token of the tests names one organization, and any other is refused before all else.
+# Each token of the tests names one organization, and any other is rejected before all other checks.
 @schemathesis.hook
 def before_call(context, case, kwargs):
     if case.meta is not None and case.meta.generation.mode.is_positive and case.headers:
         case.headers.pop("X-Sluice-Organization", None)
-    # a program's token in the place of a user's
+    # a program's token instead of a user's
     if operation(case) == "ingestEvents" and case.headers:
         users = ("SLUICE_USER_TOKEN", "SLUICE_OTHER_TOKEN")
         if case.headers.get("Authorization") in ["Bearer " + os.environ.get(name, "") for name in users]:
@@ -63,9 +63,9 @@ def before_call(context, case, kwargs):
 
 # MARK: - Checks
 
-# Why a request that fits its schema may be refused all the same: operation, code, rule, how the detail begins.
+# Reasons to reject a request that matches its schema: operation, code, rule, and the beginning of the detail.
 REASONS = [
-    # cursors are opaque, so the schema takes any text; each belongs to its filter
+    # cursors are opaque, so the schema accepts any text; each is bound to its filter
     ("listMutations", "invalid_request", "parameter_invalid", "cursor"),
     ("listOrganizationMutations", "invalid_request", "parameter_invalid", "cursor"),
     ("listOrganizationMutations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
@@ -79,31 +79,31 @@ REASONS = [
     ("getUserLane", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
     ("listOperations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
     ("listOperationsOfOrganization", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is not one"),
-    # how many run is known to the gateway alone
+    # the number of running operations is not in the request
     ("startOperation", "validation_failed", "member_range", "20 operations"),
     ("listChanges", "invalid_request", "parameter_invalid", "since"),
     ("listChanges", "cursor_expired", None, ""),
     ("listMappings", "invalid_request", "parameter_invalid", "since"),
     ("pullChanges", "invalid_request", "parameter_invalid", "since"),
     ("pullChanges", "cursor_expired", None, ""),
-    # which types have device ids, and which numbers are left, is known to the gateway alone
+    # the schema does not express which types have device ids, and which numbers are left
     ("pullChanges", "invalid_request", "entity_type_valid_enum", "'"),
     ("pullChanges", "validation_failed", "member_range", "'"),
     ("listMappings", "cursor_expired", None, ""),
     ("streamEvents", "invalid_request", "header_invalid", "Last-Event-ID"),
     ("streamEvents", "cursor_expired", None, ""),
-    # whether an entity type is built in, and what it is sent for, is known to the gateway alone
+    # the schema does not express whether an entity type is built in, and for which purpose it is sent
     ("retryMutation", "validation_failed", "payload_must_be_valid_json", "the payload of a"),
     ("retryMutation", "validation_failed", "dependency_ids_must_exist_in_queue", ""),
     ("retryMutation", "reference_ambiguous", "entity_reference_must_exist", ""),
     ("resolveConflict", "validation_failed", "payload_must_be_valid_json", "the payload of a"),
-    # a payload is any JSON, but for what PostgreSQL cannot keep
+    # a payload is any JSON that PostgreSQL can store
     ("retryMutation", "validation_failed", "payload_must_be_valid_json", "The character U+0000"),
     ("resolveConflict", "validation_failed", "payload_must_be_valid_json", "The character U+0000"),
     ("resolveConflict", "validation_failed", "dependency_ids_must_exist_in_queue", ""),
     ("resolveConflict", "reference_ambiguous", "entity_reference_must_exist", ""),
     ("discardMutation", "validation_failed", "member_required", ""),
-    # the same of an operator's
+    # the same for an operator's
     ("retryMutationOfUser", "validation_failed", "payload_must_be_valid_json", ""),
     ("retryMutationOfUser", "validation_failed", "dependency_ids_must_exist_in_queue", ""),
     ("retryMutationOfUser", "reference_ambiguous", "entity_reference_must_exist", ""),
@@ -112,25 +112,24 @@ REASONS = [
     ("resolveConflictOfUser", "reference_ambiguous", "entity_reference_must_exist", ""),
     ("discardMutationOfUser", "validation_failed", "member_required", ""),
     ("putDevice", "validation_failed", "device_limit", ""),
-    # a schema cannot compare a member with the path
-    # who is known to join into whom
+    # a schema cannot compare a member with the path, and does not express which users can be merged
     ("joinUser", "validation_failed", "join_already", ""),
     ("joinUser", "validation_failed", "join_unknown_user", "the organization has no such user"),
     ("joinUser", "validation_failed", "join_same_user", ""),
-    # who is part of whom is known to the gateway alone
+    # the schema does not express which users are merged
     ("joinUser", "validation_failed", "join_chain", ""),
-    # who was erased is known to the gateway alone
+    # the schema does not express which users are erased
     ("putUser", "user_erased", None, ""),
     # a schema cannot forbid segments of a path
     ("putUpstream", "validation_failed", "member_range", "erase_endpoint"),
-    # a number is known together with its device and type alone
+    # a number is unique only together with its device and type
     ("lookUpMappings", "invalid_request", "member_required", "a number is an id of one device"),
     ("putEntityType", "validation_failed", "member_range", "the organization has no upstream"),
     ("putEntityType", "validation_failed", "relation_is_immutable", ""),
     # a schema counts characters
     ("putEntityType", "validation_failed", "member_range", "a relation is a member"),
     ("putUpstream", "validation_failed", "member_required", "base_url is required: the organization has no"),
-    # whether a master key is there is configuration
+    # the presence of a master key depends on the configuration
     ("putOrganization", "validation_failed", "master_key_required", ""),
     ("putOrganization", "validation_failed", "member_range", "external_id must be a text"),
     ("putOrganization", "validation_failed", "member_range", "issuer must be a text"),
@@ -138,20 +137,20 @@ REASONS = [
     ("letUserIn", "validation_failed", "member_range", "issuer must be a text"),
     ("listUsers", "invalid_request", "parameter_invalid", "the query parameter 'subject' must be a text"),
     ("listUsers", "invalid_request", "parameter_invalid", "the query parameter 'issuer' must be a text"),
-    # nor one parameter with another
+    # nor compare one parameter with another
     ("listUsers", "invalid_request", "parameter_invalid", "the query parameter 'issuer' means something beside"),
     # a schema cannot forbid segments of a path
     ("testUpstream", "validation_failed", "member_range", "path "),
-    # a schema cannot compare names of headers without their spelling
+    # a schema cannot compare header names case-insensitively
     ("putUpstream", "validation_failed", "member_duplicate", "a header's name does not depend on case"),
     ("putUpstream", "validation_failed", "header_not_allowed", ""),
-    # which addresses are allowed is configuration, and which of them are private no schema can say
+    # allowed addresses depend on the configuration, and a schema cannot express which of them are private
     ("addWebhook", "validation_failed", "member_range", "url must be https"),
     ("addWebhook", "validation_failed", "member_range", "url cannot be used: its address"),
     ("addWebhook", "validation_failed", "member_range", "url cannot be used: it is not https"),
     ("addWebhook", "validation_failed", "member_range", "url names an address in an unusual form"),
     ("addWebhook", "validation_failed", "member_range", "an organization has at most"),
-    # which kind a source is of is known to the gateway alone
+    # the schema does not express the kind of an existing source
     ("rotateSourceSecret", "validation_failed", "member_range", ""),
     ("runSource", "validation_failed", "member_unknown", ""),
     ("runSource", "validation_failed", "member_range", ""),
@@ -168,7 +167,7 @@ def operation(case):
 
 @schemathesis.check
 def refusals_are_about_what_is_stored(ctx, response, case):
-    """A request that fits its schema is refused for a reason that a schema cannot express, or not at all."""
+    """A request that matches its schema is rejected only for a reason that a schema cannot express."""
     if case.meta is None or not case.meta.generation.mode.is_positive or response.status_code not in (400, 410, 422):
         return
     problem = response.json()
@@ -176,7 +175,7 @@ def refusals_are_about_what_is_stored(ctx, response, case):
     if name in ("pushMutations", "previewMutations") and response.status_code == 422:
         assert "strict" in (case.headers or {}).get("Prefer", "").lower(), f"refused, though not strict: {problem}"
         return
-    # settings are those of a kind, a body is what a mapping finds something in or not
+    # settings depend on the kind, and a mapping may find nothing in a body
     if name in ("putSource", "testSource") and problem["code"] in ("validation_failed", "invalid_request"):
         return
     for error in problem.get("errors") or [{"rule": None, "detail": problem["detail"]}]:
@@ -190,7 +189,7 @@ def refusals_are_about_what_is_stored(ctx, response, case):
 
 @schemathesis.check
 def entries_are_judged_by_the_schema(ctx, response, case):
-    """A push rejects the entries that do not fit their schema, and no other one for its form."""
+    """A push rejects exactly the entries that do not match their schema."""
     if operation(case) in ("pushMutations", "previewMutations") and response.status_code in (200, 202):
         found = list(complaints(CONTRACT, case.body, response.json()))
         assert not found, "\n".join(found)

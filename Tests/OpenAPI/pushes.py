@@ -1,6 +1,6 @@
-"""Whether a push judges its entries as the document's schemas do."""
+"""Whether a push validates its entries like the document's schemas."""
 
-# What is wrong with an entry by itself; `validation_failed` has other rules for what is wrong with it here and now.
+# Rules about an entry alone. `validation_failed` has further rules, which depend on stored data.
 OF_THE_SCHEMA = {
     "member_range", "member_unknown", "member_duplicate", "member_type", "timestamp_rfc3339", "header_not_allowed",
     "operation_must_be_valid_verb", "endpoint_must_be_relative_path", "uuid_format",
@@ -8,7 +8,7 @@ OF_THE_SCHEMA = {
 
 
 def complaints(contract, body, answer):
-    """What is taken that does not fit, or rejected for its form though it fits."""
+    """Entries that are accepted although they do not match, or rejected for their form although they match."""
     schemas = contract.document["components"]["schemas"]
     if not isinstance(body, dict) or not isinstance(body.get("mutations"), list):
         yield f"a body that is no push is taken: {body!r}"
@@ -20,7 +20,7 @@ def complaints(contract, body, answer):
         if problems and result["status"] != "rejected":
             yield f"an entry that does not fit its schema is taken: {problems}"
         elif not problems and result["status"] == "rejected" and result["error"]["code"] == "validation_failed":
-            # which headers an organization takes is known to the gateway alone
+            # the schema does not express which headers an organization accepts
             rules = {
                 error["rule"] for error in result["error"]["errors"] if "is not among the headers" not in error["detail"]
             } & OF_THE_SCHEMA

@@ -1,4 +1,4 @@
-"""Says what is wrong with the document by itself: that it is not OpenAPI 3.1, or its examples not as its schemas."""
+"""Reports errors of the document itself: it is not OpenAPI 3.1, or its examples do not match its schemas."""
 
 import sys
 
@@ -8,7 +8,7 @@ from contract import Contract, load
 
 
 def examples(place, holder):
-    """(where it stands, value) of each example."""
+    """(location, value) of each example."""
     if "example" in holder:
         yield f"{place} example", holder["example"]
     for name, example in holder.get("examples", {}).items():
@@ -16,7 +16,7 @@ def examples(place, holder):
 
 
 def contents(contract, place, holder):
-    """(where it stands, schema, value) of each example of bodies."""
+    """(location, schema, value) of each example of bodies."""
     for media, content in holder.get("content", {}).items():
         for where, value in examples(f"{place} {media}", content):
             yield where, content["schema"], value

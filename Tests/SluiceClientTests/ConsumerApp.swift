@@ -2,15 +2,15 @@ import Foundation
 import TestSupport
 import Testing
 
-/// An app in a folder of its own that depends on `SluiceClient` as apps do: on a version of a git repository, made of
-/// the files as they are now, committed or not.
+/// An app in a separate folder that depends on `SluiceClient` like a real app: on a version of a git repository, made
+/// from the current files, committed or not.
 struct ConsumerApp {
-    /// What manifests call the repository; nothing is fetched from there.
+    /// The repository's URL in manifests. Nothing is fetched from there.
     static let address = "https://git.example.com/sluice.git"
 
     private let folder = FileManager.default.temporaryDirectory.appending(path: "consumer-\(UUID().uuidString)")
 
-    /// - Parameter sources: the files of the one target.
+    /// - Parameter sources: the files of the only target.
     init(manifest: String, target: String, sources: [String]) throws {
         let app = folder.appending(path: "app")
         let files = app.appending(path: "Sources/\(target)")
@@ -26,9 +26,9 @@ struct ConsumerApp {
         try? FileManager.default.removeItem(at: folder)
     }
 
-    /// Runs `swift` on the app, and records what it says if it fails. It needs no network: GRDB is the one that these
-    /// tests are built with. Caches and settings are the folder's own, so that nothing of it is left behind and nothing
-    /// of the machine counts.
+    /// Runs `swift` on the app, and records its output if it fails. It needs no network, because GRDB is the checkout
+    /// of these tests. Caches and settings are in the folder, so that nothing remains and the machine's settings have
+    /// no effect.
     func swift(_ command: String...) async throws {
         let script = """
             set -e
@@ -56,13 +56,13 @@ struct ConsumerApp {
             try await ChildProcess.run(["/bin/sh", "-c", script, "sh"] + arguments + command)
         } catch {
             let log = try String(contentsOf: folder.appending(path: "log"), encoding: .utf8)
-            // without what SwiftPM says of its progress
+            // without SwiftPM's progress messages
             let words = log.split(separator: "\n").filter { !$0.hasPrefix("[") }.joined(separator: "\n")
             Issue.record("swift \(command.joined(separator: " ")) failed:\n\(words)")
         }
     }
 
-    /// The identities of all that was resolved.
+    /// The identities of all resolved packages.
     func packages() throws -> Set<String> {
         struct Resolved: Decodable {
             struct Pin: Decodable {
@@ -75,7 +75,7 @@ struct ConsumerApp {
         return Set(try JSONDecoder().decode(Resolved.self, from: file).pins.map(\.identity))
     }
 
-    /// Beside the folder with the tests' own program.
+    /// Next to the folder with the tests' own program.
     private static let checkoutOfGRDB = {
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? "."
         return URL(filePath: own).deletingLastPathComponent().appending(path: "../../checkouts/GRDB.swift")

@@ -1,8 +1,8 @@
 import Testing
 
-/// What an app gets that adds this package.
+/// The dependencies of an app that adds this package.
 @Suite struct ConsumerTests {
-    @Test func `an app that adds the client library fetches GRDB and nothing else`() async throws {
+    @Test func `an app that adds the client library fetches only GRDB`() async throws {
         let app = try ConsumerApp(manifest: Self.manifest, target: "App", sources: ["import SluiceClient\n"])
         defer { app.remove() }
         try await app.swift("package", "resolve")
@@ -10,7 +10,7 @@ import Testing
         #expect(packages == ["grdb.swift", "sluice"])
     }
 
-    /// Written for a tools version that knows no traits.
+    /// Written for a tools version without support for traits.
     private static let manifest = """
         // swift-tools-version:5.9
         import PackageDescription

@@ -2,9 +2,9 @@ import Foundation
 import GatewaySupport
 import Testing
 
-/// The app in `Examples`, which shows others how to use the library.
+/// The app in `Examples`, which shows how to use the library.
 @Suite struct FieldNotesTests {
-    @Test func `the example app builds, and its tour goes as it says`() async throws {
+    @Test func `the example app builds and its tour has the documented output`() async throws {
         try await Self.build()
         let command = #"exec "$ROOT/scripts/phones" --sluice "$SLUICE""#
         let tour = try Program(shell: command, environment: ["ROOT": Self.root, "SLUICE": Program.path])
@@ -17,8 +17,8 @@ import Testing
         for line in told { #expect(result.output.contains(line), "\(line)") }
     }
 
-    /// As `make phones` does, and into the same folder. It needs no network: what it depends on are the checkouts that
-    /// these tests are built with.
+    /// Like `make phones`, and into the same folder. It needs no network, because its dependencies are the checkouts of
+    /// these tests.
     private static func build() async throws {
         let script = """
             cd "$ROOT" || exit
@@ -35,13 +35,13 @@ import Testing
         try #require(result.status == 0, "\(result.output)\(result.complaint)")
     }
 
-    /// For a machine on which everything takes long.
+    /// For a slow machine.
     private static let patience = Duration.seconds(900)
 
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
         .standardized.path
 
-    /// Beside the folder with the built programs.
+    /// Next to the folder with the built programs.
     private static let checkouts = URL(filePath: Program.path).deletingLastPathComponent()
         .appending(path: "../../checkouts").standardized.path
 }

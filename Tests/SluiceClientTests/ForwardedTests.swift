@@ -3,7 +3,7 @@ import GRDB
 import SluiceClient
 import Testing
 
-/// Types that are forwarded to an organization's REST API, which has ids of its own: numbers.
+/// Types that are forwarded to an organization's REST API, which assigns its own ids: numbers.
 @Suite struct ForwardedTests {
     private static let contacts = EntitySync(
         "contact",
@@ -28,7 +28,7 @@ import Testing
         try await TestPhone(gateway, organization: organization, user: user, entities: [contacts, visits])
     }
 
-    @Test func `keys stay what they were while the upstream has numbers`() async throws {
+    @Test func `client keys stay unchanged while the upstream assigns numbers`() async throws {
         let gateway = try await TestGateway.start(forwards: true)
         let phone = try await Self.phone(gateway, try await gateway.makeOrganization())
         let kari = Contact(name: "Kari", phone: "1")
@@ -46,11 +46,11 @@ import Testing
         var row = try await phone.pool.read { try phone.client.row(of: Contact.self, key: kari.id, in: $0) }
         #expect(row?.serverID?.int64 != nil && row?.pending == 0 && row?.failed == 0)
         #expect(try await phone.visits() == [visit])
-        // the user's other device, which has keys of its own for what it did not make
+        // the user's other device, which has its own keys for entities that other devices created
         let tablet = try await Self.phone(gateway, phone.organization, user: phone.user)
         #expect((await tablet.sync()).lastError == nil)
         let copy = try #require(try await tablet.visits().first)
-        #expect(copy.contactID == kari.id, "the same user's client ids are known by all of his devices")
+        #expect(copy.contactID == kari.id, "all devices of a user receive the user's client ids")
         var renamed = try #require(try await tablet.contacts().first)
         renamed.phone = "2"
         try await tablet.update(renamed)
@@ -61,7 +61,7 @@ import Testing
         #expect(row?.server?.document?["phone"] == "2")
     }
 
-    @Test func `what the upstream refuses is shown with its words, edited and taken`() async throws {
+    @Test func `an upstream rejection is shown with its response, can be edited, and then succeeds`() async throws {
         let gateway = try await TestGateway.start(forwards: true)
         let phone = try await Self.phone(gateway, try await gateway.makeOrganization())
         let kari = Contact(name: "Kari")
@@ -77,7 +77,7 @@ import Testing
         }
         await phone.sync()
         guard case .failed(let failed) = try await phone.client.outcome(of: try #require(edit)) else {
-            Issue.record("nothing was refused")
+            Issue.record("nothing was rejected")
             return
         }
         #expect(failed.reason == .failed && failed.problem?.code == "upstream_rejected")

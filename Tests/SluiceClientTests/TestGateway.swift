@@ -1,12 +1,12 @@
 import Foundation
 import GatewaySupport
 
-/// A gateway in this process, as a phone sees it.
+/// A gateway in this process, as a phone accesses it.
 final class TestGateway: Sendable {
     private let gateway: LiveGateway
     private let upstream: DemoServer?
-    /// Between gateway and upstream: requests arrive late, and answers come in another order than they were made, so
-    /// that a lane hears of what another has done before that one does.
+    /// A proxy between the gateway and the upstream. Requests arrive late, and responses are reordered, so that the
+    /// outcome of a later request reaches a lane first.
     private let line: FaultyProxy?
 
     var url: URL { URL(string: gateway.address) ?? URL(filePath: "/") }
@@ -21,19 +21,19 @@ final class TestGateway: Sendable {
 
     /// - Parameters:
     ///   - forwards: whether organizations have the demo upstream, to which their mutations are forwarded.
-    ///   - report: gets a line on each request to it.
+    ///   - report: receives a line for each request to it.
     static func start(
         forwards: Bool = false,
         report: @escaping @Sendable (String) -> Void = { _ in }
     ) async throws -> TestGateway {
-        // lanes are run in any case: what a person settles runs in its turn
+        // lanes always run, because settlements are processed in lane order
         try TestGateway(
             try await LiveGateway.start(forwards: true),
             forwards ? try await DemoServer.start(report: report) : nil
         )
     }
 
-    /// An organization of its own, for a test.
+    /// A separate organization for a test.
     func makeOrganization(_ settings: String = "{}") async throws -> UUID {
         let id = UUID()
         try await gateway.makeOrganization(id, settings: settings)
@@ -48,7 +48,7 @@ final class TestGateway: Sendable {
         try await gateway.operate("/entity-types/\(type)", of: organization, body)
     }
 
-    /// Begins to erase a user, and waits for as long as that takes.
+    /// Starts to erase a user, and waits until the erasure has finished.
     func erase(_ user: UUID, in organization: UUID) async throws { try await gateway.erase(user, in: organization) }
 
     func token(organization: UUID, user: UUID) async throws -> String {

@@ -1,9 +1,9 @@
 import Foundation
 import Testing
 
-/// The article that a newcomer begins with.
+/// The first article for new users.
 @Suite struct TutorialTests {
-    @Test func `the listings of the tutorial are a package that builds`() async throws {
+    @Test func `the listings of the tutorial form a package that builds`() async throws {
         let listings = try Self.listings()
         let manifest = try #require(listings.first)
         #expect(manifest.hasPrefix("// swift-tools-version:") && listings.count > 5)

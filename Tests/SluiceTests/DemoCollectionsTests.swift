@@ -27,7 +27,7 @@ import Testing
         return (answer.status, String(decoding: answer.body ?? [], as: UTF8.self), answer.etag)
     }
 
-    @Test mutating func `documents are made read changed replaced and deleted`() {
+    @Test mutating func `creates, returns, updates, replaces and deletes documents`() {
         #expect(
             ask("POST", "/contacts", #"{"id":"x","name":"Kari","age":4e1}"#) == (
                 201, #"{"id":1,"name":"Kari","age":4e1}"#, #""1""#
@@ -49,7 +49,7 @@ import Testing
         #expect(ask("POST", "/contacts", "{}").body == #"{"id":3}"#, "an id is given once")
     }
 
-    @Test mutating func `a list says what changed, the oldest first, in pages, deletions too`() throws {
+    @Test mutating func `a list returns changes in order and in pages, including deletions`() throws {
         let clock = Mutex(Timestamp(microseconds: 1_795_000_000_000_000))
         api = DemoCollections(now: { clock.withLock { $0 } })
         func get(_ target: String, tag: String? = nil) -> DemoAnswer {
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test mutating func `an event names the owner of the document, whoever edits it`() throws {
+    @Test mutating func `an event names the document's owner regardless of the editor`() throws {
         let ada = UUID()
         func request(_ method: String, _ target: String, by user: UUID?) -> DemoRequest {
             DemoRequest(method: method, target: target, user: user, body: Array("{}".utf8))
@@ -104,7 +104,7 @@ import Testing
         #expect(batch.contains(#""owner":"\#(ada.uuidString.lowercased())""#), "\(batch)")
     }
 
-    @Test mutating func `a refused event is shown with its reason`() throws {
+    @Test mutating func `a rejected event is shown with its reason`() throws {
         _ = api.answer(DemoRequest(method: "POST", target: "/expenses", body: Array("{}".utf8)))
         let event = try #require(api.takeChanges().first)
         func line(_ status: Int, _ body: String) -> String {
@@ -120,7 +120,7 @@ import Testing
         #expect(line(404, "not JSON") == start + "404")
     }
 
-    @Test mutating func `what it cannot do it refuses`() {
+    @Test mutating func `rejects unsupported requests`() {
         #expect(ask("POST", "/contacts", "{}").status == 201)
         for (method, target, body, status) in [
             ("GET", "/", "", 404), ("GET", "//", "", 404), ("POST", "/contacts/", "{}", 404), ("GET", "/1", "", 200),
@@ -132,7 +132,7 @@ import Testing
         #expect(ask("PATCH", "/contacts/1", #"{"b":"0123456789"}"#).status == 413)
     }
 
-    @Test mutating func `a stale if match is answered with the document as it is`() {
+    @Test mutating func `answers a stale If-Match with the current document`() {
         _ = ask("POST", "/contacts", #"{"name":"Kari"}"#)
         #expect(ask("PATCH", "/contacts/1", #"{"city":"Oslo"}"#, ifMatch: #""1""#).status == 200)
         for method in ["PATCH", "PUT", "DELETE"] {
@@ -143,7 +143,7 @@ import Testing
         #expect(ask("DELETE", "/contacts/1", ifMatch: #""3""#).status == 204)
     }
 
-    @Test mutating func `a key has one effect and one answer`() {
+    @Test mutating func `an idempotency key has one effect and one response`() {
         let first = ask("POST", "/contacts", #"{"name":"Kari"}"#, key: "k")
         #expect(ask("POST", "/contacts", #"{"name":"Kari"}"#, key: "k") == first)
         #expect(ask("GET", "/contacts").body == #"[{"id":1,"name":"Kari"}]"#)
@@ -153,7 +153,7 @@ import Testing
         #expect(ask("DELETE", "/contacts/1", key: "d").status == 204, "a repetition, not a second try")
     }
 
-    @Test mutating func `a document that says so fails once and without effect`() {
+    @Test mutating func `a document that requests it fails once without an effect`() {
         let body = #"{"title":"fail once"}"#
         #expect(ask("POST", "/visits", body, key: "k").status == 503)
         #expect(ask("GET", "/visits").body == "[]")
@@ -163,14 +163,14 @@ import Testing
         #expect(ask("PATCH", "/visits/1", body, key: "l").status == 200)
     }
 
-    @Test mutating func `it holds so much and no more`() {
+    @Test mutating func `limits the number of documents`() {
         for _ in 0..<DemoCollections.capacity { #expect(ask("POST", "/contacts", "{}").status == 201) }
         #expect(ask("POST", "/contacts", "{}").status == 507)
         #expect(ask("DELETE", "/contacts/7").status == 204)
         #expect(ask("POST", "/contacts", "{}").status == 201)
     }
 
-    @Test func `a line shows what was asked and answered and no commands to a terminal`() {
+    @Test func `a line shows request and response without terminal commands`() {
         let request = DemoRequest(method: "POST", target: "/contacts", body: Array("{\"a\":\"\u{9b}2J\u{1b}\"}".utf8))
         let answer = DemoAnswer(status: 503, remark: "not now")
         #expect(DemoLine.text(request, answer) == #"upstream: POST /contacts → 503 (not now)  {"a":"2J"}"#)

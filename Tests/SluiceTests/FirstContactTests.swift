@@ -26,12 +26,12 @@ import Testing
         (#"could not translate host name "db" to address: x"#, "the database cannot be reached: ", "correct the host"),
         ("server does not support SSL, but SSL was required", "the database cannot be reached: ", "sslmode"),
     ])
-    func `a failed connection is reported with its remedy`(text: String, start: String, cure: String) {
+    func `reports a failed connection with its remedy`(text: String, start: String, cure: String) {
         let words = Self.trouble(text).words
         #expect(words.hasPrefix(start) && words.contains("; ") && words.contains(cure), "\(words)")
     }
 
-    @Test func `every reason has a remedy`() {
+    @Test func `every failure has a remedy`() {
         let words = Set(
             ConnectFailure.allCases.map { failure in
                 ConnectionTrouble(PostgresError(.init(message: "m", failure: failure, sqlState: nil))).cure
@@ -40,13 +40,13 @@ import Testing
         #expect(words.count == ConnectFailure.allCases.count)
     }
 
-    @Test func `long lists of migrations are shortened`() {
+    @Test func `shortens long lists of migrations`() {
         #expect(SchemaCheck.list(["0001_a", "0002_b"]) == "0001_a, 0002_b")
         #expect(SchemaCheck.list((1...28).map { "m\($0)" }) == "28 migrations, m1 to m28")
         #expect(SchemaCheck.Finding.empty.words == "the database is empty: run sluice migrate")
     }
 
-    @Test func `what migrations create is known before they run`() {
+    @Test func `finds the objects that a migration would create`() {
         #expect(Schema.created(by: Schema.migrations[0].sql).contains("organizations"))
         let sql = """
             -- CREATE TABLE comment (
@@ -59,7 +59,7 @@ import Testing
 
     // MARK: - Ports
 
-    @Test func `listeners are found in the system's table`() {
+    @Test func `finds listeners in the system's table`() {
         let table = """
               sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
                0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4711 1 0000 100 0 0
@@ -79,11 +79,11 @@ import Testing
         (["serve"], nil), (["users", "list"], nil), (["--versoin"], nil), (["xyzzy"], nil), ([String](), nil),
         (["token", "explian", "x"], "sluice token explain"),
     ])
-    func `an unknown subcommand gets a suggestion`(arguments: [String], suggestion: String?) {
+    func `suggests a command for a misspelled one`(arguments: [String], suggestion: String?) {
         #expect(CommandSuggestion.of(arguments) == suggestion)
     }
 
-    @Test func `the value of an option that holds no token is shown`() {
+    @Test func `shows the value of an option without a token`() {
         let message = #"Error: The value 'alice' is invalid for '--user <uuid>': "alice" is not a UUID"#
         #expect(ShownMessage.of(message, about: ["token", "--user", "alice"]) == message)
         #expect(ShownMessage.of(message, about: ["token", "make", "--user=alice"]) == message)
@@ -95,7 +95,7 @@ import Testing
 
     // MARK: - Files
 
-    @Test func `a byte order mark before a configuration is ignored`() throws {
+    @Test func `ignores a byte order mark before a configuration`() throws {
         let file = try TextFile(bytes: [0xef, 0xbb, 0xbf] + Array(#"{"max_mutations": 7}"#.utf8))
         #expect(try Settings.load(configFile: file.path, environment: [:]).maxMutations == 7)
         let issuers = try TextFile(bytes: [0xef, 0xbb, 0xbf] + Array(#"{"issuers":[]}"#.utf8))
@@ -103,7 +103,7 @@ import Testing
         #expect(problem.contains("/issuers") && !problem.contains("JSON"), "\(problem)")
     }
 
-    @Test func `a byte order mark before keys is ignored`() async throws {
+    @Test func `ignores a byte order mark before keys`() async throws {
         let pem = """
             -----BEGIN PUBLIC KEY-----
             MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test(arguments: [[0xff, 0xfe], [0xfe, 0xff]] as [[UInt8]])
-    func `UTF-16 is named`(mark: [UInt8]) throws {
+    func `reports a file in UTF-16`(mark: [UInt8]) throws {
         let file = try TextFile(bytes: mark + [0x7b, 0])
         for name in ["JWT_KEYS_FILE", "JWT_ISSUERS_FILE", "MASTER_KEY_FILE", "JWT_SECRET_FILE"] {
             let variable = "SLUICE_" + name
@@ -134,13 +134,13 @@ import Testing
         #expect(error?.problems.first?.contains("UTF-16") == true)
     }
 
-    @Test func `a byte order mark before a secret is refused by name`() throws {
+    @Test func `rejects a byte order mark before a secret by name`() throws {
         let file = try TextFile(bytes: [0xef, 0xbb, 0xbf] + Array(String(repeating: "s", count: 32).utf8))
         let problem = problems(of: ["SLUICE_JWT_SECRET_FILE": file.path])
         #expect(problem.contains("begins with a byte order mark") && !problem.contains("ssss"), "\(problem)")
     }
 
-    @Test func `one operator's token has one name`() throws {
+    @Test func `an operator's token has only one name`() throws {
         let token = String(repeating: "t", count: 32)
         let hash = OperatorTokens.hash(of: token)
         for text in ["anna@\(token) bert@\(token)", "anna@\(token) bert@read:\(hash)", "\(token) anna@\(token)"] {
@@ -151,7 +151,7 @@ import Testing
         #expect(problems(of: ["SLUICE_OPERATOR_TOKEN": "anna@\(token) anna@\(hash) bert@\(token)x"]) == "")
     }
 
-    /// All problems of settings and of the files that they name, in one text.
+    /// All problems of the settings and of their files, in one text.
     private func problems(of environment: [String: String]) -> String {
         do throws(ConfigurationError) {
             let settings = try Settings.load(configFile: nil, environment: environment)

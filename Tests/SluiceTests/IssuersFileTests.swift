@@ -5,7 +5,7 @@ import Tokens
 
 @testable import Sluice
 
-/// The file of issuers: what it says, and each way in which it can be wrong.
+/// The issuers file: its content, and each kind of error.
 @Suite struct IssuersFileTests {
     private static let id = "0192f0c1-2345-7abc-8def-0123456789ab"
 
@@ -14,7 +14,7 @@ import Tokens
         return try load(variables(environment, file)).tokenConfiguration().issuers
     }
 
-    /// What is wrong, with `FILE` for the path.
+    /// The problem, with `FILE` for the path.
     private func problem(_ text: String, _ environment: [String: String] = [:]) throws -> String {
         let file = try TextFile(text)
         let settings = try load(variables(environment, file))
@@ -27,14 +27,14 @@ import Tokens
         }
     }
 
-    /// Keys are nobody else's, where a test does not say.
+    /// Keys are exclusive, unless a test sets otherwise.
     private func variables(_ environment: [String: String], _ file: TextFile) -> [String: String] {
         ["SLUICE_JWT_EXCLUSIVE_KEYS": "yes", "SLUICE_JWT_ISSUERS_FILE": file.path].merging(environment) { $1 }
     }
 
     private func one(_ members: String) -> String { #"{"issuers":[{\#(members)}]}"# }
 
-    @Test func `each issuer has keys organizations and names of its own`() throws {
+    @Test func `each issuer has its own keys, organizations and claim names`() throws {
         let (secret, keys) = (try TextFile("a secret of the tests, long enough\n"), try TextFile("{}"))
         let found = try issuers(
             """
@@ -58,7 +58,7 @@ import Tokens
         #expect(found[2].secret == Array("a secret of the tests, long enough".utf8))
     }
 
-    @Test func `each issuer says where user and organization stand, or does as the settings do`() throws {
+    @Test func `each issuer defines its claims or uses those of the settings`() throws {
         let key = #""jwks_url": "https://a/keys", "organizations""#
         let found = try issuers(
             """
@@ -84,8 +84,8 @@ import Tokens
         #expect(found.map(\.organizations) == [.any, .any, .only([id]), .only([id])])
     }
 
-    /// An issuer signs for its other customers, too: without an audience, their tokens would be taken.
-    @Test func `public keys need an audience unless they are nobody elses`() throws {
+    /// An issuer signs for its other customers, too: without an audience, their tokens would be accepted.
+    @Test func `public keys require an audience unless they are exclusive`() throws {
         let keys = try TextFile("{}")
         let open = ["SLUICE_JWT_EXCLUSIVE_KEYS": "no"]
         for source in [#""jwks_url":"https://a/keys""#, #""keys_file":"\#(keys.path)""#] {
@@ -103,17 +103,17 @@ import Tokens
         }
         let secret = try TextFile("a secret of the tests, long enough\n")
         let shared = one(#""issuer":"https://c","secret_file":"\#(secret.path)","organizations":"any""#)
-        #expect(try issuers(shared, open).first?.audience == nil, "a secret is whose it is")
+        #expect(try issuers(shared, open).first?.audience == nil, "a secret requires no audience")
     }
 
-    @Test func `a file is named from the folder of the file`() throws {
+    @Test func `paths are relative to the folder of the issuers file`() throws {
         let keys = try TextFile("{}")
         let name = URL(filePath: keys.path).lastPathComponent
         let found = try issuers(one(#""issuer":"a","keys_file":"\#(name)","organizations":"any""#))
         #expect(found.first?.keys.first?.name == keys.path)
     }
 
-    @Test func `it works beside the one issuer of other settings`() throws {
+    @Test func `the issuers file complements the issuer of the settings`() throws {
         let text = one(#""issuer":"https://a","jwks_url":"https://a/keys","organizations":"any""#)
         let both = try issuers(text, ["SLUICE_JWT_SECRET": "0123456789abcdef", "SLUICE_JWT_ISSUER": "https://own"])
         #expect(both.map(\.issuer) == ["https://own", "https://a"])
@@ -121,7 +121,7 @@ import Tokens
         let unnamed = try issuers(text, ["SLUICE_JWT_JWKS_URL": "https://own/keys"])
         #expect(unnamed.map(\.issuer) == [nil, "https://a"])
         let alone = try issuers(text, ["SLUICE_JWT_ISSUER": "https://a"])
-        #expect(alone.map(\.issuer) == ["https://a"], "without keys of its own it is none")
+        #expect(alone.map(\.issuer) == ["https://a"], "without keys, the settings define no issuer")
     }
 
     @Test(arguments: [
@@ -141,7 +141,7 @@ import Tokens
         ("/issuers/0/isuer", #"{"issuers":[{"isuer":"a"}]}"#, "means nothing here; is issuer meant?"),
         ("/issuers/0/issuer", #"{"issuers":[{"issuer":"a","issuer":"b"}]}"#, "cannot be taken: "),
     ])
-    func `what is wrong is told with its place`(place: String, text: String, reason: String) throws {
+    func `reports an error with its location`(place: String, text: String, reason: String) throws {
         let problem = try problem(text)
         let start = "SLUICE_JWT_ISSUERS_FILE names FILE, in which \(place) \(reason)"
         #expect(problem.hasPrefix(start), "\(problem)")
@@ -183,7 +183,7 @@ import Tokens
         ("/secret_file", #""organizations":"any","secret_file":"/etc/hostname""#, "names a "),
         ("/secret", #""organizations":"any","secret":"hushhush""#, "means nothing here; is secret_file meant?"),
     ])
-    func `an issuer that is wrong is told with its place`(place: String, members: String, reason: String) throws {
+    func `reports an invalid issuer with its location`(place: String, members: String, reason: String) throws {
         let members = #""issuer":"https://a","# + members.replacingOccurrences(of: "ID", with: Self.id)
         let problem = try problem(one(members))
         let start = "SLUICE_JWT_ISSUERS_FILE names FILE, in which /issuers/0\(place) \(reason)"
@@ -191,7 +191,7 @@ import Tokens
         #expect(!problem.contains("hushhush"))
     }
 
-    @Test func `an issuer that comes twice is refused`() throws {
+    @Test func `rejects an issuer that appears twice`() throws {
         let entry = #"{"issuer":"https://a","jwks_url":"https://a/keys","organizations":"any"}"#
         #expect(
             try problem(#"{"issuers":[\#(entry),\#(entry)]}"#)
@@ -215,15 +215,15 @@ import Tokens
             "JSON: A comma or the end of the array or object was expected at line 2, column 18."
         ),
     ])
-    func `what is no object is refused`(text: String, reason: String) throws {
+    func `rejects a file that is not an object`(text: String, reason: String) throws {
         #expect(try problem(text) == "SLUICE_JWT_ISSUERS_FILE names FILE, which is not \(reason)")
     }
 
-    @Test func `a file that is not there is refused`() throws {
+    @Test func `rejects a missing file`() throws {
         do throws(ConfigurationError) {
             let settings = try Settings.load(configFile: nil, environment: ["SLUICE_JWT_ISSUERS_FILE": "/nowhere"])
             _ = try settings.tokenConfiguration()
-            Issue.record("a file that is not there was read")
+            Issue.record("a missing file was read")
         } catch {
             #expect(error.description == "SLUICE_JWT_ISSUERS_FILE names /nowhere, which cannot be read.")
         }
@@ -233,7 +233,7 @@ import Tokens
         "ftp://id.example/keys", "id.example/keys", "https://", "https://u:hushhush@id.example/keys",
         "https://id.example/keys#1", "https://id.example/ keys", "https://id.example:0/keys", "file:///etc/passwd",
     ])
-    func `a URL of keys is HTTP without credentials`(text: String) throws {
+    func `a URL of keys requires HTTP without credentials`(text: String) throws {
         let found = try problems(["SLUICE_JWT_JWKS_URL": text])
         #expect(found.count == 1)
         #expect(found.first?.hasPrefix("SLUICE_JWT_JWKS_URL must be a URL such as ") == true)
@@ -243,7 +243,7 @@ import Tokens
     @Test(arguments: [
         "https://id.example/keys?p=1&t=a%20b", "http://localhost:8080/k", "https://[::1]:1/a/b", "https://id",
     ])
-    func `other URLs are taken and their queries not shown`(text: String) throws {
+    func `accepts other URLs and does not show their queries`(text: String) throws {
         let settings = try load(["SLUICE_JWT_JWKS_URL": text])
         #expect(settings.jwtJWKSURL == text)
         #expect(settings.warnings == [])
@@ -251,7 +251,7 @@ import Tokens
         #expect(shown == String(text.prefix { $0 != "?" }))
     }
 
-    @Test func `keys that come without TLS are warned of`() throws {
+    @Test func `warns about keys fetched without TLS`() throws {
         #expect(try load(["SLUICE_JWT_JWKS_URL": "http://id.example/keys"]).warnings.count == 1)
     }
 }

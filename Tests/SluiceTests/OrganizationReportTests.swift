@@ -23,13 +23,13 @@ import Testing
             .map { "\($0.organization.suffix(5)) \($0.seconds) \($0.halted)" }
     }
 
-    @Test func `as many as are allowed are named and the others are one`() {
+    @Test func `names the allowed number of organizations and sums up the others`() {
         #expect(rows([90, 60, 30], limit: 2, halted: 7) == ["00000 90.0 1", "00001 60.0 1", "other 30.0 5"])
         #expect(rows([90, 60], limit: 2, halted: 7) == ["00000 90.0 1", "00001 60.0 1"])
         #expect(rows([], limit: 2, halted: 0) == [])
     }
 
-    @Test func `where nothing waits the age is nothing and no number is negative`() {
+    @Test func `reports zero ages without waiting mutations and no negative numbers`() {
         #expect(rows([nil, -5], limit: 1, halted: 0) == ["00000 0.0 1", "other 0.0 0"])
     }
 }

@@ -3,17 +3,17 @@ import Testing
 
 @testable import Sluice
 
-/// Each way in which a setting can be wrong; the sentence names the setting and says what is allowed.
+/// Each kind of invalid setting. The error names the setting and the allowed values.
 @Suite struct SettingRefusalTests {
     @Test(arguments: ["", "0", "501", "-1", "+1", " 1", "1 ", "1.0", "1e2", "0x1", "８", "99999999999999999999"])
-    func `whole numbers are digits within their range`(text: String) throws {
+    func `a whole number consists of digits and is within its range`(text: String) throws {
         let expected =
             text.isEmpty
             ? [] : [#"SLUICE_DATABASE_POOL_SIZE is "\#(text)", but must be a whole number from 1 to 500."#]
         #expect(try problems(["SLUICE_DATABASE_POOL_SIZE": text]) == expected)
     }
 
-    @Test func `the ends of every range are allowed and what is beyond is not`() throws {
+    @Test func `accepts the bounds of every range and rejects the next values`() throws {
         for setting in Setting.all {
             guard case .number(let range) = setting.form else { continue }
             for number in [range.lowerBound, range.upperBound] { #expect(setting.form.accepts("\(number)")) }
@@ -25,7 +25,7 @@ import Testing
         "8080", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:http", "::1:8080",
         "[::1]", "[]:8080", "[::1:8080", "127.0.0.1:+80", "http://127.0.0.1:8080", "127.0.0.1:80:80", "a b:80",
     ])
-    func `an address is a host and a port`(text: String) throws {
+    func `an address requires a host and a port`(text: String) throws {
         #expect(
             try problems(["SLUICE_PUBLIC_ADDRESS": text]) == [
                 #"SLUICE_PUBLIC_ADDRESS is "\#(text)", but must be host:port such as 127.0.0.1:8080 or [::1]:8080, "#
@@ -35,12 +35,12 @@ import Testing
     }
 
     @Test(arguments: ["0.0.0.0:0", "localhost:65535", "[::]:8080", "[fe80::1%eth0]:80", "gateway.internal:8080"])
-    func `addresses of every kind are taken`(text: String) throws {
+    func `accepts addresses of every kind`(text: String) throws {
         #expect(try load(["SLUICE_PUBLIC_ADDRESS": text]).publicAddress.description == text)
     }
 
     @Test(arguments: ["loud", "INFO", "Warning", "warn"])
-    func `a level is one of the log's own`(text: String) throws {
+    func `rejects unknown log levels`(text: String) throws {
         #expect(
             try problems(["SLUICE_LOG_LEVEL": text]) == [
                 #"SLUICE_LOG_LEVEL is "\#(text)", but must be one of "#
@@ -49,7 +49,7 @@ import Testing
         )
     }
 
-    @Test func `a format is one of two`() throws {
+    @Test func `rejects unknown log formats`() throws {
         #expect(
             try problems(["SLUICE_LOG_FORMAT": "yaml"]) == [
                 #"SLUICE_LOG_FORMAT is "yaml", but must be one of json, text."#
@@ -61,7 +61,7 @@ import Testing
         "sluice", "mysql://db/sluice", "http://hushhush", "postgresql://ada:hush@hush@db/sluice", "hostt=db",
         "postgresql://db/sluice?hush=1", "postgresql://db:port/sluice",
     ])
-    func `a database is a URI or pairs`(text: String) throws {
+    func `a database requires a URI or key-value pairs`(text: String) throws {
         let found = try problems(["SLUICE_DATABASE_URL": text])
         #expect(found.count == 1)
         #expect(found.first?.hasPrefix("SLUICE_DATABASE_URL must be a libpq URI such as ") == true)
@@ -69,11 +69,11 @@ import Testing
     }
 
     @Test(arguments: ["postgresql://db/sluice", "postgres://db", "host=/run dbname=sluice", "postgresql:///sluice"])
-    func `a database is named in any of libpqs ways`(text: String) throws {
+    func `accepts all of libpq's notations for a database`(text: String) throws {
         #expect(try load(["SLUICE_DATABASE_URL": text]).databaseURL == text)
     }
 
-    @Test func `secrets are long enough and never shown`() throws {
+    @Test func `secrets have a minimum length and are never shown`() throws {
         for name in ["JWT_SECRET", "OPERATOR_TOKEN"] {
             let found = try problems(["SLUICE_\(name)": "hushhush"])
             #expect(found.count == 1)
@@ -94,18 +94,18 @@ import Testing
         ),
         (["JWT_USER_CLAIM": "org"], "SLUICE_JWT_USER_CLAIM and SLUICE_JWT_ORGANIZATION_CLAIM must differ."),
     ])
-    func `settings that do not go together are named both`(variables: [String: String], problem: String) throws {
+    func `names both settings that are inconsistent`(variables: [String: String], problem: String) throws {
         let environment = Dictionary(uniqueKeysWithValues: variables.map { ("SLUICE_" + $0.key, $0.value) })
         #expect(try problems(environment) == [problem])
     }
 
-    @Test func `two addresses of the system's choice differ`() throws {
+    @Test func `two addresses chosen by the system do not collide`() throws {
         let address = "127.0.0.1:0"
         let environment = ["SLUICE_PUBLIC_ADDRESS": address, "SLUICE_OPERATIONS_ADDRESS": address]
         #expect(try problems(environment) == [])
     }
 
-    @Test func `all problems are told in the order of the help`() throws {
+    @Test func `reports all problems in the order of the help`() throws {
         let found = try problems(
             ["SLUICE_MAX_CONNECTIONS": "many", "SLUICE_COMMITTERS": "0", "SLUICE_LOG_LEVEL": "loud"],
             file: #"{"database_pool_size": 0}"#
@@ -152,13 +152,13 @@ import Testing
         (#"{"max_mutations": [1]}"#, #""max_mutations" in FILE must be a text or a number."#),
         (#"{"max_mutations": {"a": 1}}"#, #""max_mutations" in FILE must be a text or a number."#),
     ])
-    func `a file of settings is checked as the environment is`(text: String, problem: String) throws {
+    func `validates a settings file like the environment`(text: String, problem: String) throws {
         let found = try problems([:], file: text)
         #expect(found.count == 1, "\(found)")
         #expect(found.first?.contains(problem) == true, "\(found)")
     }
 
-    @Test func `a setting that is given twice in a file is refused`() throws {
+    @Test func `rejects a setting that a file contains twice`() throws {
         let found = try problems([:], file: #"{"max_mutations": 1, "max_mutations": 2}"#)
         #expect(
             found == [
@@ -167,10 +167,10 @@ import Testing
         )
     }
 
-    @Test func `a file that can not be read is refused`() throws {
+    @Test func `rejects an unreadable file`() throws {
         do throws(ConfigurationError) {
             _ = try Settings.load(configFile: "/nowhere/sluice.json", environment: [:])
-            Issue.record("a file that is not there was read")
+            Issue.record("a missing file was read")
         } catch {
             #expect(error.problems == ["The configuration file /nowhere/sluice.json cannot be read."])
         }

@@ -11,7 +11,7 @@ import Tokens
 @testable import Sluice
 
 @Suite struct SettingsTests {
-    @Test func `nothing set is the contract's defaults`() throws {
+    @Test func `the defaults are those of the contract`() throws {
         let settings = try load([:])
         #expect(settings.databaseURL == "postgresql:///sluice")
         #expect(settings.databasePoolSize == 8)
@@ -37,7 +37,7 @@ import Tokens
         #expect(settings.warnings == [])
     }
 
-    @Test func `every setting is read from its variable and from its member`() throws {
+    @Test func `reads every setting from its variable and its member`() throws {
         let keys = try TextFile("main:" + String(repeating: "00112233445566778899aabbccddeeff", count: 2))
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keys.path)
         let values = [
@@ -63,7 +63,7 @@ import Tokens
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
             "max_answer_bytes_in_flight": "8589934592", "max_devices_per_user": "7",
         ]
-        // an organization stands in one place
+        // the organization has one place in a token
         let others: [Setting] = [.jwtOrganizationKeys, .jwtOrganization]
         #expect((values.keys + others.map(\.name)).sorted() == Setting.all.map(\.name).sorted())
         let variables = Dictionary(uniqueKeysWithValues: values.map { ("SLUICE_" + $0.key.uppercased(), $0.value) })
@@ -121,7 +121,7 @@ import Tokens
         }
     }
 
-    @Test func `an organization stands in one place, by a claim or its keys, or is always the same`() throws {
+    @Test func `the organization is in one claim, in its keys, or fixed`() throws {
         let id = UUID()
         let (claim, keys) = ("SLUICE_JWT_ORGANIZATION_CLAIM", "SLUICE_JWT_ORGANIZATION_KEYS")
         #expect(
@@ -141,7 +141,7 @@ import Tokens
         }
     }
 
-    @Test func `the environment goes before the file and the file before the default`() throws {
+    @Test func `the environment overrides the file and the file the default`() throws {
         let settings = try load(
             ["SLUICE_MAX_MUTATIONS": "1", "SLUICE_MAX_CONNECTIONS": ""],
             file: #"{"max_mutations": 2, "max_connections": 3, "jwt_issuer": "i"}"#
@@ -152,14 +152,14 @@ import Tokens
         #expect(settings.committers == 2)
     }
 
-    @Test func `a file is named by the option or else by the variable`() throws {
+    @Test func `the option overrides the variable for the settings file`() throws {
         let (first, second) = (try TextFile(#"{"max_mutations": 1}"#), try TextFile(#"{"max_mutations": 2}"#))
         let environment = ["SLUICE_CONFIG_FILE": second.path]
         #expect(try Settings.load(configFile: nil, environment: environment).maxMutations == 2)
         #expect(try Settings.load(configFile: first.path, environment: environment).maxMutations == 1)
     }
 
-    @Test func `variables of others mean nothing`() throws {
+    @Test func `ignores variables without the prefix`() throws {
         let settings = try load(["MAX_MUTATIONS": "1", "sluice_max_mutations": "2", "SLUICE_committers": "7"])
         #expect(settings.maxMutations == 500 && settings.committers == 2)
         #expect(settings.warnings == [])
@@ -169,14 +169,14 @@ import Tokens
         ("SLUICE_MAX_MUTATION", "is SLUICE_MAX_MUTATIONS meant?"), ("SLUICE_PORT", nil),
         ("SLUICE_OPERATOR_TOKEN_FIEL", "is SLUICE_OPERATOR_TOKEN_FILE meant?"),
     ])
-    func `a name that means nothing is warned of`(variable: String, hint: String?) throws {
+    func `warns about an unknown variable`(variable: String, hint: String?) throws {
         let warnings = try load([variable: "x"]).warnings
         #expect(warnings.count == 1)
         #expect(warnings.first?.hasPrefix("\(variable) is not a setting and has no effect") == true)
         if let hint { #expect(warnings.first?.hasSuffix(hint) == true) }
     }
 
-    @Test func `a member that means nothing is warned of`() throws {
+    @Test func `warns about an unknown member`() throws {
         let file = try TextFile(#"{"max_mutation": 1, "SLUICE_COMMITTERS": 1}"#)
         let warnings = try Settings.load(configFile: file.path, environment: [:]).warnings
         #expect(warnings.count == 2)
@@ -185,7 +185,7 @@ import Tokens
         )
     }
 
-    @Test func `a short secret is warned of`() throws {
+    @Test func `warns about a short secret`() throws {
         #expect(
             try load(["SLUICE_JWT_SECRET": "0123456789abcdef"]).warnings == [
                 "SLUICE_JWT_SECRET has 16 bytes; 32 or more are good."
@@ -193,7 +193,7 @@ import Tokens
         )
     }
 
-    @Test func `what is in force is shown without secrets`() throws {
+    @Test func `shows the effective settings without secrets`() throws {
         let settings = try load([
             "SLUICE_DATABASE_URL": "postgresql://u:hushhush@db/sluice", "SLUICE_JWT_SECRET": "hushhush-hushhush",
             "SLUICE_MAX_MUTATIONS": "7",
@@ -210,14 +210,14 @@ import Tokens
     // MARK: - Secrets in files
 
     @Test(arguments: ["", "\n", "\r\n", "\n\n"])
-    func `a secret is read from a file without the line's end`(end: String) throws {
+    func `reads a secret from a file without the line ending`(end: String) throws {
         let secret = " a secret with spaces, æøå "
         let file = try TextFile(secret + end)
         #expect(try load(["SLUICE_JWT_SECRET_FILE": file.path]).jwtSecret == secret)
         #expect(try load([:], file: #"{"jwt_secret_file": "\#(file.path)"}"#).jwtSecret == secret)
     }
 
-    @Test func `the environment's secret goes before the file's twin`() throws {
+    @Test func `a secret in the environment overrides its file in the settings file`() throws {
         let file = try TextFile("from a file of its own")
         let member = #"{"jwt_secret_file": "\#(file.path)"}"#
         #expect(try load(["SLUICE_JWT_SECRET": "from a variable!"], file: member).jwtSecret == "from a variable!")
@@ -226,7 +226,7 @@ import Tokens
         #expect(settings.jwtSecret == "from a file of its own")
     }
 
-    @Test func `a secret's file that is no use is refused`() throws {
+    @Test func `rejects an unusable secret file`() throws {
         let (empty, binary) = (try TextFile("\n"), try TextFile(bytes: Array(repeating: 0xff, count: 40)))
         let short = try TextFile("short\n")
         for (path, problem) in [
@@ -244,14 +244,14 @@ import Tokens
         )
     }
 
-    /// The table of `docs/configuration.md` is written by hand.
-    @Test func `the docs list every setting`() throws {
+    /// The table of `docs/configuration.md` is written manually.
+    @Test func `the documentation lists every setting`() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../docs/configuration.md")
         let table = try String(contentsOf: file, encoding: .utf8)
         for setting in Setting.all { #expect(table.contains("| `\(setting.variable)`"), "\(setting.variable)") }
     }
 
-    @Test func `a file of master keys is checked and never shown`() throws {
+    @Test func `checks a file of master keys and never shows it`() throws {
         let good = "main:" + String(repeating: "00112233445566778899aabbccddeeff", count: 2)
         for (text, words) in [("", "no key"), ("main:hushhush", "64 hex digits"), ("hushhush", "line 1")] {
             let file = try TextFile(text)
@@ -267,10 +267,11 @@ import Tokens
         #expect(!settings.inForce.contains { $0.value.contains("00112233") })
     }
 
-    // MARK: - Keys that sign for others
+    // MARK: - Keys that sign for other services
 
-    /// Firebase, for one, signs the tokens of all projects alike: a key URL alone would let in everybody's users.
-    @Test func `public keys need an issuer and an audience`() throws {
+    /// Some providers, such as Firebase, sign the tokens of all projects with the same keys: a key URL alone would
+    /// accept other projects' users.
+    @Test func `public keys require an issuer and an audience`() throws {
         let keys = try TextFile("{}")
         for (name, value) in [("SLUICE_JWT_JWKS_URL", "https://id.example/keys"), ("SLUICE_JWT_KEYS_FILE", keys.path)] {
             func problem(_ more: [String: String]) throws -> String? {

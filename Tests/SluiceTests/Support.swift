@@ -2,14 +2,14 @@ import Foundation
 
 @testable import Sluice
 
-/// Settings from an environment, and from a file with this text where one is given.
+/// Settings from an environment, and from a file if its text is given.
 func load(_ environment: [String: String], file text: String? = nil) throws -> Settings {
     guard let text else { return try Settings.load(configFile: nil, environment: environment) }
     let file = try TextFile(text)
     return try Settings.load(configFile: file.path, environment: environment)
 }
 
-/// What is wrong with settings, with `FILE` for the path of the file; empty where nothing is.
+/// The problems of the settings, with `FILE` for the path of the file; empty without problems.
 func problems(_ environment: [String: String], file text: String? = nil) throws -> [String] {
     let file = try text.map(TextFile.init)
     do throws(ConfigurationError) {
@@ -20,7 +20,7 @@ func problems(_ environment: [String: String], file text: String? = nil) throws 
     }
 }
 
-/// A file with a text, removed with this object.
+/// A file with a text, deleted with this object.
 final class TextFile {
     let path = "/tmp/sluice-settings-\(UInt64.random(in: 0...(.max)))"
 

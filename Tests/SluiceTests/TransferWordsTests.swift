@@ -3,9 +3,9 @@ import TransferFeature
 
 @testable import Sluice
 
-/// What imports and exports say of how far they are.
+/// The progress texts of imports and exports.
 @Suite struct TransferWordsTests {
-    @Test func `a bar fills up and says how long it takes`() {
+    @Test func `a progress bar fills up and shows the remaining time`() {
         #expect(
             TransferWords.bar(share: 0.5, lines: 400_000, seconds: 200, width: 10)
                 == "[#####·····]  50 %  400000 lines, 2000 a second, 3 min left"
@@ -15,7 +15,7 @@ import TransferFeature
         #expect(TransferWords.bar(share: nil, lines: 10, seconds: 2) == "10 lines, 5 a second", "a pipe has no length")
     }
 
-    @Test func `the end says what became of every line`() {
+    @Test func `the summary reports the result of all lines`() {
         var report = EntityImport.Report()
         (report.lines, report.applied, report.stale, report.duplicates, report.refused) = (10, 5, 1, 3, 1)
         #expect(
@@ -31,17 +31,17 @@ import TransferFeature
         #expect(TransferWords.summary(report, seconds: 2, isDryRun: true).contains("nothing was written"))
     }
 
-    @Test func `a pace keeps to its rate and leaves the rest to others`() {
+    @Test func `a transfer keeps to its rate and pauses for other work`() {
         var fast = TransferPace(rate: 1_000)
         #expect(fast.limit == 100)
         #expect(abs(fast.pause(after: 0.02, lines: 100) - 0.08) < 0.001)
-        // what took too long is made up for
+        // a batch that took too long shortens the next pauses
         #expect(fast.pause(after: 0.15, lines: 100) == 0)
         #expect(abs(fast.pause(after: 0.02, lines: 100) - 0.03) < 0.001)
         var own = TransferPace()
         #expect(own.pause(after: 0.02, lines: 200) == 0.02)
-        #expect(own.pause(after: 0.03, lines: 0) == 0.03, "a look-up says nothing of what batches cost")
-        #expect(abs(own.pause(after: 0.2, lines: 200) - 1.8) < 0.001, "somebody else has work to do")
+        #expect(own.pause(after: 0.03, lines: 0) == 0.03, "a look-up does not measure the cost of batches")
+        #expect(abs(own.pause(after: 0.2, lines: 200) - 1.8) < 0.001, "the database has other work")
         #expect(TransferPace(rate: 1_000_000).limit == 500 && TransferPace(rate: 1).limit == 1)
     }
 }

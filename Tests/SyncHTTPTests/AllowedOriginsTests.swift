@@ -2,9 +2,9 @@ import Testing
 
 @testable import SyncHTTP
 
-/// Which web pages may read answers.
+/// The web pages that may read responses.
 @Suite struct AllowedOriginsTests {
-    @Test func `origins are compared whole, and patterns match subdomains and nothing else`() throws {
+    @Test func `origins are compared as a whole, and patterns match only subdomains`() throws {
         let origins = try #require(
             AllowedOrigins(
                 parsing: """
@@ -43,9 +43,9 @@ import Testing
         "https://app..example.org", "https://app.example.org.", "https://a.example.org,https://b.example.org",
         "https://münchen.example", "http://[]", "http://[::1", "https://a.example.org null",
     ])
-    func `what is no list of origins is refused`(_ text: String) { #expect(AllowedOrigins(parsing: text) == nil) }
+    func `rejects invalid lists of origins`(_ text: String) { #expect(AllowedOrigins(parsing: text) == nil) }
 
-    @Test func `there may be a hundred`() {
+    @Test func `accepts at most a hundred origins`() {
         let origins = (1...101).map { "https://a\($0).example.org" }
         #expect(AllowedOrigins(parsing: origins.dropLast().joined(separator: " ")) != nil)
         #expect(AllowedOrigins(parsing: origins.joined(separator: " ")) == nil)

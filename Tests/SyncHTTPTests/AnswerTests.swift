@@ -21,7 +21,7 @@ struct AnswerTests {
     }
 
     @Test
-    func `Problems keep their status and carry the request id`() {
+    func `a problem response has its status and the request id`() {
         let answer = answer(Problem(.sequenceGap, "missing"))
         #expect(answer.status == .conflict)
         #expect(answer.contentType == "application/problem+json")
@@ -30,7 +30,7 @@ struct AnswerTests {
     }
 
     @Test
-    func `What nobody expected is bland`() {
+    func `an unexpected error reveals no details`() {
         let answer = answer(Surprise())
         #expect(answer.status == .internalServerError)
         #expect(!text(answer).contains("SELECT"))
@@ -39,7 +39,7 @@ struct AnswerTests {
 
     @Test(arguments: [ProblemCode.rateLimited, .overloaded, .storeUnavailable]
     )
-    func `Temporary problems say when to come back`(code: ProblemCode) {
+    func `temporary problems have a Retry-After`(code: ProblemCode) {
         #expect(answer(Problem(code, "later")).headers[.retryAfter] == "1")
         var problem = Problem(code, "later")
         problem.retryAfter = 7
@@ -47,7 +47,7 @@ struct AnswerTests {
     }
 
     @Test
-    func `Every 401 has a challenge`() {
+    func `every 401 has a challenge`() {
         #expect(answer(Problem(.unauthorized, "no")).headers[.wwwAuthenticate] == "Bearer")
         let refusal = BearerToken.refusal("invalid_token", "The token has expired.")
         let challenge = "Bearer error=\"invalid_token\", error_description=\"The token has expired.\""
@@ -55,7 +55,7 @@ struct AnswerTests {
     }
 
     @Test
-    func `HEAD gets the length and no body`() {
+    func `HEAD returns the length and no body`() {
         let response = Answer(.ok, json: Array("{}".utf8)).response(to: .head, requestID: "r", date: nil)
         #expect(response.headers[.contentLength] == "2")
         #expect(response.body.contentLength == 0)
@@ -68,7 +68,7 @@ struct AnswerTests {
         (-1, "Wed, 31 Dec 1969 23:59:59 GMT"),
     ]
     )
-    func `Dates are as HTTP writes them`(seconds: Int64, text: String) {
+    func `formats dates as in HTTP`(seconds: Int64, text: String) {
         #expect(HTTPDate.format(Timestamp(microseconds: seconds * 1_000_000)) == text)
     }
 }

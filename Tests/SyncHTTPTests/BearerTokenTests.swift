@@ -10,7 +10,7 @@ struct BearerTokenTests {
         ("Bearer abc.def-_~+/=", "abc.def-_~+/="), ("bearer x", "x"), ("BEARER   x", "x"),
     ]
     )
-    func `The scheme is in any case`(value: String, token: Substring) {
+    func `accepts the scheme in any case`(value: String, token: Substring) {
         #expect(BearerToken.parse(value) == token)
     }
 
@@ -20,19 +20,19 @@ struct BearerTokenTests {
         "Bearer \"a\"",
     ]
     )
-    func `Anything else is no token`(value: String) {
+    func `rejects other authorization headers`(value: String) {
         #expect(BearerToken.parse(value) == nil)
     }
 
     @Test
-    func `A request without a token gets a bare challenge`() throws {
+    func `a request without a token gets a challenge without an error`() throws {
         let refusal = try #require(throws: Refusal.self) { _ = try BearerToken.of([:]) }
         #expect(refusal.headers[.wwwAuthenticate] == "Bearer")
         #expect(refusal.problem.code == .unauthorized)
     }
 
     @Test(arguments: ["Bearer", "Bearer ", "bearer   "])
-    func `An empty token is called empty`(value: String) throws {
+    func `reports an empty token as empty`(value: String) throws {
         let refusal = try #require(throws: Refusal.self) { _ = try BearerToken.of([.authorization: value]) }
         #expect(refusal.problem.detail.contains("is empty"))
         #expect(refusal.problem.code == .unauthorized)
@@ -40,7 +40,7 @@ struct BearerTokenTests {
     }
 
     @Test
-    func `A claim's name is shown as it is, but for the header, which has ASCII alone`() {
+    func `shows a claim's name unchanged except in the ASCII header`() {
         let description = #"Claim `$["größe"]\n` is missing."#
         let refusal = BearerToken.refusal("invalid_token", description)
         #expect(refusal.problem.detail == description)
@@ -49,7 +49,7 @@ struct BearerTokenTests {
     }
 
     @Test
-    func `Two Authorization fields are refused`() throws {
+    func `rejects two Authorization fields`() throws {
         var headers = HTTPFields()
         headers.append(HTTPField(name: .authorization, value: "Bearer a"))
         headers.append(HTTPField(name: .authorization, value: "Bearer a"))

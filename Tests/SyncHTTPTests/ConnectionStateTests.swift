@@ -12,7 +12,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `A request in one piece needs no timer`() {
+    func `a complete request needs no timer`() {
         var state = state()
         state.readHead(closes: false, at: start)
         state.readEnd()
@@ -23,7 +23,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `A late body is refused, and ends the connection`() {
+    func `rejects a late body and closes the connection`() {
         var state = state()
         state.readHead(closes: false, at: start)
         #expect(state.timerFired(at: start + .seconds(29)) == .wait(until: start + .seconds(30)))
@@ -34,7 +34,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `a body that is cut off ends the connection, and only while it arrives`() {
+    func `a body that is cut off ends the connection only while it arrives`() {
         var state = state()
         let isCutBefore = state.cutBody()
         #expect(!isCutBefore)
@@ -54,7 +54,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `An answer to a body that is still arriving ends the connection`() {
+    func `an answer to a body that is still arriving ends the connection`() {
         var state = state()
         state.readHead(closes: false, at: start)
         let announces = state.writeHead()
@@ -63,7 +63,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `A client that asks for it is let go`() {
+    func `closes the connection at the client's request`() {
         var state = state()
         state.readHead(closes: true, at: start)
         state.readEnd()
@@ -73,7 +73,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `A client that does not read is cut off`() {
+    func `disconnects a client that does not read`() {
         var state = state()
         state.becameWritable(false, at: start)
         #expect(state.deadline == start + .seconds(60))
@@ -81,7 +81,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `A client that reads slowly has time as long as it gets on, and no longer`() {
+    func `a slow client stays connected only while it makes progress`() {
         var state = ConnectionState(
             bodyTimeout: .seconds(30),
             writeTimeout: .seconds(60),
@@ -96,7 +96,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `A client that reads again is not`() {
+    func `a client that reads again stays connected`() {
         var state = state()
         state.becameWritable(false, at: start)
         state.becameWritable(true, at: start + .seconds(1))
@@ -104,7 +104,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `A connection that ends has as long for what is left and takes nothing more`() {
+    func `an ending connection keeps its time-out and accepts no requests`() {
         var state = state()
         state.end(unsent: 500, at: start)
         state.becameWritable(true, at: start + .seconds(1))
@@ -115,7 +115,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `Requests sent ahead are not read`() {
+    func `does not read further pipelined requests`() {
         var state = state()
         for _ in 0..<2 {
             #expect(state.mayRead)
@@ -129,7 +129,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `The end of the connection is the last request's to ask for, not that of those before it`() {
+    func `only the last request can end the connection`() {
         for (closes, arrives) in [(true, true), (false, false)] {
             var state = state()
             state.readHead(closes: false, at: start)
@@ -146,7 +146,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `What comes behind the last request is dropped`() {
+    func `drops requests after the last one`() {
         var state = state()
         state.readHead(closes: true, at: start)
         state.readEnd()
@@ -161,7 +161,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `The rest of a body is read behind its answer, and no other request`() {
+    func `reads the rest of a body after its answer, and no other request`() {
         var state = state()
         state.readHead(closes: false, at: start)
         _ = state.writeHead()
@@ -173,7 +173,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `The time of a body does not run while nothing is read`() {
+    func `the body time-out does not run while reading is paused`() {
         var state = state()
         state.readHead(closes: false, at: start)
         state.readEnd()
@@ -187,7 +187,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `A shutdown answers what was taken, and takes no more`() {
+    func `a shutdown answers accepted requests and accepts no others`() {
         var state = state()
         for _ in 0..<2 {
             state.readHead(closes: false, at: start)
@@ -205,7 +205,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `A shutdown reads a body to its end`() {
+    func `a shutdown reads a body to its end`() {
         var state = state()
         state.readHead(closes: false, at: start)
         state.shutDown(at: start)
@@ -215,7 +215,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `A shutdown shortens what is under way`() {
+    func `a shutdown shortens the time-outs of current requests`() {
         var state = state()
         state.readHead(closes: false, at: start)
         state.shutDown(at: start + .seconds(1))

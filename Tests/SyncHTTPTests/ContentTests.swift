@@ -11,7 +11,7 @@ struct ContentTests {
         "APPLICATION/JSON", "application/json; charset=utf-8", "", " , ", "application/json;q=0.001",
     ]
     )
-    func `JSON is acceptable`(accept: String) {
+    func `accepts headers that allow JSON`(accept: String) {
         #expect(Accept.allows("application/json", accept))
     }
 
@@ -20,12 +20,12 @@ struct ContentTests {
         "application/*;q=0, */*;q=1", "application/problem+json",
     ]
     )
-    func `JSON is not acceptable`(accept: String) {
+    func `rejects headers that exclude JSON`(accept: String) {
         #expect(!Accept.allows("application/json", accept))
     }
 
     @Test
-    func `No Accept accepts anything`() {
+    func `a missing Accept header allows JSON`() {
         #expect(Accept.allows("application/json", [:] as HTTPFields))
     }
 
@@ -35,7 +35,7 @@ struct ContentTests {
         "application/json;", "application/json; charset=latin1", "application/json; profile=\"a,b\"; odata=x",
     ]
     )
-    func `The body is JSON`(type: String) {
+    func `recognizes JSON media types`(type: String) {
         #expect(MediaType.isJSON(type))
     }
 
@@ -45,12 +45,12 @@ struct ContentTests {
         "; application/json", "application/x-www-form-urlencoded",
     ]
     )
-    func `The body is something else`(type: String) {
+    func `rejects other media types`(type: String) {
         #expect(!MediaType.isJSON(type))
     }
 
     @Test
-    func `Compressed bodies are refused`() {
+    func `rejects compressed bodies`() {
         #expect(throws: Never.self) {
             try MediaType.requireJSON([.contentType: "application/json", .contentEncoding: "identity"])
         }

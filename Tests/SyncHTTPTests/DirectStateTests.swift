@@ -5,7 +5,7 @@ import Testing
 
 @testable import SyncHTTP
 
-/// A state whose actions are told by their names.
+/// A state whose actions are returned by name.
 private final class Connection {
     private static let body = ByteBuffer(string: "{}")
     private var state = DirectState()
@@ -54,7 +54,7 @@ struct DirectStateTests {
     private let connection = Connection()
 
     @Test
-    func `One in one piece`() {
+    func `a request in one piece is answered directly`() {
         #expect(connection.readWhole() == ["nothing", "nothing", "answer"])
         #expect(connection.answered().isEmpty)
         #expect(connection.readHead() == "nothing")
@@ -62,7 +62,7 @@ struct DirectStateTests {
     }
 
     @Test
-    func `One that is not there as a whole is passed on, and so are those behind it until it is answered`() {
+    func `a request in parts and those after it are passed on until answered`() {
         #expect(connection.readHead() == "nothing")
         #expect(connection.readBody() == "nothing")
         #expect(connection.giveUp() == 2)
@@ -78,7 +78,7 @@ struct DirectStateTests {
     }
 
     @Test
-    func `A body in several parts, and fields behind it, are passed on`() {
+    func `passes on a body in several parts and one with trailers`() {
         #expect(connection.readHead() == "nothing")
         #expect(connection.readBody() == "nothing")
         #expect(connection.readBody() == "pass 3")
@@ -89,14 +89,14 @@ struct DirectStateTests {
     }
 
     @Test
-    func `One that its route leaves alone counts as passed on`() {
+    func `a request that its route declines counts as passed on`() {
         #expect(connection.readWhole() == ["nothing", "nothing", "answer"])
         connection.refuse()
         #expect(connection.readHead() == "pass 1")
     }
 
     @Test
-    func `What comes behind one that is answered directly waits`() {
+    func `events after a directly answered request wait`() {
         #expect(connection.readWhole() == ["nothing", "nothing", "answer"])
         #expect(connection.readHead() == "nothing")
         #expect(connection.holds(.error(CancellationError())))

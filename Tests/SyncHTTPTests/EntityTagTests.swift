@@ -7,7 +7,7 @@ struct EntityTagTests {
     private let tag = EntityTag(of: Array("a body".utf8))
 
     @Test
-    func `A tag is quoted, the same for the same bytes and another for others`() {
+    func `a tag is quoted and depends only on the bytes`() {
         #expect(tag.text.utf8.count == 34)
         #expect(tag.text.hasPrefix("\"") && tag.text.hasSuffix("\""))
         #expect(EntityTag(of: Array("a body".utf8)).text == tag.text)
@@ -16,7 +16,7 @@ struct EntityTagTests {
     }
 
     @Test
-    func `If-None-Match finds a tag alone, in a list, marked as weak, and by the asterisk`() {
+    func `If-None-Match matches a single tag, a list, a weak tag and an asterisk`() {
         for field in [
             tag.text, "\"x\", \(tag.text)", "\(tag.text),\"x\"", "W/\(tag.text)", "W/\"x\" , W/\(tag.text)", "*",
         ] {
@@ -25,7 +25,7 @@ struct EntityTagTests {
     }
 
     @Test
-    func `Other tags, and what is no tag, do not match`() {
+    func `other tags and invalid ones do not match`() {
         let bare = String(tag.text.dropFirst().dropLast())
         for field in [nil, "", ",", "\"x\"", bare, "w/\(tag.text)", "\"\(tag.text)\"", "**", "W/*"] {
             #expect(!tag.isAmong(field), "\(field ?? "nil")")

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Room that one waits for", .timeLimit(.minutes(1)))
 struct FairGateTests {
-    /// Stays inside the gate until it is told to leave.
+    /// Stays inside the gate until it is released.
     private final class Guest: Sendable {
         private let entered: AsyncStream<Void>
         private let leaving: AsyncStream<Void>.Continuation
@@ -27,10 +27,10 @@ struct FairGateTests {
             }
         }
 
-        /// Whether it came in.
+        /// Whether it was admitted.
         func enters() async -> Bool { await entered.first { _ in true } != nil }
 
-        /// It goes as soon as it is inside.
+        /// It leaves as soon as it is inside.
         func dismiss() { leaving.finish() }
 
         func leave() async throws {
@@ -58,7 +58,7 @@ struct FairGateTests {
     }
 
     @Test
-    func `One organization's crowd waits, and another's request enters at once`() async throws {
+    func `another organization's request is admitted although one organization's crowd waits`() async throws {
         let gate = gate()
         let crowd = (0..<20).map { _ in
             Guest(gate, 20, of: LaneKey(organization: noisy.organization, user: UUID()))
@@ -68,7 +68,7 @@ struct FairGateTests {
         #expect(await guest.enters())
         #expect(gate.waiting == 18)
         try await guest.leave()
-        // which of them came in first nobody knows: none may wait inside for another to go
+        // the order of admission is not defined, so no guest may wait inside for another one's departure
         for guest in crowd { guest.dismiss() }
         for guest in crowd { try await guest.leave() }
         #expect(gate.waiting == 0)
@@ -76,7 +76,7 @@ struct FairGateTests {
     }
 
     @Test
-    func `What is larger than its share of the room enters as well, and leaves room for others`() async throws {
+    func `admits a request larger than its share and leaves room for others`() async throws {
         let gate = gate(10)
         let large = Guest(gate, 1_000, of: noisy)
         #expect(await large.enters())
@@ -87,7 +87,7 @@ struct FairGateTests {
     }
 
     @Test
-    func `Who has waited too long is turned away, and told when to come back`() async throws {
+    func `rejects a request that waited too long, with a Retry-After`() async throws {
         let gate = gate(8)
         let first = Guest(gate, 2, of: noisy)
         #expect(await first.enters())
@@ -107,7 +107,7 @@ struct FairGateTests {
     }
 
     @Test
-    func `Room comes back when an operation fails`() async throws {
+    func `releases the room when an operation fails`() async throws {
         struct Failure: Error {}
         let gate = gate(4)
         for _ in 0..<3 {
@@ -117,7 +117,7 @@ struct FairGateTests {
     }
 
     @Test
-    func `An answer counts as large as it is, from before it is made until it is taken`() async throws {
+    func `a response counts with its size until it is sent`() async throws {
         let gate = gate(8_000_000)
         let pages = self.gate(4)
         let hold = AnswerHold(gate, pages: pages)
@@ -139,7 +139,7 @@ struct FairGateTests {
     }
 
     @Test
-    func `Whose answers are not read gets no more, and others do`() async throws {
+    func `unread responses limit their own organization but not others`() async throws {
         let gate = gate(8_000_000)
         let unread = AnswerHold(gate, pages: self.gate(4))
         try unread.belongs(to: noisy)

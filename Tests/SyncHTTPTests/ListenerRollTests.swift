@@ -8,7 +8,7 @@ struct ListenerRollTests {
     private final class Listener {}
 
     @Test
-    func `One organization has all the room there is, until another comes`() {
+    func `one organization may use all the room until another arrives`() {
         let (first, second) = (UUID(), UUID())
         let listeners = (0..<10).map { _ in Listener() }
         var roll = ListenerRoll()
@@ -24,7 +24,7 @@ struct ListenerRollTests {
             guests.append(Listener())
             roll.add(ObjectIdentifier(guests[place]), of: second)
             let oldest = roll.crowding(beyond: 10)
-            #expect(oldest == ObjectIdentifier(listeners[place]), "the oldest of who has the most")
+            #expect(oldest == ObjectIdentifier(listeners[place]), "the oldest of the largest organization")
             if let oldest { roll.remove(oldest, of: first) }
         }
         #expect(!roll.hasRoom(for: second, limit: 10), "both have a half")

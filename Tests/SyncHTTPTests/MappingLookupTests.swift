@@ -13,7 +13,7 @@ struct MappingLookupTests {
     }
 
     @Test
-    func `Ids are read in either case`() throws {
+    func `reads ids in either case`() throws {
         let lookup = try lookup("{\"client_ids\":[\"\(id)\",\"\(id.lowercased())\"],\"entity_type\":\"task\"}")
         #expect(lookup.clientIDs.count == 2)
         #expect(Set(lookup.clientIDs).count == 1)
@@ -21,12 +21,12 @@ struct MappingLookupTests {
     }
 
     @Test
-    func `Of no ids there are no mappings`() throws {
+    func `accepts a look-up without ids`() throws {
         #expect(try lookup("{\"client_ids\":[]}").count == 0)
     }
 
     @Test
-    func `Ids that a device counted are numbers`() throws {
+    func `reads ids of the device id space as numbers`() throws {
         let lookup = try lookup(
             "{\"client_ids\":[81,\"\(id)\",-7],\"entity_type\":\"task\",\"device_id\":\"\(id)\"}"
         )
@@ -36,7 +36,7 @@ struct MappingLookupTests {
     }
 
     @Test
-    func `The entity type may be left out`() throws {
+    func `the entity type is optional`() throws {
         #expect(try lookup("{\"client_ids\":[\"\(id)\"]}").entityType == nil)
         #expect(try lookup("{\"client_ids\":[\"\(id)\"],\"entity_type\":null}").entityType == nil)
     }
@@ -55,7 +55,7 @@ struct MappingLookupTests {
         ("{\"client_ids\":[\"ID\"],\"client_ids\":[\"ID\"]}", "/client_ids", "member_duplicate"),
     ]
     )
-    func `What is wrong is pointed at`(text: String, pointer: String, rule: String) throws {
+    func `points to the invalid member`(text: String, pointer: String, rule: String) throws {
         let body = text.replacingOccurrences(of: "ID", with: id)
         let problem = try #require(throws: Problem.self) { try lookup(body) }
         #expect(problem.code == .invalidRequest)
@@ -64,14 +64,14 @@ struct MappingLookupTests {
     }
 
     @Test
-    func `A thousand ids are enough`() throws {
+    func `accepts at most a thousand ids`() throws {
         let ids = Array(repeating: "\"\(id)\"", count: 1_000).joined(separator: ",")
         #expect(try lookup("{\"client_ids\":[\(ids)]}").clientIDs.count == 1_000)
         #expect(throws: Problem.self) { try lookup("{\"client_ids\":[\(ids),\"\(id)\"]}") }
     }
 
     @Test(arguments: ["", " ", "{", "nonsense"])
-    func `What is not JSON is said to be`(text: String) throws {
+    func `reports invalid JSON`(text: String) throws {
         let problem = try #require(throws: Problem.self) { try lookup(text) }
         #expect(problem.code == .invalidJSON)
     }

@@ -27,12 +27,12 @@ import Testing
         }
     }
 
-    @Test func `of a token that is there twice the first counts`() throws {
+    @Test func `uses the first of two entries for the same token`() throws {
         let tokens = try #require(OperatorTokens(parsing: "rita@read:a-secret-of-sixteen anna@a-secret-of-sixteen"))
         #expect(tokens.token("a-secret-of-sixteen")?.name == "rita")
     }
 
-    @Test func `a session that would last too long was not made here`() throws {
+    @Test func `rejects a session whose expiry exceeds twelve hours`() throws {
         let tokens = try #require(OperatorTokens(parsing: "a-secret-of-sixteen"))
         let token = tokens.all[0]
         for (seconds, isGood) in [(43_200, true), (1, true), (0, false), (-1, false), (43_201, false)]
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `a cookie is found among others`() {
+    @Test func `finds the session cookie among other cookies`() {
         func value(_ fields: String...) -> Substring? {
             var headers = HTTPFields()
             for field in fields { headers.append(HTTPField(name: .cookie, value: field)) }
@@ -57,12 +57,12 @@ import Testing
         #expect(value("sluice_sessions=a", "sluice_session", "") == nil)
     }
 
-    @Test func `addresses are remembered up to a bound`() {
+    @Test func `limits the number of remembered addresses`() {
         let limit = SignInLimit()
         for number in 0..<(SignInLimit.addresses + 100) {
             for _ in 0..<SignInLimit.tries { _ = limit.attempt("\(number)", at: Self.now) { nil as Int? } }
         }
-        // who is let in leaves no trace
+        // successful sign-ins leave no trace
         let held = (0..<(SignInLimit.addresses + 100)).count { number in
             if case .tooMany(seconds: SignInLimit.seconds) = limit.attempt("\(number)", at: Self.now, { 1 }) {
                 true
@@ -76,7 +76,7 @@ import Testing
         Issue.record("a minute later: \(later)")
     }
 
-    @Test func `pages stand below everything else`() {
+    @Test func `pages have the lowest precedence of all routes`() {
         var table = RouteTable()
         table.addPages(at: "/console") { _ in Answer(.ok) }
         table.add(.post, "/console/session") { _ in Answer(.ok) }

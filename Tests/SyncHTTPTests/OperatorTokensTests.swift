@@ -6,7 +6,7 @@ import Testing
     private let old = "the-token-of-last-year"
     private let new = "the.token_of~this+year/="
 
-    @Test func `one token opens and nothing else does`() throws {
+    @Test func `accepts exactly the configured token`() throws {
         let tokens = try #require(OperatorTokens(parsing: old))
         #expect(tokens.token(old) != nil)
         for text in ["", String(old.dropLast()), old + "x", old.uppercased(), new] {
@@ -14,7 +14,7 @@ import Testing
         }
     }
 
-    @Test func `several are good at once whichever way they are written`() throws {
+    @Test func `accepts several tokens in every notation`() throws {
         for separator in [" ", "\n", "\r\n", " \t\n\n"] {
             for texts in [[old, new], [OperatorTokens.hash(of: old), new], [old, OperatorTokens.hash(of: new)]] {
                 let tokens = try #require(OperatorTokens(parsing: texts.joined(separator: separator) + separator))
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func `a hash is no token`() throws {
+    @Test func `a hash is not a token`() throws {
         let hash = OperatorTokens.hash(of: old)
         let tokens = try #require(OperatorTokens(parsing: hash))
         #expect(tokens.token(old) != nil)
@@ -35,7 +35,7 @@ import Testing
         #expect(hash == "sha256:4f816d1e5367646bde57660d82bb5ee35451ebd168b9b2bfb6e5206bb4315cd6")
     }
 
-    @Test func `what is no token is refused and so is too much`() {
+    @Test func `rejects invalid tokens and too many of them`() {
         let hash = OperatorTokens.hash(of: old)
         for text in [
             "", " ", "short", "fifteen-letters", "with,comma-and-more", "\"quoted-token-here\"", "ünïcode-token-here",
@@ -50,7 +50,7 @@ import Testing
         #expect(OperatorTokens(parsing: (many + [old]).joined(separator: " ")) == nil)
     }
 
-    @Test func `nothing of a token is kept`() throws {
+    @Test func `a token's text is not kept`() throws {
         let tokens = try #require(OperatorTokens(parsing: old))
         #expect(!String(reflecting: tokens).contains(old))
         var text = ""

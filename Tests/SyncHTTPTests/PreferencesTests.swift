@@ -26,7 +26,7 @@ struct PreferencesTests {
         (",, wait=2 ,", "wait=2"),
     ]
     )
-    func `What is understood is honoured`(text: String, applied: String) {
+    func `applies supported preferences`(text: String, applied: String) {
         #expect(preferences(text).applied == applied)
     }
 
@@ -36,21 +36,21 @@ struct PreferencesTests {
         "wait=99999999999999999999", "return=minimal", "handling=\"strict", "=strict",
     ]
     )
-    func `What makes no sense is ignored`(text: String) {
+    func `ignores invalid preferences`(text: String) {
         let found = preferences(text)
         #expect(found.wait == nil)
         #expect(found.isStrict == nil || text == "handling=\"strict")
     }
 
     @Test
-    func `Of a preference that is given twice the first counts`() {
+    func `uses the first of two values of a preference`() {
         #expect(preferences("wait=1, wait=2").wait == .seconds(1))
         #expect(preferences("handling=lenient, handling=strict").isStrict == false)
         #expect(preferences("wait=soon, wait=2").wait == nil)
     }
 
     @Test
-    func `Several fields are one list`() {
+    func `several fields form one list`() {
         var headers = HTTPFields()
         headers.append(HTTPField(name: .prefer, value: "handling=strict"))
         headers.append(HTTPField(name: .prefer, value: "wait=7"))
@@ -59,7 +59,7 @@ struct PreferencesTests {
     }
 
     @Test
-    func `A long wait is cut, and says so`() {
+    func `shortens a long wait and reports the applied one`() {
         #expect(preferences("wait=3600").applied == "wait=60")
     }
 }

@@ -14,7 +14,7 @@ struct QueryTests {
     }
 
     @Test
-    func `Values are decoded`() throws {
+    func `decodes values`() throws {
         #expect(try query("a=x%20y&b=%C3%A9").text("a") == "x y")
         #expect(try query("a=x%20y&b=%C3%A9").text("b") == "é")
         #expect(try query("%61=1").text("a") == "1")
@@ -23,12 +23,12 @@ struct QueryTests {
     }
 
     @Test(arguments: [nil, "", "a", "a=", "&", "&&a=&"])
-    func `Empty values are absent`(text: String?) throws {
+    func `empty values count as absent`(text: String?) throws {
         #expect(try query(text).text("a") == nil)
     }
 
     @Test
-    func `An unknown parameter is named`() throws {
+    func `names an unknown parameter`() throws {
         let problem = try #require(throws: Problem.self) { try query("a=1&colour=red") }
         #expect(problem.code == .invalidRequest)
         #expect(problem.errors.map(\.rule) == ["parameter_unknown"])
@@ -36,36 +36,36 @@ struct QueryTests {
     }
 
     @Test(arguments: ["a=%", "a=%4", "a=%zz", "a=%FF", "a=%00", "a=%C3"])
-    func `Text must be text`(text: String) {
+    func `rejects values that are not text`(text: String) {
         #expect(throws: Problem.self) { try query(text) }
     }
 
     @Test
-    func `What stands once stands once`() throws {
+    func `rejects repeated single parameters`() throws {
         let problem = try #require(throws: Problem.self) { try query("a=1&a=2").text("a") }
         #expect(problem.errors.map(\.rule) == ["parameter_invalid"])
     }
 
     @Test
-    func `Lists are repeated or separated by commas`() throws {
+    func `lists are repeated or separated by commas`() throws {
         #expect(try query("status=a,b&status=c").list("status") == ["a", "b", "c"])
         #expect(try query("status=,a,").list("status") == ["a"])
         #expect(try query(nil).list("status").isEmpty)
     }
 
     @Test(arguments: ["0", "1001", "-1", "1.0", "ten", "99999999999999999999", "%31%20"])
-    func `A limit is 1 to 1,000`(value: String) {
+    func `rejects limits outside 1 to 1000`(value: String) {
         #expect(throws: Problem.self) { try query("limit=\(value)").limit(default: 100) }
     }
 
     @Test
-    func `Limits have a default`() throws {
+    func `limits have a default`() throws {
         #expect(try query("limit=1000").limit(default: 100) == 1_000)
         #expect(try query("").limit(default: 100) == 100)
     }
 
     @Test
-    func `Waits are cut to the longest`() throws {
+    func `shortens waits to the maximum`() throws {
         #expect(try query("wait=5").wait(upTo: .seconds(60)) == .seconds(5))
         #expect(try query("wait=500").wait(upTo: .seconds(60)) == .seconds(60))
         #expect(try query("").wait(upTo: .seconds(60)) == .zero)
@@ -73,7 +73,7 @@ struct QueryTests {
     }
 
     @Test
-    func `Ids are UUIDs in any case`() throws {
+    func `reads UUIDs in any case`() throws {
         let id = UUID()
         #expect(try query("a=\(id.uuidString)").uuid("a") == id)
         #expect(try query("a=\(id.uuidString.lowercased())").uuid("a") == id)

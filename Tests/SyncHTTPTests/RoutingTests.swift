@@ -23,7 +23,7 @@ struct RoutingTests {
     }
 
     @Test
-    func `Paths find their routes`() throws {
+    func `finds the routes of paths`() throws {
         #expect(try #require(route(.get, "/v1/things")) == ("GET /v1/things", []))
         #expect(try #require(route(.post, "/v1/things")) == ("POST /v1/things", []))
         #expect(try #require(route(.get, "/v1/things/7")) == ("GET /v1/things/{id}", ["7"]))
@@ -31,13 +31,13 @@ struct RoutingTests {
     }
 
     @Test
-    func `HEAD is served by GET`() throws {
+    func `GET routes serve HEAD`() throws {
         #expect(try #require(route(.head, "/v1/things")).0 == "GET /v1/things")
     }
 
     @Test(arguments: ["", "/", "/v1", "/v1/things/", "/v1/things//parts/x", "/v1/things/7/parts", "/V1/things", "*"]
     )
-    func `Other paths lead nowhere`(path: String) {
+    func `finds no route for other paths`(path: String) {
         guard case .nothing = table.match(.get, path) else {
             Issue.record("\(path) was found")
             return
@@ -45,7 +45,7 @@ struct RoutingTests {
     }
 
     @Test
-    func `Other methods are told which there are`() {
+    func `answers other methods with the allowed ones`() {
         guard case .otherMethods(let allow) = table.match(.delete, "/v1/things") else {
             Issue.record("DELETE was found")
             return
@@ -58,13 +58,13 @@ struct RoutingTests {
     }
 
     @Test(arguments: ["a", "A-1_b.c", String(repeating: "x", count: 128)])
-    func `Sane request ids are kept`(id: String) {
+    func `keeps valid request ids`(id: String) {
         #expect(RequestID.of([.xRequestID: id]) == id)
     }
 
     @Test(arguments: ["", "a b", "a,b", "é", "a\"", "<script>", String(repeating: "x", count: 129)]
     )
-    func `Other request ids are replaced`(id: String) {
+    func `replaces other request ids`(id: String) {
         let made = RequestID.of([.xRequestID: id])
         #expect(made != id)
         #expect(made.count == 36)
@@ -74,7 +74,7 @@ struct RoutingTests {
         ("127.0.0.1:8080", "127.0.0.1", 8080), ("[::1]:0", "::1", 0), ("localhost:65535", "localhost", 65_535),
     ]
     )
-    func `Addresses are read`(text: String, host: String, port: Int) throws {
+    func `reads valid addresses`(text: String, host: String, port: Int) throws {
         let address = try #require(ListenAddress(parsing: text))
         #expect(address == ListenAddress(host: host, port: port))
         #expect(address.description == text)
@@ -82,7 +82,7 @@ struct RoutingTests {
 
     @Test(arguments: ["", "8080", ":8080", "localhost", "localhost:", "localhost:65536", "::1:80", "a:-1", "[]:1"]
     )
-    func `Other addresses are not`(text: String) {
+    func `rejects invalid addresses`(text: String) {
         #expect(ListenAddress(parsing: text) == nil)
     }
 }

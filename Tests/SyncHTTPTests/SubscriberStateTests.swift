@@ -16,19 +16,19 @@ import Testing
         state.tick(now: start + after, keepAlive: .seconds(15), writeTimeout: .seconds(60))
     }
 
-    @Test func `it begins in the line and is there once`() {
+    @Test func `a subscriber is queued only once`() {
         var state = state()
-        #expect(!state.note { $0.laneChanged() }, "it stands in the line")
+        #expect(!state.note { $0.laneChanged() }, "it is already queued")
         let work = state.begin()
         #expect(work?.isFirst == true && work?.news.lane == true)
-        #expect(!state.note { $0.feedMoved(to: 3) }, "somebody works for it")
-        #expect(state.finish(left: nil, isLater: false) == true, "something came meanwhile")
+        #expect(!state.note { $0.feedMoved(to: 3) }, "a worker is processing it")
+        #expect(state.finish(left: nil, isLater: false) == true, "news arrived during the work")
         #expect(state.begin()?.news.feed == 3)
         #expect(state.finish(left: nil, isLater: false) == false)
         #expect(state.note { $0.laneChanged() })
     }
 
-    @Test func `a silent one is shown that it lives`() {
+    @Test func `a silent stream gets a keep-alive`() {
         var state = state()
         _ = state.begin()
         _ = state.finish(left: nil, isLater: false)
@@ -42,7 +42,7 @@ import Testing
         #expect(tick(&state, after: .seconds(30)) == .work)
     }
 
-    @Test func `what the database could not tell is asked again at the next tick`() throws {
+    @Test func `work that the database could not supply is repeated at the next tick`() throws {
         var state = state()
         let begun = state.begin()
         let work = try #require(begun)
@@ -51,7 +51,7 @@ import Testing
         #expect(state.begin()?.isFirst == true)
     }
 
-    @Test func `who does not read is not worked for and cut off in the end`() throws {
+    @Test func `a subscriber that does not read gets no work and is disconnected`() throws {
         var state = state()
         let begun = state.begin()
         let work = try #require(begun)
@@ -60,12 +60,12 @@ import Testing
         #expect(!state.note { $0.feedMoved(to: 9) })
         #expect(tick(&state, after: .seconds(60)) == .nothing)
         #expect(tick(&state, after: .seconds(61)) == .close(.slow))
-        #expect(state.writabilityChanged(true, now: start + .seconds(62)) == true, "what is left is told")
+        #expect(state.writabilityChanged(true, now: start + .seconds(62)) == true, "the remaining news is sent")
         #expect(state.begin()?.news.feed == 9)
         #expect(tick(&state, after: .seconds(90)) == .nothing)
     }
 
-    @Test func `it ends once and in time`() {
+    @Test func `a subscriber ends once and on time`() {
         var state = state(end: .seconds(10))
         #expect(tick(&state, after: .seconds(9)) == .nothing)
         #expect(tick(&state, after: .seconds(10)) == .close(.expired))

@@ -18,7 +18,7 @@ import Testing
         UnverifiedRoom.Origin(source: source ?? self.source, address: address)
     }
 
-    @Test func `a message passes beside bodies that trickle in from the same address`() {
+    @Test func `a message is accepted while slow bodies arrive from the same address`() {
         var room = UnverifiedRoom(Self.limits())
         var slow: Set<Int> = []
         for _ in 0..<200 {
@@ -40,7 +40,7 @@ import Testing
         #expect(room.held <= 25_000, "an address holds a quarter at one source")
     }
 
-    @Test func `small bodies take no room`() {
+    @Test func `small bodies use no room`() {
         var room = UnverifiedRoom(Self.limits())
         for _ in 0..<1_000 {
             let ticket = room.begin(origin(), now: start)
@@ -49,7 +49,7 @@ import Testing
         #expect(room.held == 0)
     }
 
-    @Test func `among young bodies the largest gives way`() {
+    @Test func `the largest of the recent bodies is evicted`() {
         var room = UnverifiedRoom(Self.limits())
         let large = room.begin(origin(), now: start)
         let small = room.begin(origin(), now: start)
@@ -60,7 +60,7 @@ import Testing
         #expect(room.take(1, for: small, now: start) == .refused(evicted: []))
     }
 
-    @Test func `a body that has arrived keeps its room`() {
+    @Test func `a complete body keeps its room`() {
         var room = UnverifiedRoom(Self.limits())
         let whole = room.begin(origin(), now: start)
         #expect(room.take(25_000, for: whole, now: start) == .taken(evicted: []))
@@ -73,7 +73,7 @@ import Testing
         #expect(room.held == 0)
     }
 
-    @Test func `a source has half of the room, whatever the number of addresses`() {
+    @Test func `a source may use half of the room regardless of its number of addresses`() {
         var room = UnverifiedRoom(Self.limits())
         for number in 0..<40 {
             let ticket = room.begin(origin("192.0.2.\(number)"), now: start)
@@ -84,7 +84,7 @@ import Testing
         #expect(room.take(20_000, for: other, now: start) == .taken(evicted: []))
     }
 
-    @Test func `an address has half of the room, whatever the number of sources`() {
+    @Test func `an address may use half of the room regardless of its number of sources`() {
         var room = UnverifiedRoom(Self.limits())
         for _ in 0..<40 {
             let ticket = room.begin(origin("192.0.2.1", UUID()), now: start)
@@ -95,7 +95,7 @@ import Testing
         #expect(room.take(20_000, for: other, now: start) == .taken(evicted: []))
     }
 
-    @Test func `where all the room is taken the heaviest source gives way`() {
+    @Test func `the largest source is evicted if all room is used`() {
         var room = UnverifiedRoom(Self.limits())
         var taken: [Int] = []
         for number in 0..<12 {
@@ -114,7 +114,7 @@ import Testing
         #expect(evicted.allSatisfy { taken.contains($0) })
     }
 
-    @Test func `a body has to arrive at a least rate, and within its time`() {
+    @Test func `a body must arrive at a minimum rate and within its time`() {
         var limits = Self.limits()
         (limits.grace, limits.rate, limits.patience) = (.seconds(3), 1_000, .seconds(10))
         var room = UnverifiedRoom(limits)

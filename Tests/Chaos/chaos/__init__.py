@@ -1,1 +1,1 @@
-"""What scripts/chaos is made of: lanes that push, an upstream that misbehaves, faults, and a checker of it all."""
+"""The parts of scripts/chaos: lanes that push, an upstream that misbehaves, faults, and a checker of the evidence."""

@@ -1,4 +1,5 @@
-"""Proves from the evidence that everything took effect once, in order, under the right ids; or shows what did not."""
+"""Checks from the evidence that each mutation took effect once, in order, with the right ids. Reports each violation.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from .colleague import STOCK
 from .evidence import Effect, Evidence, LaneView, Message, Request
 from .mutations import BROKEN, BUILT_IN, COLLECTIONS, METHODS, Mutation, merged, path_segments
 
-# A connection that the gateway has given up is noticed a little later, when this process or the upstream is slow.
+# When this process or the upstream is slow, it notices an abandoned connection a little later.
 TOLERANCE = 0.25
 
 
@@ -22,15 +23,15 @@ class Violation:
 
 @dataclass
 class Overlaps:
-    """Requests of one lane at the same time."""
+    """Requests of one lane that overlap in time."""
 
     excused: int = 0
-    """While the earlier one's gateway was stopped, or until its lease had run out."""
+    """While the gateway of the earlier request was stopped, or before its lease had expired."""
     unexcused: int = 0
 
 
 class Checker:
-    """One look at all the evidence."""
+    """A single check of all the evidence."""
 
     def __init__(self, evidence: Evidence, lease: float) -> None:
         self._evidence, self._lease = evidence, lease
@@ -39,7 +40,7 @@ class Checker:
         for mutation in evidence.mutations.values():
             self._by_lane[mutation.lane].append(mutation)
         self._rows: dict[str, dict] = {}
-        """What the API says of each mutation, by marker."""
+        """The API's entry for each mutation, by marker."""
         self._positions: dict[str, int] = {}
         """A mutation's place in its lane, by marker."""
         by_id = {mutation.id: mutation.marker for mutation in evidence.mutations.values()}
@@ -54,7 +55,7 @@ class Checker:
         for effect in evidence.effects:
             self._effects[effect.marker].append(effect)
         self._server_ids: dict[int, dict[str, int | str]] = defaultdict(dict)
-        """By lane and client id, as whoever made the entity gave it: the upstream, or the built-in store."""
+        """Server ids by lane and client id, as assigned by the upstream or by the built-in store."""
         for mutation in evidence.mutations.values():
             if mutation.operation == "create" and (given := self._given(mutation)) is not None:
                 self._server_ids[mutation.lane][mutation.local_id] = given
@@ -73,16 +74,16 @@ class Checker:
             found += rule()
         return found
 
-    # What became of each
+    # The outcome of each mutation
 
     def _nothing_lost(self) -> Iterator[Violation]:
-        """Every mutation has the outcome that it was meant to have."""
+        """Every mutation has its intended outcome."""
         for mutation in self._evidence.mutations.values():
             row = self._rows.get(mutation.marker)
             if mutation.marker not in self._evidence.taken:
-                yield Violation("lost", f"{mutation.marker} was never taken", [mutation.as_json()])
+                yield Violation("lost", f"{mutation.marker} was never accepted", [mutation.as_json()])
             if row is None:
-                yield Violation("lost", f"{mutation.marker} was taken, and nobody knows of it", [mutation.as_json()])
+                yield Violation("lost", f"{mutation.marker} was accepted, and is missing", [mutation.as_json()])
                 continue
             outcome = row["status"], (row["error"] or {}).get("code")
             if outcome != _meant(mutation):
@@ -90,7 +91,7 @@ class Checker:
                 yield Violation("outcome", what, [row, *self._requests[mutation.marker]])
 
     def _once(self) -> Iterator[Violation]:
-        """One effect, one key; no effect of what should have none."""
+        """Each effect has its own key. Mutations that must have no effect have no effect."""
         owners: dict[str, str] = {}
         for mutation in self._evidence.mutations.values():
             requests, effects = self._requests[mutation.marker], self._effects[mutation.marker]
@@ -109,12 +110,12 @@ class Checker:
                 yield Violation("once", f"{mutation.marker} was sent, though it never should be", requests)
 
     def _in_order(self) -> Iterator[Violation]:
-        """A lane's effects come in the order of its positions."""
+        """The effects of a lane occur in the order of its positions."""
         latest: dict[int, Effect] = {}
         for effect in sorted(self._evidence.effects, key=lambda one: one.order):
             mutation = self._evidence.mutations.get(effect.marker)
             if mutation is None or effect.marker not in self._positions:
-                yield Violation("order", f"an effect of {effect.marker}, which nobody pushed", [effect])
+                yield Violation("order", f"an effect of {effect.marker}, which was never pushed", [effect])
                 continue
             before = latest.get(mutation.lane)
             if before and self._positions[before.marker] > self._positions[effect.marker]:
@@ -123,21 +124,21 @@ class Checker:
                 yield Violation("order", what, evidence)
             latest[mutation.lane] = effect
 
-    # What the upstream saw
+    # Requests that the upstream received
 
     def _requests_as_meant(self) -> Iterator[Violation]:
-        """Each request is what its mutation says, with the ids that the upstream gave, and nothing comes before it."""
+        """Each request matches its mutation, with the upstream's ids, and is sent after its dependencies."""
         made = {effect.request: effect for effect in self._evidence.effects}
         known: dict[int, dict[str, int | str]] = defaultdict(dict)
         for mutation in self._evidence.mutations.values():
-            # Ids of our own store are there as soon as anybody needs them.
+            # The built-in store assigns ids before other mutations need them.
             if mutation.operation == "create" and not mutation.is_forwarded:
                 if mutation.local_id in self._server_ids[mutation.lane]:
                     known[mutation.lane][mutation.local_id] = self._server_ids[mutation.lane][mutation.local_id]
         for event in sorted([*self._evidence.requests, *self._evidence.effects], key=_moment):
             mutation = self._evidence.mutations.get(event.marker)
             if mutation is None:
-                yield Violation("requests", f"a request of {event.marker}, which nobody pushed", [event])
+                yield Violation("requests", f"a request of {event.marker}, which was never pushed", [event])
             elif isinstance(event, Effect):
                 if mutation.operation == "create" and event.id is not None:
                     known[mutation.lane].setdefault(mutation.local_id, event.id)
@@ -149,7 +150,7 @@ class Checker:
     ) -> Iterator[Violation]:
         marker = mutation.marker
         if (request.organization, request.user) != self._evidence.lanes[mutation.lane]:
-            yield Violation("tenants", f"{marker} was sent for somebody else", [request, mutation.as_json()])
+            yield Violation("tenants", f"{marker} was sent for another user", [request, mutation.as_json()])
         if effect := made.get(request.number):
             if (effect.marker, effect.key) != (marker, request.key):
                 yield Violation("tenants", f"{marker} took effect as {effect.marker}", [request, effect])
@@ -160,15 +161,15 @@ class Checker:
         leaked = {name for name in _texts([path_segments(request.path), request.body]) if name.lower() in own}
         later = self._server_ids[mutation.lane].get
         if any(name.lower() not in known for name in leaked) or request.body == mutation.body(later) != body:
-            rule, what = "dependencies", f"{marker} was sent before what it needs"
+            rule, what = "dependencies", f"{marker} was sent before its dependency"
         elif leaked:
             rule, what = "client ids", f"{marker} was sent with client ids: {sorted(leaked)}"
         else:
-            rule, what = "requests", f"{marker} was sent as something else"
+            rule, what = "requests", f"{marker} was sent with other content"
         yield Violation(rule, what, [request, {"method": method, "path": segments, "body": body}, mutation.as_json()])
 
     def _attempts(self) -> Iterator[Violation]:
-        """Every request that was sent is an attempt that was counted."""
+        """Every request that was sent was counted as an attempt."""
         for marker, requests in self._requests.items():
             counted = self._rows.get(marker, {}).get("attempt_count")
             if counted is not None and len(requests) > counted:
@@ -176,7 +177,7 @@ class Checker:
                 yield Violation("attempts", what, requests)
 
     def _one_at_a_time(self) -> Iterator[Violation]:
-        """No two requests of a lane at once, unless the earlier one's gateway was stopped and has lost its lease."""
+        """No two requests of a lane overlap, unless the earlier one's gateway was stopped and lost its lease."""
         last: dict[int, Request] = {}
         for request in sorted(self._evidence.requests, key=lambda one: one.number):
             mutation = self._evidence.mutations.get(request.marker)
@@ -199,10 +200,10 @@ class Checker:
             start <= before.end and request.at <= end + self._lease for start, end in self._evidence.troubles
         )
 
-    # What users are told
+    # Responses to users
 
     def _ids(self) -> Iterator[Violation]:
-        """Users are told the ids that the upstream gave, of their own entities."""
+        """Users receive the ids that the upstream assigned, and only those of entities that they created."""
         for mutation in self._evidence.mutations.values():
             view = self._evidence.views.get(mutation.lane)
             if view is None or not mutation.takes_effect:
@@ -210,7 +211,7 @@ class Checker:
             given = self._server_ids[mutation.lane].get(mutation.local_id)
             row = self._rows.get(mutation.marker, {})
             if row.get("server_id") != given:
-                what = f"{mutation.marker} is said to be of {row.get('server_id')!r}; it is of {given!r}"
+                what = f"{mutation.marker} is listed with the server id {row.get('server_id')!r}, not {given!r}"
                 yield Violation("ids", what, [row, *self._effects[mutation.marker], *self._requests[mutation.marker]])
             if mutation.operation == "create":
                 mapping = view.mappings.get(mutation.local_id, {})
@@ -219,14 +220,14 @@ class Checker:
                     yield Violation("ids", what, [mapping, row, *self._effects[mutation.marker]])
 
     def _built_in(self) -> Iterator[Violation]:
-        """Entities of our own store have the version and the document that their lane's history makes."""
+        """Entities of the built-in store have the version and the document that result from their lane's history."""
         for number, view in self._evidence.views.items():
             shown = {change["id"]: change for change in view.changes if change["entity_type"] == BUILT_IN}
             for client_id, (version, document) in self._notes(number, view).items():
                 change = shown.get(self._server_ids[number].get(client_id), {})
                 found = change.get("version"), change.get("document"), change.get("client_id")
                 if found != (version, document, client_id):
-                    what = f"the note {client_id} is not what was written: version {version}, {document}"
+                    what = f"the note {client_id} does not match its writes: version {version}, {document}"
                     yield Violation("built-in", what, [change])
 
     def _notes(self, lane: int, view: LaneView) -> dict[str, tuple[int, Any]]:
@@ -246,7 +247,7 @@ class Checker:
         return notes
 
     def _feeds(self) -> Iterator[Violation]:
-        """Forwarded entities are seen by their own user alone, and all of them."""
+        """Forwarded entities are visible to their own user only, and all of them are."""
         for number, view in self._evidence.views.items():
             own = [one for one in self._by_lane[number] if one.takes_effect and one.is_forwarded]
             deleted = {one.local_id for one in own if one.operation == "delete"}
@@ -260,21 +261,21 @@ class Checker:
             }
             for entity in sorted(expected.keys() | shown.keys(), key=str):
                 if expected.get(entity) != shown.get(entity):
-                    what = (f"lane {number}'s feed says of {entity} that deleted is {shown.get(entity)}, "
+                    what = (f"lane {number}'s feed shows {entity} with deleted = {shown.get(entity)}, "
                             f"not {expected.get(entity)}")
                     yield Violation("feeds", what)
 
     def _from_elsewhere(self) -> Iterator[Violation]:
-        """Every event was taken, and everybody in its organization sees the last of each article."""
+        """Every event was accepted, and all users of its organization see the latest state of each article."""
         for organization, known in sorted(self._evidence.untaken):
-            yield Violation("from elsewhere", f"the event {known} of {organization} was never taken")
+            yield Violation("from elsewhere", f"the event {known} of {organization} was never accepted")
         last: dict[str, dict[int, tuple]] = defaultdict(dict)
         for (organization, article), event in self._evidence.events.items():
             last[organization][article] = event["operation"] == "delete", event.get("document")
         for number, view in self._evidence.views.items():
             shown = {change["id"]: (change["deleted"], change["document"])
                      for change in view.changes if change["entity_type"] == STOCK}
-            # of who has pushed nothing, nothing is shown
+            # users who have not pushed see no entities
             expected = last[self._evidence.lanes[number][0]] if view.changes else {}
             for article in sorted(expected.keys() | shown.keys()):
                 if expected.get(article) != shown.get(article):
@@ -282,12 +283,12 @@ class Checker:
                     yield Violation("from elsewhere", what)
 
     def _told(self) -> Iterator[Violation]:
-        """Receivers hear of all that fails and of all entities as they are in the end, in numbers without gaps."""
+        """Receivers get messages about all failures and the final state of all entities, numbered without gaps."""
         heard: dict[str, list[Message]] = defaultdict(list)
         for message in self._evidence.messages:
             heard[message.organization].append(message)
             if message.of != message.organization:
-                yield Violation("told", f"{message.organization} was told of another organization", [message])
+                yield Violation("told", f"{message.organization} received a message of another organization", [message])
         for organization in sorted(self._evidence.colleagues):
             pairs = {(message.sequence, message.id) for message in heard[organization]}
             numbers = {number for number, _ in pairs}
@@ -306,7 +307,7 @@ class Checker:
         failed = {message.data["mutation_id"] for message in heard if message.type == "mutation.failed"}
         for row in view.mutations:
             if (row["status"] == "failed") != (row["id"] in failed):
-                yield Violation("told", f"{row['id']} is {row['status']}; told that it failed: {row['id'] in failed}")
+                yield Violation("told", f"{row['id']} is {row['status']}; reported as failed: {row['id'] in failed}")
         versions: dict[tuple, int] = {}
         for message in heard:
             if message.type == "entity.changed":
@@ -315,10 +316,10 @@ class Checker:
         for change in view.changes:
             version = versions.get((change["entity_type"], change["id"]))
             if version != change["version"]:
-                yield Violation("told", f"{organization} was told of version {version} of an entity", [change])
+                yield Violation("told", f"{organization} received version {version} of an entity", [change])
 
     def _lanes_at_rest(self) -> Iterator[Violation]:
-        """Nothing is leased, in flight or queued; what is open is what failed, and what waits for it."""
+        """No mutation is leased, in flight or queued. Only failed mutations and their dependents are open."""
         for number, owner in self._evidence.lanes.items():
             row = self._evidence.rows.get(owner)
             if row is None:
@@ -332,7 +333,7 @@ class Checker:
 
 
 def _meant(mutation: Mutation) -> tuple[str, str | None]:
-    """Status, and code of the error."""
+    """The status and the error code."""
     if mutation.waits_for:
         return "blocked", None
     if mutation.takes_effect:
@@ -341,7 +342,7 @@ def _meant(mutation: Mutation) -> tuple[str, str | None]:
 
 
 def _moment(event: Request | Effect) -> tuple[float, int]:
-    # An effect is written down after the request that brings it, perhaps at the same moment.
+    # An effect is logged after its request, perhaps with the same timestamp.
     return event.at, 1 if isinstance(event, Effect) else 0
 
 

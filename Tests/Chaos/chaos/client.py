@@ -6,11 +6,11 @@ from typing import Any
 
 
 class Unanswered(Exception):
-    """No answer came: the connection failed, or it took too long."""
+    """No response arrived: the connection failed, or the request timed out."""
 
 
 class Client:
-    """Keeps one connection to each address, made anew when it fails."""
+    """Keeps one connection to each address, and reconnects when it fails."""
 
     def __init__(self, *, timeout: float) -> None:
         self._timeout = timeout
@@ -19,7 +19,7 @@ class Client:
     async def request(
         self, port: int, method: str, path: str, token: str, body: bytes = b"", headers: tuple[str, ...] = ()
     ) -> tuple[int, Any]:
-        """The status and what the JSON of the answer says."""
+        """Returns the status and the parsed JSON of the response."""
         try:
             return await asyncio.wait_for(self._request(port, method, path, token, body, headers), self._timeout)
         except (OSError, EOFError, ValueError, asyncio.TimeoutError) as error:
@@ -27,7 +27,7 @@ class Client:
             raise Unanswered(f"{type(error).__name__}: {error}") from error
 
     async def drop(self, port: int) -> None:
-        """Gives up a connection."""
+        """Closes a connection."""
         if streams := self._streams.pop(port, None):
             streams[1].transport.abort()
 

@@ -1,9 +1,10 @@
-"""Colleagues who edit elsewhere, and a program that is told: events for `POST /v1/ingest` through either gateway, again
-and again until they are answered; and a receiver of webhooks.
+"""Colleagues who edit elsewhere, and a receiver of webhooks.
 
-A process of its own: `python3 -m chaos.colleague --log FILE --seed N --ports A,B` prints the receiver's port, reads a
-line of JSON from standard input (`{"sources": {organization: token}, "secrets": {organization: secret}}`), and works
-until the input says `finish`: what was begun is completed then. It goes on receiving until it is ended.
+The colleagues send events to `POST /v1/ingest` through either gateway and repeat them until they are answered.
+
+This runs in a separate process: `python3 -m chaos.colleague --log FILE --seed N --ports A,B` prints the receiver's port
+and reads a line of JSON from standard input: `{"sources": {organization: token}, "secrets": {organization: secret}}`.
+When it reads `finish`, it completes what it has started. It receives messages until it is ended.
 """
 
 import argparse
@@ -21,13 +22,13 @@ from typing import Any, TextIO
 from .client import Client, Unanswered
 
 STOCK = "stock"
-"""The type of entities that only colleagues write."""
+"""The entity type that only colleagues write."""
 ARTICLES = 40
-"""Of each organization."""
+"""For each organization."""
 
 
 class Colleague:
-    """Of one organization: its articles, and what was not answered yet."""
+    """The articles of one organization, and its unanswered events."""
 
     def __init__(self, organization: str, token: str, ports: list[int], log: "Log", seed: int) -> None:
         self._organization, self._token, self._ports, self._log = organization, token, ports, log
@@ -40,7 +41,7 @@ class Colleague:
         client = Client(timeout=5)
         held: list[list[dict]] = []
         while not self.is_finishing or held:
-            # what was changed first may be told of last
+            # events may arrive in another order than the changes were made in
             batches = [held.pop(0)] if held and (self.is_finishing or self._random.random() < 0.3) else []
             if not self.is_finishing:
                 batch = self._batch()
@@ -79,7 +80,7 @@ class Colleague:
                 status, answer = 0, None
             if status == 200:
                 break
-            # 404: of an older gateway, which knows of no events
+            # 404: an older gateway without event ingestion
             if status not in (0, 404, 500, 503):
                 self._complain(f"events were answered {status}", answer)
                 return
@@ -98,9 +99,9 @@ class Colleague:
             if taken not in ("applied", "stale"):
                 self._complain("an event about an entity that no phone writes was neither applied nor stale", one)
             if one["result"] == "duplicate" and not is_known:
-                self._complain("a new event was taken for a known one", one)
+                self._complain("a new event was treated as a known one", one)
             if again and one["result"] != "duplicate":
-                self._complain("what was answered before was taken for new", one)
+                self._complain("a repeated event was treated as a new one", one)
         self._log.write("taken", organization=self._organization, ids=[one["event_id"] for one in events])
 
     def _complain(self, what: str, answer: Any) -> None:
@@ -108,7 +109,7 @@ class Colleague:
 
 
 class Receiver:
-    """Takes every message that is well signed."""
+    """Accepts every message with a valid signature."""
 
     def __init__(self, log: "Log") -> None:
         self._log = log
@@ -169,7 +170,7 @@ async def run(chosen: argparse.Namespace) -> None:
             for organization, token in told["sources"].items()
         ]
         work = asyncio.gather(*(colleague.run() for colleague in colleagues))
-        # at the end of the input they finish, too: nobody would tell them to any more
+        # at the end of the input they finish as well, because no further command can arrive
         await lines.readline()
         for colleague in colleagues:
             colleague.is_finishing = True

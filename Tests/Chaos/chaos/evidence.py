@@ -1,4 +1,4 @@
-"""What is known once everything is over: three logs, what the gateways answer, and the lanes' rows."""
+"""The evidence after a run: three logs, the responses of the gateways, and the lanes' rows."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ READERS = 16
 
 @dataclass
 class Request:
-    """What the upstream received."""
+    """A request that the upstream received."""
 
     number: int
     at: float
@@ -30,13 +30,13 @@ class Request:
     body: Any
     fault: str | None = None
     end: float = float("inf")
-    """When the gateway had its answer, or had given up."""
+    """When the gateway had received its response or given up."""
     how: str = "never ended"
 
 
 @dataclass
 class Effect:
-    """What took effect at the upstream."""
+    """An effect at the upstream."""
 
     order: int
     at: float
@@ -46,16 +46,16 @@ class Effect:
     user: str
     request: int
     id: int | str | None = None
-    """Of what it made."""
+    """The id of the created entity."""
 
 
 @dataclass
 class Answer:
-    """Of a gateway to a push."""
+    """A gateway's response to a push."""
 
     at: float
     status: int
-    """0 where none came."""
+    """0 without a response."""
     seconds: float
     waits: bool
     """Whether the push asked to wait for outcomes."""
@@ -63,7 +63,7 @@ class Answer:
 
 @dataclass
 class LaneView:
-    """What a user is told through the API."""
+    """A user's data as the API returns it."""
 
     mutations: list[dict]
     """In lane order."""
@@ -74,10 +74,10 @@ class LaneView:
 
 @dataclass
 class Message:
-    """What a receiver was told."""
+    """A message that a receiver got."""
 
     organization: str
-    """Whose receiver it was."""
+    """The organization of the receiver."""
     id: str
     type: str
     sequence: int
@@ -89,36 +89,36 @@ class Message:
 @dataclass
 class Evidence:
     lanes: dict[int, tuple[str, str]]
-    """Organization and user of each."""
+    """Organization and user of each lane."""
     mutations: dict[str, Mutation] = field(default_factory=dict)
-    """All that was pushed, by marker."""
+    """All pushed mutations, by marker."""
     made: dict[str, float] = field(default_factory=dict)
-    """When each was, by marker."""
+    """The time of each push, by marker."""
     taken: set[str] = field(default_factory=set)
-    """Markers of those that a gateway said it has."""
+    """Markers of the mutations that a gateway acknowledged."""
     requests: list[Request] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     views: dict[int, LaneView] = field(default_factory=dict)
     rows: dict[tuple[str, str], dict] = field(default_factory=dict)
-    """The lanes' rows by organization and user, once everything should be done."""
+    """The lanes' rows by organization and user, once all work should be done."""
     troubles: list[tuple[float, float]] = field(default_factory=list)
-    """From when to when a gateway was stopped."""
+    """The intervals in which a gateway was stopped."""
     answers: list[Answer] = field(default_factory=list)
-    """Of the gateways to pushes."""
+    """Responses of the gateways to pushes."""
     thrown_away: int = 0
-    """Outcomes that came when another gateway had taken the lane."""
+    """Outcomes that arrived after another gateway had claimed the lane."""
     colleagues: set[str] = field(default_factory=set)
     """Organizations with colleagues and a receiver."""
     events: dict[tuple[str, int], dict] = field(default_factory=dict)
-    """The last that colleagues told of an article, by organization and id."""
+    """The last event that colleagues sent about an article, by organization and id."""
     event_count: int = 0
     untaken: set[tuple[str, str]] = field(default_factory=set)
-    """Organizations and ids of events that no gateway said it has."""
+    """Organizations and ids of events that no gateway acknowledged."""
     messages: list[Message] = field(default_factory=list)
     is_told: bool = False
-    """Whether receivers were given the time to hear of everything."""
+    """Whether receivers had the time to receive all messages."""
     complaints: list[str] = field(default_factory=list)
-    """What was seen to be wrong while it ran."""
+    """Violations that were observed during the run."""
 
 
 def read_upstream(log: Path, evidence: Evidence) -> None:
@@ -170,7 +170,7 @@ def read_colleague(log: Path, evidence: Evidence) -> None:
                 for event in entry["events"]:
                     evidence.event_count += 1
                     evidence.untaken.add((entry["organization"], event["event_id"]))
-                    # each is the last of its article when it is made
+                    # each event is its article's latest when it is created
                     key = entry["organization"], event["id"]
                     if event["version"] > evidence.events.get(key, {"version": 0})["version"]:
                         evidence.events[key] = event
@@ -191,7 +191,7 @@ def read_rows(cluster: Cluster, database: str, evidence: Evidence) -> None:
 
 
 async def ask(port: int, secret: str, lanes: list[Lane], evidence: Evidence) -> None:
-    """Reads all that users can read."""
+    """Reads everything that users can read."""
     waiting = list(lanes)
 
     async def work() -> None:
@@ -210,7 +210,7 @@ async def _view(client: Client, port: int, secret: str, lane: Lane, evidence: Ev
     async def get(path: str) -> Any:
         status, answer = await client.request(port, "GET", path, bearer)
         if status == 403:
-            # Nobody knows this user: nothing of theirs was pushed.
+            # The gateway has no data of this user, because none of their pushes arrived.
             return {}
         if status != 200:
             evidence.complaints.append(f"lane {lane.number}: GET {path} was answered {status}: {answer}")
@@ -240,5 +240,5 @@ async def _view(client: Client, port: int, secret: str, lane: Lane, evidence: Ev
 
 
 def _lines(log: Path) -> list[dict]:
-    # The last line may be half a line, of a process that was killed.
+    # The last line may be incomplete if its process was killed.
     return [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]

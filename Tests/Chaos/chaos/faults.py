@@ -1,4 +1,4 @@
-"""What befalls the gateways and their database, by seed."""
+"""Faults of the gateways and their database, derived from a seed."""
 
 import json
 import random
@@ -12,20 +12,20 @@ from harness.cluster import Cluster
 from harness.gateway import Gateway
 
 KINDS = ("kill", "terminate", "pause", "restart_database", "drop_connections")
-# After SIGTERM a gateway ends within this time, with 0.
+# After SIGTERM a gateway exits with status 0 within this time.
 PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
 class Fault:
-    """When, counted from the start, and what; of which gateway is decided when its time has come."""
+    """The time, counted from the start, and the kind. The gateway is chosen when the fault begins."""
 
     after: float
     kind: str
 
 
 def timeline(seed: int, seconds: float, lease: float) -> list[Fault]:
-    """Every kind in turn, shuffled anew each time; the longer the run, the more pause between two."""
+    """A cycle of all kinds, shuffled again in each round. In longer runs, the pauses are longer."""
     source = random.Random(f"{seed}/faults")
     gap = min(2.5, (seconds - lease) / 7)
     faults: list[Fault] = []
@@ -33,7 +33,7 @@ def timeline(seed: int, seconds: float, lease: float) -> list[Fault]:
     while after < seconds - lease:
         if not kinds:
             kinds = source.sample(KINDS, len(KINDS))
-            # A pause is long: in a short run it comes first.
+            # A pause takes long, so it comes first in a short run.
             if not faults:
                 kinds.sort(key=lambda kind: kind == "pause")
         faults.append(Fault(after, kinds.pop()))
@@ -42,7 +42,7 @@ def timeline(seed: int, seconds: float, lease: float) -> list[Fault]:
 
 
 class Trouble:
-    """Makes faults happen while it is called often, and keeps the gateways running otherwise."""
+    """Starts faults when they are scheduled, and otherwise keeps the gateways running. Call it often."""
 
     def __init__(self, cluster: Cluster, database: str, gateways: list[Gateway], lease: float, seed: int,
                  log: Path, before_start: Callable[[Gateway], None] = lambda _: None) -> None:
@@ -51,13 +51,13 @@ class Trouble:
         self._before_start = before_start
         self._log = log.open("w")
         self._due: list[tuple[float, int, str]] = []
-        """When, of which gateway, what: what a fault entails later."""
+        """The time, the gateway and the kind of a follow-up to a fault."""
         self._state = ["up"] * len(gateways)
         self._ending_since = [0.0] * len(gateways)
         self.counts = dict.fromkeys(KINDS, 0)
 
     def strike(self, kind: str) -> bool:
-        """Makes a fault happen; false when there is no gateway to suffer it now."""
+        """Starts a fault. Returns false if no gateway is available for it."""
         able = [index for index, state in enumerate(self._state) if state == "up"]
         if kind == "kill":
             able += [index for index, state in enumerate(self._state) if state == "paused"]
@@ -75,7 +75,7 @@ class Trouble:
         return True
 
     def attend(self) -> None:
-        """Does what is due, and looks after those that have ended."""
+        """Starts scheduled faults, and restarts gateways that have exited."""
         now = time.monotonic()
         due = [entry for entry in self._due if entry[0] <= now]
         self._due = [entry for entry in self._due if entry[0] > now]
@@ -88,7 +88,7 @@ class Trouble:
             self._look_after(index, gateway, now)
 
     def calm(self) -> None:
-        """The end of all faults: everything runs."""
+        """Ends all faults, so that everything runs."""
         while any(state != "up" for state in self._state):
             for index, state in enumerate(self._state):
                 if state == "paused":
@@ -110,7 +110,7 @@ class Trouble:
         if kind == "pause":
             self._gateways[index].send(signal.SIGSTOP)
             self._state[index] = "paused"
-            # Long enough for the other gateway to notice that leases have run out, and to take the lanes.
+            # Long enough for the other gateway to detect expired leases and claim the lanes.
             self._due.append((now + self._lease + self._random.uniform(1.5, 3), index, "continue"))
         elif kind == "kill":
             self._state[index] = "killed"
@@ -135,7 +135,7 @@ class Trouble:
                 self._state[index] = "killed"
                 gateway.send(signal.SIGKILL)
             return
-        # One that is told to end while it starts has not begun to listen to signals.
+        # A gateway that receives a signal during its start may not handle it yet.
         expected = {"ending": (0, -signal.SIGTERM), "killed": (-signal.SIGKILL,)}.get(state, ())
         if status not in expected:
             self._complain(f"gateway {index} ended with {status}:\n{gateway.log_tail}")
@@ -155,7 +155,7 @@ class Trouble:
             f" where datname = '{self._database}' and random() < {self._random.choice([0.3, 1.0])}",
         )
 
-    # Telling
+    # Signals
 
     def _complain(self, what: str) -> None:
         self._write("complaint", what=what)

@@ -1,4 +1,4 @@
-"""Phones that listen to events, through whichever gateway is there, and go on where they were."""
+"""Phones that listen to events through any available gateway, and resume from their last position."""
 
 import asyncio
 import json
@@ -15,10 +15,10 @@ from .mutations import Lane
 
 @dataclass
 class Heard:
-    """What one of them was told."""
+    """The events that one phone received."""
 
     since: float | None = None
-    """When it began to listen."""
+    """When it connected."""
     latest: dict[str, str] = field(default_factory=dict)
     """The last status of each mutation, by id."""
     cursor: str | None = None
@@ -26,7 +26,7 @@ class Heard:
 
 
 class Listeners:
-    """In a thread of their own, from `start` to `stop`."""
+    """Runs in a separate thread, from `start` to `stop`."""
 
     def __init__(self, lanes: list[Lane], ports: list[int], secret: str, seed: int) -> None:
         self._lanes, self._ports, self._secret = lanes, ports, secret
@@ -44,7 +44,7 @@ class Listeners:
         self._thread.join()
 
     def missed(self, evidence: Evidence) -> list[str]:
-        """Mutations whose outcome nobody was told of, though somebody listened when they were made."""
+        """Mutations without an outcome event, although a phone listened when they were created."""
         missed = []
         by_id = {mutation.id: mutation for mutation in evidence.mutations.values()}
         for number, heard in self.heard.items():
@@ -53,7 +53,7 @@ class Listeners:
                 if heard.since is None or pushed is None or pushed < heard.since:
                     continue
                 if heard.latest.get(row["id"]) != row["status"]:
-                    missed.append(f"lane {number}: {row['id']} is {row['status']}, told: {heard.latest.get(row['id'])}")
+                    missed.append(f"lane {number}: {row['id']} is {row['status']}, last: {heard.latest.get(row['id'])}")
         return missed
 
     async def _run(self) -> None:
@@ -82,7 +82,7 @@ class Listeners:
             writer.write("\r\n".join([*head, "", ""]).encode())
             status = int((await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1])
             if status != 200:
-                # 403: nothing of the user was pushed yet
+                # 403: the user has not pushed yet
                 if status not in (403, 503):
                     self.refusals.append(f"a listener was answered {status}")
                 return

@@ -1,8 +1,8 @@
-"""Phones: they push through either gateway, and go on until they have an answer.
+"""Phones: they push through either gateway, and retry until they get a response.
 
-A process of its own: `python3 -m chaos.load --log FILE --seed N --lanes N --ports A,B` takes commands on standard
-input, one a line: `pause` and `resume` (too much waits at the gateways), and `finish` (what was begun is completed,
-then it ends). What was pushed, what was taken and what should not have happened goes to the log.
+This runs in a separate process: `python3 -m chaos.load --log FILE --seed N --lanes N --ports A,B`. It reads one command
+a line from standard input: `pause` and `resume` (the gateways have a large backlog), and `finish` (it completes what
+it has started, then ends). It logs what was pushed, what was acknowledged and each violation.
 """
 
 import argparse
@@ -25,7 +25,7 @@ SETTLED = {"succeeded", "failed", "conflict", "discarded", "rejected"}
 
 
 class Load:
-    """All lanes and the workers that push for them."""
+    """All lanes, and the workers that push for them."""
 
     def __init__(self, lanes: list[Lane], ports: list[int], secret: str, log: TextIO, seed: int) -> None:
         self._lanes, self._ports, self._log = lanes, ports, log
@@ -46,7 +46,7 @@ class Load:
         await asyncio.gather(*(self._work() for _ in range(WORKERS)))
 
     async def _work(self) -> None:
-        # Less patient than a phone, so that a stopped gateway does not hold it for long.
+        # Less than a phone's time-out, so that a stopped gateway does not block it for long.
         client, other = Client(timeout=3), Client(timeout=3)
         while device := await self._next():
             try:
@@ -57,7 +57,7 @@ class Load:
         await other.close()
 
     async def _next(self) -> Device | None:
-        """A device with something to push that nobody pushes for now."""
+        """A device with unpushed mutations that no worker is pushing."""
         while True:
             if self._is_finishing:
                 waiting = [device for device in self._idle if device.outbox]
@@ -74,7 +74,7 @@ class Load:
     # One push
 
     async def _push(self, device: Device, client: Client, other: Client) -> None:
-        """Until it is answered; between two tries the phone may have gathered more."""
+        """Until it is answered. Between two attempts the phone may have added mutations."""
         if not self._is_finishing:
             self._gather(device, self._random.randint(1, 12))
         while batch := list(device.outbox):
@@ -113,7 +113,7 @@ class Load:
         if device.acknowledged and self._random.random() < 0.5:
             body["after_sequence"] = device.acknowledged
         if self._random.random() < 0.2:
-            # Order in the list is of no consequence.
+            # The order of the list does not matter.
             self._random.shuffle(body["mutations"])
         headers = ("Prefer: wait=1",) if self._random.random() < 0.2 else ()
         began, status = time.monotonic(), 0
@@ -131,7 +131,7 @@ class Load:
         return None
 
     async def _push_twice(self, device: Device, batch: list[Mutation], client: Client, other: Client) -> dict | None:
-        """To both gateways at the same time."""
+        """To both gateways simultaneously."""
         both = await asyncio.gather(
             self._send(device, batch, client, self._ports[0]), self._send(device, batch, other, self._ports[1]),
             return_exceptions=True,
@@ -143,11 +143,11 @@ class Load:
         if len(answers) == 2:
             first, second = ({result["id"]: result["replayed"] for result in answer["results"]} for answer in answers)
             if any(not replayed and not second.get(known, True) for known, replayed in first.items()):
-                self._complain(device, "two pushes at the same time were both taken for the first", answers)
+                self._complain(device, "two concurrent pushes were both treated as the first", answers)
         return answers[0] if answers else None
 
     async def _hang_up(self, device: Device, batch: list[Mutation], client: Client, port: int) -> dict | None:
-        """The network goes while the answer is on its way."""
+        """The network fails while the response is in transit."""
         task = asyncio.create_task(self._send(device, batch, client, port))
         done, _ = await asyncio.wait([task], timeout=self._random.uniform(0.001, 0.03))
         if done:
@@ -158,16 +158,16 @@ class Load:
         return None
 
     async def _repeat(self, device: Device, client: Client) -> None:
-        """What was answered before, as a phone that lost its memory of it would."""
+        """Repeats an acknowledged push, as a phone does that lost its state."""
         batch = device.sent[-self._random.randint(1, len(device.sent)):]
         try:
             answer = await self._send(device, batch, client, self._random.choice(self._ports))
         except Unanswered:
             return
         if answer and not all(result["replayed"] for result in answer["results"]):
-            self._complain(device, "what was acknowledged before was taken for new", answer)
+            self._complain(device, "an acknowledged push was treated as a new one", answer)
 
-    # What is answered
+    # Responses
 
     def _take(self, device: Device, batch: list[Mutation], answer: dict) -> None:
         device.acknowledge(batch)
@@ -182,7 +182,7 @@ class Load:
         if answer["accepted_sequence"] < batch[-1].sequence:
             self._complain(device, f"accepted_sequence is below {batch[-1].sequence}", answer)
         if status == 200 and any(result["status"] not in SETTLED | {"blocked"} for result in results.values()):
-            self._complain(device, "200, though not everything is settled", answer)
+            self._complain(device, "200, although some mutations are not settled", answer)
 
     def _complain(self, device: Device, what: str, answer: Any) -> None:
         self._write("complaint", lane=device.lane.number, what=what, answer=answer)
@@ -197,7 +197,7 @@ async def run(chosen: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     with chosen.log.open("w") as log:
         load = Load(lanes, chosen.ports, os.environ["CHAOS_JWT_SECRET"], log, chosen.seed)
-        # At the end of the input it finishes, too: nobody would tell it to any more.
+        # It also finishes at the end of the input, because no further command can arrive.
         loop.add_reader(sys.stdin, lambda: load.obey(os.read(0, 4096).decode() or "finish"))
         await load.run()
 

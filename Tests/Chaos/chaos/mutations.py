@@ -1,4 +1,4 @@
-"""What lanes push, and what the upstream must get to see of it."""
+"""The mutations that lanes push, and the requests that the upstream must receive for them."""
 
 import random
 import uuid
@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Callable
 from urllib.parse import unquote
 
-# Where creates of a forwarded type go; the other type lives in the gateway's own store.
+# Paths for creates of forwarded types. The other type is stored in the built-in store.
 COLLECTIONS = {"contact": "contacts", "activity": "activities", "expense": "expenses"}
 BUILT_IN = "note"
 METHODS = {"create": "POST", "update": "PATCH", "replace": "PUT", "delete": "DELETE"}
 CREATED_AT = "2026-01-15T08:00:00.000Z"
 
-# What the upstream does about a mutation whatever happens: it takes it, refuses it for good, or fails each time.
+# The upstream's fixed response to a mutation: success, permanent rejection, or failure of each attempt.
 TAKEN, REFUSED, BROKEN = "taken", "refused", "broken"
 
 Resolve = Callable[[str], "int | str | None"]
@@ -20,7 +20,7 @@ Resolve = Callable[[str], "int | str | None"]
 
 @dataclass
 class Mutation:
-    """One entry of a lane's outbox."""
+    """An entry in a lane's outbox."""
 
     lane: int
     marker: str
@@ -37,7 +37,7 @@ class Mutation:
     max_attempts: int = 100
     dependencies: list[str] = field(default_factory=list)
     waits_for: str | None = None
-    """The marker of a mutation that never succeeds, for which this one waits for ever."""
+    """The marker of a mutation that never succeeds and therefore blocks this one permanently."""
 
     @property
     def is_forwarded(self) -> bool:
@@ -58,7 +58,7 @@ class Mutation:
         if self.dependencies:
             wire["dependency_ids"] = self.dependencies
         if self.is_forwarded:
-            # two of the headers that every organization lets through tell the upstream which one it is, and what to do
+            # two of the headers that every organization forwards carry the mutation's marker and the intended response
             wire |= {"endpoint": self.endpoint, "headers": {"content-language": self.marker, "prefer": self.fate}}
         return wire
 
@@ -66,13 +66,13 @@ class Mutation:
         return asdict(self)
 
     def segments(self, resolve: Resolve) -> list[str]:
-        """The path that the upstream must see, decoded."""
+        """The decoded path that the upstream must receive."""
         assert self.endpoint
         own = self.endpoint.replace("{local_id}", self.local_id)
         return [str(_or_itself(resolve, segment)) for segment in own.split("/")]
 
     def body(self, resolve: Resolve) -> Any:
-        """The payload with server ids in place."""
+        """The payload with server ids instead of client ids."""
         return rewritten(self.payload, resolve)
 
 
@@ -108,7 +108,7 @@ def _or_itself(resolve: Resolve, text: str) -> int | str:
 
 @dataclass
 class _Entity:
-    """What a device has made, as it knows it."""
+    """An entity that a device created, as the device stores it."""
 
     entity_type: str
     client_id: str
@@ -122,7 +122,7 @@ class _Entity:
 
 
 class Device:
-    """An installation: the owner of a sequence counter and of an outbox."""
+    """An installation: it has a sequence counter and an outbox."""
 
     def __init__(self, lane: "Lane", number: int) -> None:
         self.lane = lane
@@ -130,10 +130,10 @@ class Device:
         self.number = number
         self.sequence = 0
         self.acknowledged = 0
-        """The highest number that a gateway said it has taken."""
+        """The highest sequence number that a gateway acknowledged."""
         self.outbox: list[Mutation] = []
         self.sent: list[Mutation] = []
-        """A few that were acknowledged, to be repeated."""
+        """A few acknowledged mutations, to be repeated."""
         self.is_busy = False
 
     def acknowledge(self, mutations: list[Mutation]) -> None:
@@ -145,8 +145,8 @@ class Device:
 
 
 class Lane:
-    """A user in an organization, and what they do. The same seed makes the same user, though what a device may name
-    of another's depends on what was acknowledged by then."""
+    """A user in an organization, and the user's actions. The same seed produces the same user, but references to
+    entities of another device depend on the acknowledgements so far."""
 
     def __init__(self, seed: int, number: int, organization: int, user: int) -> None:
         self.number = number
@@ -166,9 +166,9 @@ class Lane:
             self._unacknowledged.pop(entity_id).is_acknowledged = True
 
     def add(self, device: Device, stranger: str | None) -> Mutation:
-        """The next thing that the user does on a device.
+        """The user's next action on a device.
 
-        `stranger` is a client id of somebody else: to this user it is data like any other.
+        `stranger` is a client id of another user. For this user it is ordinary data.
         """
         own = [entity for entity in self._entities if entity.device is device]
         choice = self.random.random()
@@ -180,7 +180,7 @@ class Lane:
             return self._change(device, self.random.choice(own), stranger)
         return self._create(device, stranger)
 
-    # What is done
+    # Actions
 
     def _create(self, device: Device, stranger: str | None) -> Mutation:
         parents = [one for one in self._usable(device) if one.entity_type == "contact"]
@@ -210,7 +210,7 @@ class Lane:
         )
         if entity.is_doomed:
             mutation.waits_for = entity.create.marker
-            # One that waits is enough to see that the lane goes on without it.
+            # One waiting mutation is enough to check that the lane continues without it.
             self._entities.remove(entity)
         return mutation
 
@@ -245,7 +245,7 @@ class Lane:
         return mutation
 
     def _payload(self, device: Device, stranger: str | None) -> dict:
-        """References in each place that a client id may stand in, beside ids that mean nothing to the gateway."""
+        """References in each place where a client id is allowed, next to ids that are unknown to the gateway."""
         payload: dict[str, Any] = {"text": "x" * self.random.randint(0, 60), "amount": self.random.randint(0, 999)}
         names = [self._spelled(entity.client_id) for entity in self._some(device, 3)]
         if names:
@@ -259,7 +259,8 @@ class Lane:
         return payload
 
     def _usable(self, device: Device) -> list[_Entity]:
-        """What a mutation of the device may name: its own, and what others are known to have brought in before."""
+        """Entities that a mutation of the device may reference: its own, and those that other devices are known to have
+        pushed."""
         return [
             entity for entity in self._entities
             if not entity.is_doomed and (entity.device is device or entity.is_acknowledged)
@@ -270,12 +271,12 @@ class Lane:
         return self.random.sample(usable, min(len(usable), self.random.randint(0, most)))
 
     def _spelled(self, client_id: str) -> str:
-        """iOS writes UUIDs in capitals."""
+        """iOS writes UUIDs in upper case."""
         return client_id.upper() if self.random.random() < 0.2 else client_id
 
 
 def make_lanes(seed: int, count: int) -> list[Lane]:
-    """Users spread over organizations, a few in each."""
+    """Distributes users over organizations, a few in each."""
     organizations = organization_count(count)
     return [Lane(seed, number, number % organizations + 1, number + 1) for number in range(count)]
 

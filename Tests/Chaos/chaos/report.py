@@ -1,4 +1,4 @@
-"""What a run comes to, for people."""
+"""The summary of a run, as text."""
 
 import json
 from collections import Counter
@@ -9,7 +9,7 @@ from .checker import Checker, Violation
 from .evidence import Evidence
 from .upstream import FAULTS
 
-# Of each rule so many violations are shown; the rest is counted.
+# The number of violations shown for each rule. The others are counted.
 SHOWN = 3
 
 
@@ -20,14 +20,14 @@ def summary(evidence: Evidence, checker: Checker, faults: dict[str, int]) -> str
     attempts = len(evidence.requests) / max(1, len({request.marker for request in evidence.requests}))
     effects = len(evidence.effects)
     lines = [
-        f"{len(evidence.taken):,} mutations taken of {len(evidence.lanes):,} lanes: {_listed(taken)}; "
+        f"{len(evidence.taken):,} mutations accepted of {len(evidence.lanes):,} lanes: {_listed(taken)}; "
         f"{sum(not one.takes_effect for one in mutations):,} of them meant to fail or to wait for one that does",
         f"{len(evidence.requests):,} requests reached the upstream, {attempts:.2f} a mutation; {effects:,} effects",
         f"the upstream misbehaved: {_listed({name: ends[name] for name in FAULTS})}",
         f"faults: {_listed(faults)}",
-        f"{evidence.event_count:,} events were brought from elsewhere; webhooks told {len(evidence.messages):,} times of "
+        f"{evidence.event_count:,} events came from elsewhere; webhooks sent {len(evidence.messages):,} messages about "
         f"{len({one.id for one in evidence.messages}):,} things",
-        f"{evidence.thrown_away:,} outcomes came when another gateway had taken the lane, and were thrown away",
+        f"{evidence.thrown_away:,} outcomes arrived after another gateway had claimed the lane, and were discarded",
         f"requests of one lane at the same time: {checker.overlaps.excused} while a stopped gateway had lost the lane, "
         f"{checker.overlaps.unexcused} otherwise",
     ]
@@ -35,7 +35,7 @@ def summary(evidence: Evidence, checker: Checker, faults: dict[str, int]) -> str
 
 
 def violations(found: list[Violation]) -> str:
-    """Each rule with a few of its violations, and what they rest on."""
+    """Each rule with a few of its violations and their evidence."""
     lines: list[str] = []
     for rule, count in Counter(one.rule for one in found).items():
         lines.append(f"\n{count} × {rule}")

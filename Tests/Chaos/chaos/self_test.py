@@ -1,4 +1,4 @@
-"""Whether the checker finds what it should: evidence of a run in which all is well, then doctored in one place each."""
+"""Tests the checker: takes the evidence of a faultless run, and falsifies it in one place for each test."""
 
 import copy
 from collections.abc import Callable
@@ -13,7 +13,7 @@ MUTATIONS = 40
 
 
 class _Ideal:
-    """A gateway and an upstream that never fail, without processes."""
+    """A gateway and an upstream that never fail, simulated without processes."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -51,7 +51,7 @@ class _Ideal:
                 })
 
     def _tell(self, organization: str) -> None:
-        """Of all that failed, and of each entity that somebody sees."""
+        """Messages about all failures and about each visible entity."""
         told: list[tuple[str, dict]] = []
         for number, (of, _) in self.evidence.lanes.items():
             if of != organization:
@@ -132,7 +132,7 @@ class _Ideal:
         }
 
 
-# Each does one thing that must not happen.
+# Each function commits one violation.
 
 def _double_effect(evidence: Evidence) -> None:
     evidence.effects.append(copy.copy(evidence.effects[0]))
@@ -294,7 +294,7 @@ CRIMES: list[tuple[Callable[[Evidence], None], str]] = [
 def run(lease: float) -> int:
     """The exit status."""
     ideal = _Ideal().run(make_lanes(1, LANES))
-    failures = [f"all is well, and yet: {one.rule}: {one.what}" for one in Checker(ideal, lease).violations()]
+    failures = [f"false alarm: {one.rule}: {one.what}" for one in Checker(ideal, lease).violations()]
     for crime, rule in CRIMES:
         doctored = copy.deepcopy(ideal)
         crime(doctored)
@@ -309,7 +309,7 @@ def run(lease: float) -> int:
 
 
 def _excuses(evidence: Evidence, lease: float) -> list[str]:
-    """A gateway that was stopped may overlap with whoever took its lane, until it has noticed."""
+    """A stopped gateway may overlap with the gateway that claimed its lane, until it resumes and detects this."""
     _two_at_a_time(evidence)
     evidence.troubles.append((evidence.requests[0].at, evidence.requests[-1].at))
     checker = Checker(evidence, lease)
@@ -322,12 +322,12 @@ def _lane_of(evidence: Evidence, effect: Effect) -> int:
 
 
 def _changes(evidence: Evidence) -> list[dict]:
-    """Of the lanes' own entities, those that were changed or not."""
+    """The lanes' own entities, filtered by whether they were changed."""
     return [change for view in evidence.views.values() for change in view.changes if change["document"]]
 
 
 def _with_reference(evidence: Evidence) -> tuple[Request, Mutation]:
-    """A request that names a forwarded entity, whose create is not its own."""
+    """A request that names a forwarded entity created by another mutation."""
     made = {
         one.local_id for one in evidence.mutations.values() if one.operation == "create" and one.is_forwarded
     }

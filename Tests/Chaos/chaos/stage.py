@@ -1,4 +1,4 @@
-"""Gateways on one database, an upstream and phones: what runs of any kind have in common."""
+"""Gateways on one database, an upstream and phones: the common setup of all runs."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from .mutations import BUILT_IN, make_lanes, organization_count
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = [str(ROOT / "Benchmarks"), str(ROOT / "Tests" / "Chaos")]
 DATABASE = "chaos"
-# As short as they may be without a slow commit passing for a lost worker.
+# As short as possible without mistaking a slow commit for a lost worker.
 LEASE = 5.0
 TIMEOUT = 1
 SETTINGS = {
@@ -29,17 +29,17 @@ SETTINGS = {
 }
 # For receivers on this machine.
 LOCAL_WEBHOOKS = {"SLUICE_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8"}
-# Mutations that may wait at the gateways before the phones pause, for each lane.
+# Mutations that may wait at the gateways, for each lane, before the phones pause.
 BACKLOG = 4
-# How long everything may take to become final after the faults.
+# The time after the faults within which all mutations must reach a final status.
 DRAIN = 300.0
-# Organizations with colleagues and a receiver, and what that is told of.
+# Organizations with colleagues and a receiver, and the receiver's subscriptions.
 COLLEAGUES = 10
 TOLD = ["mutation.failed", "mutation.conflict", "lane.halted", "entity.changed"]
 
 
 class Stage:
-    """Two gateways that are not started yet, and what a run does with them."""
+    """Two gateways that are not started yet, and the actions of a run on them."""
 
     def __init__(self, sluice: Path, lanes: int, seed: int, logs: Path, cluster: Cluster) -> None:
         self.lanes, self.seed, self.logs, self.cluster = lanes, seed, logs, cluster
@@ -76,7 +76,7 @@ class Stage:
         )
 
     def start_colleague(self, gateway: Gateway) -> subprocess.Popen:
-        """Who edits elsewhere, in some organizations, and who is told of what happens there."""
+        """The colleagues who edit elsewhere in some organizations, and the receivers of their webhooks."""
         process = self.start_python(
             "colleague", ["--log", str(self.logs / "colleague.jsonl"), "--ports", self.ports],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -107,11 +107,11 @@ class Stage:
             )
 
     def backlog(self) -> int:
-        """Mutations that are neither final nor failed nor blocked."""
+        """Mutations that are neither final, failed nor blocked."""
         return int(self.cluster.query(DATABASE, "select coalesce(sum(queued_count), 0) from lanes"))
 
     def drain(self, load: subprocess.Popen) -> bool:
-        """Lets the phones complete what they began, and the gateways what they have."""
+        """Waits until the phones and the gateways have completed their work."""
         self.tell(load, "finish")
         deadline = time.monotonic() + DRAIN
         while time.monotonic() < deadline:
@@ -120,14 +120,14 @@ class Stage:
             if load.poll() is not None and self.backlog() == 0:
                 if load.returncode != 0:
                     raise Failure(f"the load failed:\n{children.tail(self.logs / 'load.log', 40)}")
-                # A worker gives its lane back a moment after the last outcome.
+                # A worker releases its lane shortly after the last outcome.
                 time.sleep(0.5)
                 return True
             time.sleep(0.1)
         return False
 
     def finish(self, colleague: subprocess.Popen, *, waits: bool) -> bool:
-        """Lets the colleagues bring what they have; if it `waits`, until receivers were told of everything, too."""
+        """Waits until the colleagues have sent their events. If it `waits`, also until receivers have all messages."""
         self.tell(colleague, "finish")
         log, deadline = self.logs / "colleague.jsonl", time.monotonic() + DRAIN
         while time.monotonic() < deadline:
@@ -138,7 +138,7 @@ class Stage:
         return False
 
     def untold(self) -> int:
-        """Messages that wait, and endpoints that have not heard of all entities."""
+        """Messages that wait, and endpoints that have not received all entities."""
         return int(self.cluster.query(DATABASE, """
             select (select count(*) from webhook_deliveries where status = 'waiting')
                 + (select count(*) from webhook_endpoints e join feeds f using (organization_id)

@@ -1,7 +1,7 @@
-"""An upstream that honours `Idempotency-Key`, writes down everything, and misbehaves.
+"""An upstream that honours `Idempotency-Key`, logs everything, and misbehaves.
 
-A process of its own: `python3 -m chaos.upstream --log FILE --seed N --timeout SECONDS` prints its port. SIGUSR1 ends
-the misbehaviour, SIGTERM the process.
+This runs in a separate process: `python3 -m chaos.upstream --log FILE --seed N --timeout SECONDS` prints its port.
+SIGUSR1 ends the misbehaviour, SIGTERM the process.
 """
 
 import argparse
@@ -20,15 +20,15 @@ from typing import Any, TextIO
 
 from .mutations import BROKEN, REFUSED
 
-# Shares of the requests, in percent. What has no effect comes first.
+# Percentages of the requests. Misbehaviour without an effect is listed first.
 BEFORE_EFFECT = {"error": 2.0, "unavailable": 1.0, "too_many": 1.0, "request_timeout": 0.5, "busy": 1.0,
                  "close_unread": 1.5, "stall": 0.7}
 AFTER_EFFECT = {"error_after": 1.5, "close_after": 1.5, "reset_after": 0.5, "cut": 1.5, "twice": 1.0, "late": 0.7,
                 "slow": 8.0}
 FAULTS = BEFORE_EFFECT | AFTER_EFFECT
-# Of an organization's time, in percent, during which all its requests fail: enough of them to open a circuit.
+# The percentage of time in which all requests of an organization fail. It suffices to open a circuit.
 DARK, DARK_SECONDS = 3, 2.5
-# More 409s than that are a conflict to the gateway, rightly.
+# If there are more 409s, the gateway correctly reports a conflict.
 BUSY_LIMIT = 2
 
 
@@ -70,7 +70,7 @@ class Request:
 
 @dataclass
 class Entry:
-    """What is known under an idempotency key."""
+    """The stored state of an idempotency key."""
 
     answer: Answer | None = None
     waiting: list[Request] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Entry:
 
 
 class Upstream:
-    """All that it knows, and how it behaves."""
+    """The upstream's state and behaviour."""
 
     def __init__(self, log: TextIO, seed: int, timeout: float) -> None:
         self._log, self._seed, self._timeout = log, seed, timeout
@@ -104,13 +104,13 @@ class Upstream:
         self._handle(request, self._entries.setdefault(request.key, Entry()), fault)
 
     def end(self, request: Request, how: str) -> None:
-        """The gateway has its answer, or there will never be one."""
+        """The gateway has received its response, or none will arrive."""
         if not request.is_over:
             request.is_over = True
             request.connection.request = None
             self._write("end", request, how=how)
 
-    # What happens to a request
+    # Handling of a request
 
     def _fault(self, request: Request) -> str | None:
         if not self.misbehaves:
@@ -128,7 +128,7 @@ class Upstream:
 
     def _handle(self, request: Request, entry: Entry, fault: str | None) -> None:
         if fault == "busy" and (entry.busy >= BUSY_LIMIT or request.fate == BROKEN):
-            # Asked to wait for the third time, or at its last attempt, a mutation would be a conflict.
+            # If a mutation were asked to wait a third time, or at its last attempt, it would become a conflict.
             fault = None
         if fault in BEFORE_EFFECT:
             return self._fail(request, entry, fault)
@@ -164,7 +164,7 @@ class Upstream:
                 asyncio.get_running_loop().call_later(pause, request.connection.close, request, "stalled")
 
     def _wait(self, request: Request, entry: Entry) -> None:
-        """The effect is under way, from a request that the gateway gave up."""
+        """The effect is in progress, for a request that the gateway abandoned."""
         if entry.busy < BUSY_LIMIT:
             self._fail(request, entry, "busy")
         else:
@@ -194,7 +194,7 @@ class Upstream:
         )
 
     def _identify(self, request: Request) -> tuple[str, int | str | None]:
-        """Ids of every kind that an API may have: numbers, strings that must be escaped in a path, UUIDs."""
+        """Ids of all kinds that an API may use: numbers, strings that need escaping in a path, UUIDs."""
         segments = request.path.split("/")
         collection = segments[-1] if request.method == "POST" else segments[-2] if len(segments) > 1 else ""
         if request.method != "POST":
@@ -204,7 +204,7 @@ class Upstream:
             case "activities": return collection, f"act:{self._effects} ø"
             case _: return collection, str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
-    # Answers
+    # Responses
 
     def _answer_with(self, request: Request, answer: Answer, fault: str | None) -> None:
         match fault:
@@ -219,7 +219,7 @@ class Upstream:
                 request.connection.write(text[: self._random.randint(1, len(text) - 1)])
                 request.connection.close(request, "cut")
             case "twice":
-                # What comes unasked belongs to nobody. If it is taken for another request's answer, its id shows.
+                # An unsolicited response belongs to no request. If it is mistaken for a response, its id reveals that.
                 poison = Answer(answer.status, {"id": 666_666_666, "marker": "poison"})
                 if answer.status == 204:
                     poison = Answer(200, poison.body)
@@ -230,7 +230,7 @@ class Upstream:
     def _answer(self, request: Request, answer: Answer) -> None:
         if request.is_over:
             return
-        # Written down first: once the gateway has the answer, its next request may be here before anything else is.
+        # Logged first, because the gateway's next request may arrive as soon as it has the response.
         self.end(request, f"answered {answer.status}")
         request.connection.write(answer.encoded())
 
@@ -241,7 +241,7 @@ class Upstream:
 
 
 class Connection(asyncio.Protocol):
-    """A connection of a gateway: one request at a time."""
+    """A connection of a gateway. It carries one request at a time."""
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream

@@ -6,9 +6,9 @@ import SyncModel
 import Synchronization
 import TestSupport
 
-/// A browser without a window, driven by the DevTools protocol over two pipes. It ends with the last reference.
+/// A headless browser, controlled by the DevTools protocol over two pipes. It ends with the last reference.
 final class Chromium: Sendable {
-    /// What was said by either side, and what of it is still to be read.
+    /// The messages of both sides, and the unread part of them.
     private struct Talk {
         var lastID = 0
         var session: String?
@@ -19,7 +19,7 @@ final class Chromium: Sendable {
 
     private let program: Program
     private let folder: URL
-    /// Pipes with names: both ends are open here, so that neither opening nor writing waits for the other side.
+    /// Named pipes: both ends are open here, so that neither opening nor writing waits for the other side.
     private let (input, output): (Int32, Int32)
     private let talk = Mutex(Talk())
 
@@ -55,7 +55,7 @@ final class Chromium: Sendable {
         try? FileManager.default.removeItem(at: folder)
     }
 
-    /// A call of the protocol, and what it answers.
+    /// Calls a method of the protocol and returns the result.
     ///
     /// - Parameter parameters: as JSON text.
     @discardableResult
@@ -77,7 +77,7 @@ final class Chromium: Sendable {
         return result
     }
 
-    /// What the page told on its own account since the last time: the events of a method.
+    /// The events of a method that the page has sent since the last call.
     func events(of method: String) throws -> [JSONValue] {
         try read()
         return talk.withLock { talk in
@@ -95,7 +95,7 @@ final class Chromium: Sendable {
         }
     }
 
-    /// Takes what the browser has said by now: texts with a zero after each.
+    /// Reads the browser's available messages: texts that each end with a zero byte.
     private func read() throws {
         try talk.withLock { talk in
             var buffer = [UInt8](repeating: 0, count: 1 << 16)

@@ -1,5 +1,5 @@
-/// What accessibility asks of every page, as a script that answers what is amiss, a line each: the rules of WCAG 2.2 AA
-/// that can be seen from outside.
+/// Accessibility checks for every page, as a script that returns one violation a line: the rules of WCAG 2.2 AA that
+/// can be checked automatically.
 enum ConsoleChecks {
     static let script = #"""
         (() => {
@@ -25,7 +25,7 @@ enum ConsoleChecks {
             return level
           }, 0)
 
-          // names, ids and what refers to them
+          // names, ids and references to them
           for (const control of all('a[href], button, input, select, textarea, summary').filter(isSeen)) {
             const labels = [...(control.labels ?? [])].map(each => each.textContent).join('')
             const own = /^(INPUT|SELECT|TEXTAREA)$/.test(control.tagName) ? '' : control.textContent
@@ -33,7 +33,7 @@ enum ConsoleChecks {
           }
           for (const image of all('svg')) {
             const hasName = image.getAttribute('role') === 'img' && image.ariaLabel
-            if (!hasName && image.getAttribute('aria-hidden') !== 'true') flaw('an image that says nothing', image.parentElement)
+            if (!hasName && image.getAttribute('aria-hidden') !== 'true') flaw('an image without a name', image.parentElement)
           }
           const ids = all('[id]').map(each => each.id)
           for (const id of new Set(ids)) if (ids.filter(each => each === id).length > 1) flaw('an id twice: ' + id)
@@ -87,12 +87,12 @@ enum ConsoleChecks {
             if (field.type !== 'checkbox' && found < 3) flaw(`border contrast ${found.toFixed(2)}`, field.parentElement)
           }
 
-          // words and figures
+          // texts and numbers
           const singular = /\b1 (failed )?(mutations|conflicts|users|lanes|upstreams|devices|organizations)\b/
           const text = all('main').map(each => each.innerText).join(' ').replaceAll(/\s+/g, ' ')
           if (singular.test(text)) flaw('a plural of one: ' + singular.exec(text)[0])
           if (location.pathname === '/console/lanes') {
-            for (const cell of all('tbody td')) if (/^[–0]$/.test(cell.textContent.trim())) flaw('a cell that says nothing', cell)
+            for (const cell of all('tbody td')) if (/^[–0]$/.test(cell.textContent.trim())) flaw('a cell without content', cell)
           }
 
           // room
@@ -115,7 +115,7 @@ enum ConsoleChecks {
             if (!button.matches('.more, [type=checkbox]') && (width < 24 || height < 24)) flaw(`only ${Math.round(width)} × ${Math.round(height)} pixels`, button)
           }
 
-          // the focus can be seen
+          // the focus is visible
           const before = document.activeElement
           for (const control of all('a[href], button, input, select, textarea, summary, [tabindex="0"]').filter(isSeen).slice(0, 80)) {
             if (control.disabled) continue

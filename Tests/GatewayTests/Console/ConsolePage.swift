@@ -4,13 +4,13 @@ import SyncHTTP
 import TestSupport
 import Testing
 
-/// The console in a browser, as an operator has it.
+/// The console in a browser, as an operator sees it.
 struct ConsolePage: Sendable {
     let browser: Chromium
-    /// Where operations are.
+    /// The address of the operations listener.
     let address: String
 
-    /// How large the window is.
+    /// The size of the window.
     enum Size: String, CaseIterable {
         case phone = "360x740"
         case tablet = "768x1024"
@@ -22,7 +22,7 @@ struct ConsolePage: Sendable {
     init(_ address: String) async throws {
         browser = try await Chromium()
         self.address = address
-        // Violations are gathered in the page, whatever else it does.
+        // The page collects violations while the test continues.
         try await browser.call(
             "Page.addScriptToEvaluateOnNewDocument",
             """
@@ -32,7 +32,7 @@ struct ConsolePage: Sendable {
         )
     }
 
-    /// What an expression of JavaScript comes to, as text.
+    /// The result of a JavaScript expression, as text.
     @discardableResult
     func evaluate(_ script: String) async throws -> String {
         let result = try await browser.call(
@@ -45,7 +45,7 @@ struct ConsolePage: Sendable {
         return result.value(at: "/result/value").map { $0.string ?? $0.text } ?? ""
     }
 
-    /// The text of what a selector finds first; empty without such a thing.
+    /// The text of the first element that matches a selector; empty without one.
     func text(_ selector: String) async throws -> String {
         try await evaluate("document.querySelector(\(Self.quoted(selector)))?.textContent ?? ''")
     }
@@ -57,27 +57,27 @@ struct ConsolePage: Sendable {
 
     /// Waits until an expression is true on the page.
     func reaches(_ expression: String) async throws {
-        try await waitUntil("the page comes to \(expression)", every: .milliseconds(20)) {
-            // while a page is left for another there is nothing to ask
+        try await waitUntil("the page reaches \(expression)", every: .milliseconds(20)) {
+            // during navigation, no page can be evaluated
             (try? await evaluate("Boolean(\(expression))")) == "true"
         }
     }
 
-    // MARK: - What an operator does
+    // MARK: - An operator's actions
 
-    /// Opens an address of the console anew, and waits until it has been drawn.
+    /// Navigates to an address of the console, and waits until the page is drawn.
     func open(_ path: String) async throws {
         try await browser.call("Page.navigate", #"{"url":\#(Self.quoted(address + path))}"#)
         try await reaches("location.pathname + location.search === \(Self.quoted(path)) && \(Self.isDrawn)")
     }
 
-    /// Whether a page is there, with all that it shows.
+    /// Whether a page with all its content is shown.
     static let isDrawn = """
         document.querySelector('h1') && !document.querySelector('[aria-busy=true], .loading') \
         && (document.querySelector('.sign-in') || document.querySelector('.body')?.childElementCount > 0)
         """
 
-    /// Signs in at whatever address was asked for, by the keyboard alone.
+    /// Signs in at the current address, using only the keyboard.
     func signIn(_ token: String = LiveOperator.token) async throws {
         try await reaches("document.querySelector('.sign-in')")
         try await tab(to: "it.name === 'token'")
@@ -99,7 +99,7 @@ struct ConsolePage: Sendable {
         try await evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
     }
 
-    /// Types a text into what has the focus.
+    /// Types a text into the focused element.
     func type(_ text: String) async throws {
         try await browser.call("Input.insertText", #"{"text":\#(Self.quoted(text))}"#)
     }
@@ -119,25 +119,25 @@ struct ConsolePage: Sendable {
         try await browser.call("Input.dispatchKeyEvent", #"{"type":"keyUp",\#(common)}"#)
     }
 
-    /// Goes on by Tab until what has the focus fits an expression on `it`.
+    /// Presses Tab until the focused element matches an expression on `it`.
     func tab(to expression: String) async throws {
         for _ in 0..<200 {
             if try await evaluate("(it => Boolean(\(expression)))(document.activeElement)") == "true" { return }
             try await press("Tab")
         }
-        throw Failure("Tab never comes to \(expression)")
+        throw Failure("Tab never reaches \(expression)")
     }
 
-    /// The page's picture, WebP.
+    /// A screenshot of the page, as WebP.
     func picture() async throws -> Data {
         let answer = try await browser.call("Page.captureScreenshot", #"{"format":"webp","quality":60}"#)
         return Data(base64Encoded: answer["data"]?.string ?? "") ?? Data()
     }
 
-    // MARK: - What went wrong
+    // MARK: - Errors
 
-    /// What the browser complained of since the last time: errors of scripts, violations of the policy, dialogs. That a
-    /// call was refused is not among it, which pages show to people.
+    /// The browser's errors since the last call: errors of scripts, violations of the policy, dialogs. Rejected calls
+    /// are excluded, because pages show them to users.
     func complaints() async throws -> [String] {
         let thrown = try browser.events(of: "Runtime.exceptionThrown").map(\.text)
         let said = try browser.events(of: "Runtime.consoleAPICalled")
@@ -149,7 +149,7 @@ struct ConsolePage: Sendable {
         return thrown + said + logged + dialogs + (violations.isEmpty ? [] : [violations])
     }
 
-    /// A text as one of JavaScript, and of JSON.
+    /// A text as a JavaScript and JSON string.
     static func quoted(_ text: String) -> String {
         var quoted = "\""
         for scalar in text.unicodeScalars {

@@ -13,29 +13,29 @@ enum LiveOperator {
     static let token = "operators-token-that-may-everything"
     static let settling = "operators-token-that-may-settle"
     static let reading = "operators-token-that-may-read"
-    /// With the one that tests of a scene use.
+    /// Including the default one of a scene's tests.
     static let all = OperatorTokens(
         parsing: "anna@admin:\(token) per@settle:\(settling) kari@read:\(reading) \(LiveGateway.operatorToken)"
     )
 }
 
-/// A gateway with what an operator meets: two organizations, one with an API behind it; failures, conflicts, and what
-/// waits for them; and a payload that somebody wrote to do harm.
+/// A gateway with typical work for an operator. It has two organizations, one of them with an API. It has failures,
+/// conflicts and their dependents, and a malicious payload.
 struct ConsoleScene: Sendable {
     let scene: Scene
     let upstream: DemoServer
-    /// Of Ada's organization, whose lane nothing holds up.
+    /// In Ada's organization. Nothing blocks its lane.
     let colleague: SyncWorker
-    /// Mutations by what became of them: Ada's `failed` and `conflict`; Bob's `sent`, `upstream`, `again`; the
-    /// colleague's `hostile`.
+    /// Mutations by their outcome: Ada's `failed` and `conflict`; Bob's `sent`, `upstream`, `again`; the colleague's
+    /// `hostile`.
     let mutations: [String: String]
 
-    /// What a payload holds that is not to be more than text.
+    /// Markup in a payload that must be shown as text only.
     static let script = "<script>alert(document.domain)</script><img src=x onerror=alert(1)>"
     static let large = "123456789012345678901234567890"
     static let exact = "249.900"
 
-    /// - Parameter isHostile: whether somebody wrote texts to do harm.
+    /// - Parameter isHostile: whether to add malicious texts.
     static func make(isHostile: Bool = false) async throws -> ConsoleScene {
         let upstream = try await DemoServer.start()
         let scene = try await Scene(#"{"on_conflict":"halt"}"#, forwards: true, operates: true) {
@@ -66,7 +66,7 @@ struct ConsoleScene: Sendable {
         #expect((200..<300).contains(reply.status), "\(reply.text)")
     }
 
-    /// What phones sent to the API: two arrive, one fails and holds up another, one is tried again.
+    /// Mutations that phones sent to the API: two succeed, one fails and blocks another, one is retried.
     private static func replay(_ scene: Scene) async throws -> [String: String] {
         let (contact, lost, worker) = (UUID(), UUID(), scene.bob)
         func create(_ path: String, _ payload: String, as local: UUID = UUID()) -> Draft {
@@ -87,7 +87,7 @@ struct ConsoleScene: Sendable {
         return ["sent": friend.id, "upstream": nowhere.id, "again": again.id]
     }
 
-    /// What phones wrote into the built-in store: some fail, one is in conflict.
+    /// Mutations that phones sent to the built-in store: some fail, one is in conflict.
     private static func store(_ scene: Scene, _ colleague: SyncWorker) async throws -> [String: String] {
         let (ada, eve) = (scene.ada, scene.eve)
         let failed = (1...3).map { number in
@@ -109,7 +109,8 @@ struct ConsoleScene: Sendable {
         return ["failed": failed[0].id, "conflict": conflict.id]
     }
 
-    /// Markup, characters that turn the direction, numbers that JavaScript would round, 200 KB of text, and depth.
+    /// Markup, characters that change the text direction, numbers that JavaScript would round, 200 KB of text, and deep
+    /// nesting.
     private static let hostile = """
         {"title":"\(script)","rtl":"\\u202egnp.exe","name\u{202e}":"turned","big":\(large),"price":\(exact),\
         "long":"\(String(repeating: "lorem ipsum ", count: 17_000))",\
@@ -131,7 +132,7 @@ struct ConsoleScene: Sendable {
         return "\(organization)/users/\(user.lowercased)/mutations/\(mutations[kind] ?? "")"
     }
 
-    /// Every kind of page, by a name for its picture.
+    /// Every kind of page, by a name for its screenshot.
     var pages: [(name: String, path: String)] {
         [
             ("now", "/console"), ("failures", "/console/failures"),

@@ -14,10 +14,10 @@ import Testing
     .timeLimit(.minutes(10))
 )
 struct ConsoleTests {
-    /// Where pictures of every page are kept.
+    /// The folder for screenshots of every page.
     private static let pictures = Repository.root.appending(path: ".build/console-screenshots")
 
-    @Test func `every page is whole in three sizes and two themes`() async throws {
+    @Test func `every page passes the checks in three sizes and two themes`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.show(.desk, .light)
@@ -34,9 +34,9 @@ struct ConsoleTests {
         }
     }
 
-    /// Holds a page to the checks in all sizes and themes, and keeps a picture of each.
+    /// Checks a page in all sizes and themes, and keeps a screenshot of each.
     ///
-    /// - Parameter pattern: what is not amiss on this page.
+    /// - Parameter pattern: violations that are accepted on this page.
     private static func check(_ page: ConsolePage, _ name: String, of pattern: String = "/^$/") async throws {
         try FileManager.default.createDirectory(at: pictures, withIntermediateDirectories: true)
         for theme in ConsolePage.Theme.allCases {
@@ -46,7 +46,7 @@ struct ConsoleTests {
                     "\(ConsoleChecks.script).split('\\n').filter(each => !\(pattern).test(each)).join('\\n')"
                 )
                 #expect(amiss.isEmpty, "\(name), \(size.rawValue), \(theme.rawValue):\n\(amiss)")
-                // a picture is of the page, and not of where the keyboard is
+                // the screenshot must not depend on the keyboard focus
                 try await page.evaluate("document.activeElement.blur()")
                 let file = "\(name)-\(size.rawValue)-\(theme.rawValue).webp"
                 try await page.picture().write(to: pictures.appending(path: file))
@@ -56,13 +56,13 @@ struct ConsoleTests {
         #expect(complaints.isEmpty, "\(name): \(complaints)")
     }
 
-    @Test func `a hostile payload is text`() async throws {
+    @Test func `a malicious payload is shown as text`() async throws {
         let console = try await ConsoleScene.make(isHostile: true)
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.show(.desk, .dark)
         try await page.open(console.mutation("hostile"))
         try await page.signIn()
-        // hidden until it is asked for
+        // hidden until the operator requests it
         #expect(try await page.evaluate("document.body.textContent.includes('alert(')") == "false")
         try await page.press("p")
         try await page.reaches("document.querySelector('.json') && \(ConsolePage.isDrawn)")
@@ -83,7 +83,7 @@ struct ConsoleTests {
         #expect(complaints.isEmpty, "\(complaints)")
     }
 
-    @Test func `JSON is shown and edited as it was written, however deep`() async throws {
+    @Test func `JSON is shown and edited unchanged at any depth`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.open("/console")
@@ -97,7 +97,7 @@ struct ConsoleTests {
               const source = '{"n":12345678901234567890,"d":1.10,"e":-0.0e+10,"a":[1,{"b":[]}],"s":"\\u0000 ü"}'
               is('kept', parse(`{"payload":${source}}`).payload.text, source)
               is('indented', indented(source).replaceAll(/\n\s*/g, '').replaceAll(': ', ':'), source)
-              is('rounded by nobody', parse('{"id":9007199254740993}').id, '9007199254740993')
+              is('not rounded', parse('{"id":9007199254740993}').id, '9007199254740993')
               is('a prototype', Object.getPrototypeOf(parse('{"__proto__":{"x":1}}')), Object.prototype)
               is('leaves', [...leaves(source)].map(each => each.join('=')).join(' '),
                 '/n=12345678901234567890 /d=1.10 /e=-0.0e+10 /a/0=1 /a/1/b=[] /s="\\u0000 ü"')
@@ -120,7 +120,7 @@ struct ConsoleTests {
         #expect(result.isEmpty, "\(result)")
     }
 
-    @Test func `an operator who has only a keyboard retries one and thinks better of a group`() async throws {
+    @Test func `an operator with only a keyboard can retry a mutation and cancel a group retry`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.show(.desk, .light)
@@ -138,7 +138,7 @@ struct ConsoleTests {
         try await page.press("Escape")
         try await page.reaches("!document.querySelector('dialog')")
 
-        // a group: what would be done, and then not
+        // a group: previewed, and then cancelled
         for key in ["g", "f"] { try await page.press(key) }
         try await page.reaches("location.pathname === '/console/failures' && \(ConsolePage.isDrawn)")
         try await page.tab(to: "it.textContent === 'Retry…'")
@@ -161,7 +161,7 @@ struct ConsoleTests {
         #expect(complaints.isEmpty, "\(complaints)")
     }
 
-    @Test func `a group is retried, with a reason, and its operation says what came of it`() async throws {
+    @Test func `a group is retried with a reason and its operation shows the results`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.open("/console/failures?status=failed&entity_type=expense")
@@ -182,7 +182,7 @@ struct ConsoleTests {
         try await page.reaches("document.querySelector('.empty')")
     }
 
-    @Test func `an edit is checked where it stands, and a conflict is settled between two versions`() async throws {
+    @Test func `an edit is validated in place and a conflict is resolved between two versions`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.open(console.mutation("conflict"))
@@ -206,7 +206,7 @@ struct ConsoleTests {
         #expect(complaints.isEmpty, "\(complaints)")
     }
 
-    @Test func `whoever may only read is shown nothing to do`() async throws {
+    @Test func `an operator with the scope read is offered no actions`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.open(console.mutation("failed"))
@@ -230,7 +230,7 @@ struct ConsoleTests {
         #expect(try await page.evaluate("document.querySelectorAll('main :enabled').length") == "1", "to copy the id")
     }
 
-    @Test func `a session that has ended leads to the door, and back to the page`() async throws {
+    @Test func `an ended session leads to the sign-in and then back to the page`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.open(console.organization + "/settings")
@@ -246,21 +246,21 @@ struct ConsoleTests {
         try await page.reaches("document.querySelector('.sign-in')?.textContent.includes('has ended')")
         try await page.signIn()
         #expect(try await page.evaluate("location.pathname") == "/console/organizations")
-        // and out again
+        // and sign out again
         try await page.tab(to: "it.textContent === 'Sign out'")
         try await page.press("Enter")
         try await page.reaches("document.querySelector('.sign-in')?.textContent.includes('signed out')")
         #expect(try await page.evaluate("fetch('/admin/me').then(answer => answer.status)") == "401")
     }
 
-    @Test func `the browser's Back shows nothing to who has signed out`() async throws {
+    @Test func `the browser's Back shows no data after signing out`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.open(console.mutation("failed"))
         try await page.signIn()
         try await page.press("p")
         try await page.reaches("document.querySelector('.json') && \(ConsolePage.isDrawn)")
-        // a page that was kept is asked for anew
+        // a cached page is requested again
         try await page.evaluate(
             """
             window.isKept = true
@@ -280,7 +280,7 @@ struct ConsoleTests {
         #expect(try await page.evaluate("document.querySelectorAll('.json').length") == "0")
     }
 
-    @Test func `an organization is suspended with a reason, and purged by its name alone`() async throws {
+    @Test func `an organization is suspended with a reason and purged only by entering its name`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.open(console.organization + "/settings")
@@ -289,7 +289,7 @@ struct ConsoleTests {
         try await page.evaluate("document.activeElement.value = ''")
         try await page.type("0")
         try await page.press("Enter")
-        // where the contract says it is wrong
+        // at the member that the contract names
         try await page.reaches("document.activeElement.matches('[name=stale_after_days][aria-invalid]')")
         #expect(try await !page.text(".wrong:not([hidden])").isEmpty)
         try await page.open(console.organization)
@@ -308,7 +308,7 @@ struct ConsoleTests {
         #expect(gone.status == 404)
     }
 
-    @Test func `a probe that a reachable upstream answers 404 is no failure`() async throws {
+    @Test func `a probe answered with 404 by a reachable upstream is not shown as a failure`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.scene.gateway.operations)
         try await page.open(console.organization + "/upstream")
@@ -324,7 +324,7 @@ struct ConsoleTests {
         }
     }
 
-    @Test func `nothing in the console takes a text for markup or code`() throws {
+    @Test func `the console never interprets text as markup or code`() throws {
         let folder = Repository.root.appending(path: "Sources/CConsole/assets")
         for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
             let text = try String(contentsOf: file, encoding: .utf8)

@@ -13,7 +13,7 @@ struct AlertRuleTests {
     }
 
     @Test(arguments: ["check config prometheus.yml", "check rules alerts.yml", "test rules alerts_test.yml"])
-    func `prometheus own tool agrees`(command: String) async throws {
+    func `promtool accepts the configuration, rules and tests`(command: String) async throws {
         let (status, output) = try await promtool(command)
         #expect(status == 0, "\(output)")
     }
@@ -29,7 +29,7 @@ struct AlertRuleTests {
             #expect(rules.contains(place + "\n"), "\(alert)")
             #expect(runbook.contains("\n### \(alert)\n"), "\(alert)")
             let fires = tests.contains(#"- labels: ALERTS{alertname="\#(alert)", alertstate="firing""#)
-            #expect(fires, "\(alert) is heard in no test")
+            #expect(fires, "\(alert) fires in no test")
         }
         let sections = runbook.matches(of: #/\n### (Sluice\w+)\n/#).map { String($0.1) }
         #expect(Set(sections) == Set(alerts))
@@ -38,8 +38,8 @@ struct AlertRuleTests {
         }
     }
 
-    /// What people are told has a link that they can follow, and the label that makes it one reaches nobody.
-    @Test func `the link to the runbook is made in one place`() throws {
+    /// Notifications have a working link. The label that builds it is removed before they are sent.
+    @Test func `a single setting defines the address of the runbook`() throws {
         let configuration = try Repository.text("docker/prometheus/prometheus.yml")
         #expect(configuration.contains(#/external_labels:\n +runbook: \w+:\/\/\S+\/runbook\.md\n/#))
         #expect(configuration.contains("- action: labeldrop\n      regex: runbook\n"))
@@ -47,13 +47,13 @@ struct AlertRuleTests {
     }
 
     @Test(.enabled(if: TestServer.program("amtool") != nil, "amtool is not installed"))
-    func `alertmanagers own tool agrees`() async throws {
+    func `amtool accepts the Alertmanager configuration`() async throws {
         let file = Repository.path("docker/alertmanager/alertmanager.yml")
         let check = try Program(shell: "amtool check-config '\(file)'")
         #expect(try await check.end(within: .seconds(60)) == 0, "\(check.output)\(check.complaint)")
     }
 
-    /// By way of rules, since promtool reads expressions there.
+    /// Wraps the expressions in rules, because promtool reads only rule files.
     @Test func `the dashboard's expressions are valid`() async throws {
         let text = try Repository.text("docker/grafana/dashboards/sluice.json")
         let dashboard = try JSONTree(parsing: Array(text.utf8)).root

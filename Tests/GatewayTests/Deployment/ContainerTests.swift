@@ -7,7 +7,7 @@ import Tokens
 
 @testable import Sluice
 
-/// What can be told of docker/ and its unit without Docker and without systemd as process 1.
+/// Checks of docker/ and its systemd unit that need neither Docker nor systemd as process 1.
 @Suite struct ContainerTests {
     private static let files = [
         "docker/Dockerfile", "docker/compose.yml", "docker/systemd/sluice.service", "docker/nginx/nginx.conf",
@@ -15,7 +15,7 @@ import Tokens
         "docs/first-tenant.md", "docs/operations.md",
     ]
 
-    @Test(arguments: files) func `every variable is a setting`(file: String) throws {
+    @Test(arguments: files) func `every variable in the deployment files is a setting`(file: String) throws {
         let known = Set(Setting.knownNames.map(Setting.variable(for:)))
         let text = try Repository.text(file)
         for variable in text.matches(of: #/SLUICE_[A-Z_]+/#).map({ String($0.0) }) {
@@ -23,14 +23,14 @@ import Tokens
         }
     }
 
-    @Test func `the proxies take as much as the gateway`() throws {
+    @Test func `the proxies accept bodies as large as the gateway does`() throws {
         let bytes = try #require(Setting.maxBodyBytes.fallback)
         #expect(try Repository.text("docker/nginx/nginx.conf").contains("client_max_body_size    \(bytes);"))
         #expect(try Repository.text("docker/caddy/Caddyfile").contains("max_size \(bytes)\n"))
         #expect(try Repository.text("docker/compose.yml").contains(#"SLUICE_MAX_BODY_BYTES: "\#(bytes)""#))
     }
 
-    /// Everything that the compose file refers to is there, and what must not be reached from outside is not published.
+    /// The compose file refers only to existing files and publishes no internal port.
     @Test func `the compose file is complete`() async throws {
         let python = Repository.path(".build-python/bin/python")
         guard FileManager.default.isExecutableFile(atPath: python) else {
@@ -44,9 +44,9 @@ import Tokens
         #expect(program.output + program.complaint == "")
     }
 
-    /// `docker/prepare` makes what compose mounts, once, and what a gateway and nginx can use.
+    /// `docker/prepare` creates the files that compose mounts, once, in a form that a gateway and nginx can read.
     @Test(.enabled(if: TestServer.program("openssl") != nil, "openssl is not installed"))
-    func `the secrets are made once and can be used`() async throws {
+    func `docker/prepare creates usable secrets once`() async throws {
         let folder = try TemporaryFolder()
         let command = "'\(Repository.path("docker/prepare"))' --directory '\(folder.path)/secrets' --host sync.example"
         let first = try Program(shell: command)
@@ -70,7 +70,7 @@ import Tokens
         ]
         let settings = try Settings.load(configFile: nil, environment: environment)
         #expect(settings.warnings == [])
-        // the owner migrates, gateways have a role that owns nothing
+        // the owner migrates; gateways use a role that owns nothing
         for (url, user, secret) in [
             (settings.databaseURL, "gateway", "gateway_password"),
             (try content("owner_url"), "sluice", "postgres_password"),
@@ -85,9 +85,9 @@ import Tokens
         #expect(show.output.contains("DNS:sync.example"))
     }
 
-    /// What the files say of an identity provider in the place of a secret is a configuration that serves: an empty variable
-    /// goes before the one of the file, and the credential that stands for none is not taken for a secret.
-    @Test func `an identity provider takes the place of the secret`() throws {
+    /// The files' instructions for an identity provider instead of a secret result in a working configuration. An empty
+    /// variable overrides the variable with the file, and the placeholder credential is not used as a secret.
+    @Test func `an identity provider can replace the secret`() throws {
         let recipe = [
             "SLUICE_JWT_SECRET_FILE=", "SLUICE_JWT_JWKS_URL=https://id.example/.well-known/jwks.json",
             "SLUICE_JWT_ISSUER=https://id.example", "SLUICE_JWT_AUDIENCE=sluice",
@@ -124,9 +124,9 @@ import Tokens
     private static let systemd = TestServer.program("systemd-analyze")
 
     @Test(.enabled(if: systemd != nil, "systemd-analyze is not installed"))
-    func `the unit is valid and shut in`() async throws {
+    func `the systemd unit is valid and sandboxed`() async throws {
         let folder = try TemporaryFolder()
-        // the program must be there for the check
+        // the check requires the program to exist
         let unit = try Repository.text("docker/systemd/sluice.service")
             .replacing(all: ["/usr/local/bin/sluice": Program.path])
         try unit.write(toFile: "\(folder.path)/sluice.service", atomically: false, encoding: .utf8)
@@ -140,13 +140,13 @@ import Tokens
         #expect(try await security.end() == 0, "\(security.output)")
     }
 
-    @Test func `the unit waits as long as a start and a shutdown take`() throws {
+    @Test func `the unit's time-outs cover a start and a shutdown`() throws {
         let unit = try Repository.text("docker/systemd/sluice.service")
         #expect(unit.contains("TimeoutStopSec=20s"))
-        // ten minutes for each migration that waits for locks, however many there are
+        // ten minutes for each migration that waits for locks, without a limit on their number
         #expect(unit.contains("\nTimeoutStartSec=infinity\n"))
         #expect(try Repository.text("docker/compose.yml").contains("stop_grace_period: 20s"))
-        // a file limit below what the settings need would cut connections
+        // a file limit below the need of the settings would reject connections
         let files = FileLimit.reserve + (Int(Setting.maxConnections.fallback ?? "") ?? 0)
         #expect(unit.firstMatch(of: #/LimitNOFILE=(\d+)/#).flatMap { Int($0.1) } ?? 0 >= 2 * files)
     }

@@ -6,7 +6,7 @@ import NIOHTTP1
 import NIOSSL
 import TestSupport
 
-/// Two gateways behind a reverse proxy that runs with a configuration of docker/: what differs is where things are.
+/// Two gateways behind a reverse proxy that uses a configuration of docker/ with other addresses and paths.
 final class FrontDoor: Sendable {
     enum Kind: String, CaseIterable, Sendable {
         case nginx, caddy
@@ -18,10 +18,10 @@ final class FrontDoor: Sendable {
     let worker: SingleWorker
     /// `https://…` of the proxy.
     let address: String
-    /// Trusts the proxy's certificate and no other; speaks HTTP/2 where the proxy does.
+    /// Trusts only the proxy's certificate; uses HTTP/2 if the proxy does.
     let client: HTTPClient
 
-    /// - Parameter changes: words of the proxy's configuration, and what stands in their place.
+    /// - Parameter changes: texts of the proxy's configuration and their replacements.
     init(_ kind: Kind, settings: [String: String] = [:], changes: [String: String] = [:]) async throws {
         let database = try await LiveGateway.migratedDatabase()
         self.database = database
@@ -53,7 +53,7 @@ final class FrontDoor: Sendable {
         client.shutdown { _ in }
     }
 
-    /// A key and a certificate for `localhost`, signed by itself, in a directory.
+    /// A key and a self-signed certificate for `localhost`, in a directory.
     private static func certify(_ directory: String) throws {
         let openssl = Process()
         openssl.executableURL = URL(filePath: "/bin/sh")
@@ -76,11 +76,11 @@ final class FrontDoor: Sendable {
             let files = [
                 "listen 8443 ": "listen \(port) ", "/run/secrets/tls_certificate": "\(directory)/certificate",
                 "/run/secrets/tls_key": "\(directory)/key", "/tmp/nginx": "\(directory)/nginx",
-                // a file that belongs to whoever started the test cannot be opened anew
+                // a file of the user who started the test cannot be opened again
                 "/dev/stdout": "\(directory)/access.log",
-                // this machine has few open files to give
+                // this machine allows few open files
                 "worker_rlimit_nofile 32768;": "", "worker_connections 16384;": "worker_connections 1024;",
-                // a slow machine may need longer to notice that a gateway is dead, or kill it later
+                // a slow machine may need longer to detect a dead gateway, or kill it later
                 "proxy_next_upstream_timeout 10s": "proxy_next_upstream_timeout 290s",
             ]
             let text = try Repository.text("docker/nginx/nginx.conf").replacing(all: places.merging(files) { $1 })
@@ -97,7 +97,7 @@ final class FrontDoor: Sendable {
             let files = [
                 "https://:8443": "https://:\(port)", "/run/secrets/tls_certificate": "\(directory)/certificate",
                 "/run/secrets/tls_key": "\(directory)/key", "health_port 8081": "health_port \(operationsPort)",
-                // a gateway is not away because the machine is slow
+                // a slow machine must not mark a gateway as unavailable
                 "health_timeout 4s": "health_timeout 60s",
             ]
             let text = try Repository.text("docker/caddy/Caddyfile").replacing(all: places.merging(files) { $1 })
@@ -121,7 +121,7 @@ final class FrontDoor: Sendable {
         try await version(method, path, headers: headers, body: body).reply
     }
 
-    /// A reply, and the version of HTTP that it came by.
+    /// A reply, and its HTTP version.
     func version(
         _ method: HTTPMethod,
         _ path: String,
@@ -146,7 +146,8 @@ final class FrontDoor: Sendable {
         return (reply, response.version)
     }
 
-    /// An answer that comes before the end of a body is, now and then, an error of the client library's: then again.
+    /// The client library occasionally fails if a response arrives before the end of its body. Then the request is
+    /// repeated.
     private func execute(_ request: HTTPClientRequest) async throws -> HTTPClientResponse {
         while true {
             do {

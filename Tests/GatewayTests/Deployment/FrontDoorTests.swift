@@ -7,7 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// nginx and Caddy as Debian has them, with the configurations of docker/, before two gateways.
+/// nginx and Caddy from Debian, with the configurations of docker/, in front of two gateways.
 @Suite(
     .enabled(
         if: TestServer.program("openssl") != nil && TestServer.program("nginx") != nil
@@ -19,7 +19,7 @@ import Testing
 )
 struct FrontDoorTests {
     @Test(arguments: FrontDoor.Kind.allCases)
-    func `pushes pulls waits and events come through`(_ kind: FrontDoor.Kind) async throws {
+    func `the proxy passes pushes, pulls, waits and events`(_ kind: FrontDoor.Kind) async throws {
         let door = try await FrontDoor(kind, settings: ["SLUICE_LOG_LEVEL": "debug"])
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
         let draft = door.worker.draft(1)
@@ -37,7 +37,7 @@ struct FrontDoorTests {
         let lines = door.gateways.flatMap(\.lines).filter { $0["request_id"]?.string == "from-the-phone" }
         #expect(lines.compactMap { $0["trace_id"]?.string } == [trace])
 
-        // an event comes while the stream is open, and so does the next one
+        // an event arrives while the stream is open, and so does the next one
         let events = try await EventListener(door.address, token: door.worker.token, client: door.client)
         #expect(events.status == 200)
         #expect(events.headers.first(name: "content-type")?.hasPrefix("text/event-stream") == true)
@@ -49,7 +49,7 @@ struct FrontDoorTests {
             _ = try await events.until { $0.summary == "\(draft.id) succeeded" }
         }
 
-        // a pull that waits ends when something is there
+        // a long poll ends when a change arrives
         let next = try #require(try await door.send(.GET, "/v1/changes").next)
         async let pulled = door.send(.GET, "/v1/changes?since=\(next)&wait=60")
         let inHand = "sluice_http_requests_in_flight"
@@ -59,7 +59,7 @@ struct FrontDoorTests {
         events.stop()
     }
 
-    /// Until a gateway shows a line on its metrics page.
+    /// Waits until a gateway's metrics contain a line.
     private static func someGateway(of door: FrontDoor, shows line: String) async throws {
         try await waitUntil("a gateway shows \(line)") {
             for gateway in door.gateways {
@@ -71,7 +71,7 @@ struct FrontDoorTests {
     }
 
     @Test(arguments: FrontDoor.Kind.allCases)
-    func `only what is public is reached`(_ kind: FrontDoor.Kind) async throws {
+    func `the proxy exposes only the public API`(_ kind: FrontDoor.Kind) async throws {
         let door = try await FrontDoor(kind)
         for path in ["/openapi.json", "/.well-known/jwks.json"] {
             #expect(try await door.send(.GET, path).status == 200)
@@ -92,9 +92,9 @@ struct FrontDoorTests {
     }
 
     @Test(arguments: FrontDoor.Kind.allCases)
-    func `a body that is too large is refused as a problem`(_ kind: FrontDoor.Kind) async throws {
+    func `the proxy rejects a body that is too large with a problem document`(_ kind: FrontDoor.Kind) async throws {
         let door = try await FrontDoor(kind)
-        // just below what is allowed, and of no use
+        // just below the limit, and invalid
         let most = [UInt8](repeating: UInt8(ascii: " "), count: 4_194_304)
         #expect(try await door.send(.POST, "/v1/mutations", body: most).code == "invalid_json")
         let reply = try await door.send(.POST, "/v1/mutations", body: most + most)
@@ -102,7 +102,7 @@ struct FrontDoorTests {
     }
 
     @Test(arguments: FrontDoor.Kind.allCases)
-    func `a page that may ask reads what the gateway answers and what the proxy does`(_ kind: FrontDoor.Kind)
+    func `an allowed origin can read responses of the gateway and of the proxy`(_ kind: FrontDoor.Kind)
         async throws
     {
         let page = "https://app.example.org"
@@ -130,11 +130,12 @@ struct FrontDoorTests {
     }
 
     @Test(arguments: FrontDoor.Kind.allCases)
-    func `when a gateway is killed the other one serves`(_ kind: FrontDoor.Kind) async throws {
+    func `the other gateway serves when one is killed`(_ kind: FrontDoor.Kind) async throws {
         let door = try await FrontDoor(kind)
         #expect(try await door.push([door.worker.draft(1)]).status == 200)
         try await door.gateways[0].crash()
-        // nginx keeps bodies and asks the other one; Caddy cannot until it has looked, and tells clients to come again
+        // nginx buffers bodies and retries at the other gateway. Caddy cannot until its health check fails, and returns
+        // Retry-After
         if kind == .caddy { try await Self.pushUntilTaken(door.worker.draft(2), through: door) }
         for number in 3...25 {
             let reply = try await door.push([door.worker.draft(Int64(number))])
@@ -146,10 +147,10 @@ struct FrontDoorTests {
         #expect(away.header("retry-after") == ["2"])
     }
 
-    /// As a worker does: the same push again, until it is taken several times in a row.
+    /// Like a worker, repeats the same push until it is accepted several times in a row.
     private static func pushUntilTaken(_ draft: Draft, through door: FrontDoor) async throws {
         var successes = 0
-        try await waitUntil("a push is taken ten times in a row", every: .zero) {
+        try await waitUntil("a push is accepted ten times in a row", every: .zero) {
             let reply = try await door.push([draft])
             successes = reply.status == 200 ? successes + 1 : 0
             if reply.status != 200 { expectProblem(reply, .overloaded) }
@@ -157,11 +158,11 @@ struct FrontDoorTests {
         }
     }
 
-    /// A request that a gateway has in hand when it dies goes to the other one, a push as well.
-    @Test func `nginx asks the other gateway what a dead one did not answer`() async throws {
-        // it may die in the middle of an attempt, and the other one sends nothing before the lease has run out
+    /// If a gateway dies while it processes a request, even a push, the request is sent to the other one.
+    @Test func `nginx retries at the other gateway what a dead one did not answer`() async throws {
+        // it may die during an attempt, and the other one sends nothing before the lease has expired
         let door = try await FrontDoor(.nginx, settings: ["SLUICE_LEASE_SECONDS": "5"])
-        // both wait with the answer, so either may have it
+        // the response waits for the outcome, so either gateway may process it
         let draft = door.worker.draft(1, ["entity_type": #""visit""#, "endpoint": #""/visits""#])
         let upstream = try await NginxServer.start(configuration: "location / { return 503; }")
         let organization = door.worker.organization.lowercased
@@ -172,7 +173,7 @@ struct FrontDoorTests {
         async let answered = door.push([draft], headers: [("Prefer", "wait=60")])
         let dying = try await Self.index(in: door)
         try await door.gateways[dying].crash()
-        // what nobody settles is waited for; between two attempts it can be discarded
+        // an unsettled mutation would block the response; between two attempts it can be discarded
         let left = door.gateways[1 - dying].address + "/v1/mutations/\(draft.id)/discard"
         try await waitUntil("it is discarded", every: .milliseconds(50)) {
             try await GatewayProcess.post(left, token: door.worker.token, body: "{}").status == 200
@@ -180,18 +181,18 @@ struct FrontDoorTests {
         let reply = try await answered
         #expect(reply.statuses == ["discarded"], "\(reply.text)")
         #expect(reply.results.first?["replayed"]?.bool == true, "\(reply.text)")
-        // both gateways stand in the line, which comes after the answer
+        // the log line names both gateways, and is written after the response
         var log = ""
-        try await waitUntil("both are in the log: \(log)", every: .milliseconds(20)) {
+        try await waitUntil("the log names both: \(log)", every: .milliseconds(20)) {
             log = try String(contentsOfFile: door.proxy.directory + "/access.log", encoding: .utf8)
             return log.contains(#/"gateway":"127\.0\.0\.\d:\d+, 127/#)
         }
     }
 
-    /// Which gateway has a mutation of its own in hand.
+    /// The gateway that is processing a mutation.
     private static func index(in door: FrontDoor) async throws -> Int {
         var found: Int?
-        try await waitUntil("a gateway takes the push") {
+        try await waitUntil("a gateway accepts the push") {
             for (index, gateway) in door.gateways.enumerated() where found == nil {
                 let page = try await GatewayProcess.get(gateway.operations + "/metrics", token: "").text
                 if page.contains("\nsluice_pushes_total{result=\"accepted\"} 1\n") { found = index }
@@ -201,16 +202,16 @@ struct FrontDoorTests {
         return try #require(found)
     }
 
-    /// With one request a second in place of the hundred, so that what is a flood does not depend on how fast it comes.
-    @Test func `nginx stops a flood from one address`() async throws {
+    /// Limited to one request a second instead of a hundred, so that the result does not depend on the sending rate.
+    @Test func `nginx limits a flood of requests from one address`() async throws {
         let door = try await FrontDoor(.nginx, changes: ["rate=100r/s": "rate=1r/s"])
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
             for _ in 0..<900 { group.addTask { try await door.send(.GET, "/.well-known/jwks.json") } }
             return try await group.reduce(into: []) { $0.append($1) }
         }
         let refused = replies.filter { $0.status != 200 }
-        #expect(replies.count - refused.count > 400, "what is allowed is served")
-        let one = try #require(refused.first, "nobody is refused")
+        #expect(replies.count - refused.count > 400, "the allowed requests are served")
+        let one = try #require(refused.first, "no request is rejected")
         expectProblem(one, .rateLimited)
         #expect(one.header("retry-after") == ["2"])
     }

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct HealthCheckTests {
-    @Test func `a gateway says that it lives and is ready`() async throws {
+    @Test func `the health check reports a gateway as alive and ready`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         // a container listens on all addresses
@@ -17,9 +17,9 @@ import Testing
             let ready = try await Program.run(["healthcheck", "--ready"], environment: settings)
             #expect((ready.status, ready.output, ready.complaint) == (0, "ready\n", ""))
         }
-        // without its database it lives, and need not be started anew
+        // without its database it is alive and needs no restart
         try await database.close()
-        // a gateway that is patient with its database takes its time to say so
+        // a gateway with long database time-outs reports this late
         let ready = ["healthcheck", "--ready", "--timeout", "60"]
         let away = try await Program.run(ready, environment: gateway.environment)
         #expect(away.status == 1)
@@ -31,8 +31,8 @@ import Testing
         #expect(gone.complaint.contains("is not reached"), "\(gone.complaint)")
     }
 
-    /// Something that takes connections and says nothing must not hold the check for ever.
-    @Test func `who does not answer in time is unwell`() async throws {
+    /// A program that accepts connections without answering must not block the check.
+    @Test func `the health check fails if the gateway does not answer in time`() async throws {
         let port = try GatewayProcess.freePort()
         let silent = try Listening(on: port)
         let environment = ["SLUICE_OPERATIONS_ADDRESS": "127.0.0.1:\(port)"]
@@ -42,7 +42,7 @@ import Testing
         withExtendedLifetime(silent) {}
     }
 
-    @Test func `wrong usage and wrong settings are told apart from a gateway that is unwell`() async throws {
+    @Test func `wrong usage and wrong settings have other exit codes than an unhealthy gateway`() async throws {
         #expect(try await Program.run(["healthcheck", "--timeout", "0"]).status == 64)
         let wrong = try await Program.run(["healthcheck"], environment: ["SLUICE_OPERATIONS_ADDRESS": "nowhere"])
         #expect(wrong.status == 78)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The metrics of a page, of `docs/metrics.md`, and of expressions.
+/// The metrics in a metrics response, in `docs/metrics.md`, and in expressions.
 struct MetricTable: Equatable {
     struct Family: Equatable {
         var kind = ""
@@ -9,7 +9,7 @@ struct MetricTable: Equatable {
 
     var families: [String: Family] = [:]
 
-    /// What `/metrics` shows.
+    /// The metrics that `/metrics` returns.
     init(page: String) {
         for line in page.split(separator: "\n") {
             if let match = line.wholeMatch(of: #/# TYPE (\w+) (\w+)/#) {
@@ -23,7 +23,7 @@ struct MetricTable: Equatable {
         }
     }
 
-    /// What the table of `docs/metrics.md` says: metric with its labels, kind, meaning.
+    /// The table of `docs/metrics.md`: metric with its labels, kind, meaning.
     init(docs: String) {
         let row = #/\| `((?:sluice|process)_\w+)(?:\{([a-z_, ]+)\})?` \| (counter|gauge|histogram) \| .+ \|/#
         for line in docs.split(separator: "\n") {
@@ -33,7 +33,7 @@ struct MetricTable: Equatable {
         }
     }
 
-    /// The metrics that a text of expressions names, by family: without what a histogram's series add.
+    /// The metrics that expressions name, by family, without the suffixes of a histogram's series.
     static func used(in text: String) -> Set<String> {
         Set(
             text.matches(of: #/\b(?:sluice|process)_[a-z_]+/#).map {
@@ -42,7 +42,7 @@ struct MetricTable: Equatable {
         )
     }
 
-    /// A histogram's series have names of their own.
+    /// The suffixed names of a histogram's series.
     private static func family(of series: String, among families: [String: Family]) -> String {
         if families[series] != nil { return series }
         return series.replacing(#/_(bucket|sum|count)$/#, with: "")

@@ -6,7 +6,7 @@ import OperatorsFeature
 import TestSupport
 import Testing
 
-/// A real Prometheus, with the configuration and the rules of docker/, scrapes two gateways.
+/// A real Prometheus, with the configuration and the rules of docker/, that scrapes two gateways.
 @Suite(
     .enabled(if: TestServer.program("prometheus") != nil, "Prometheus is not installed (scripts/bootstrap --tests)"),
     .timeLimit(.minutes(10))
@@ -34,7 +34,7 @@ struct PrometheusTests {
         return reply.json?["data"]
     }
 
-    /// Waits until a query answers what is wanted; answers the values.
+    /// Waits until a query returns the expected values, and returns them.
     private static func query(
         _ server: TestServer,
         _ expression: String,
@@ -43,7 +43,7 @@ struct PrometheusTests {
         let allowed = CharacterSet.alphanumerics
         let text = try #require(expression.addingPercentEncoding(withAllowedCharacters: allowed))
         var values: [String] = []
-        try await waitUntil("\(expression) is another than \(values): \(server.log)", every: .milliseconds(100)) {
+        try await waitUntil("\(expression) differs from \(values): \(server.log)", every: .milliseconds(100)) {
             let result = try await ask(server, "query?query=\(text)")?["result"]?.elements.map(Array.init) ?? []
             values = result.compactMap { $0["value"]?.elements.map(Array.init)?.last?.string }
             return isWanted(values)
@@ -51,7 +51,7 @@ struct PrometheusTests {
         return values
     }
 
-    @Test func `it scrapes two replicas loads the rules and notices that one is gone`() async throws {
+    @Test func `Prometheus scrapes two replicas, loads the rules and detects a missing replica`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateways = [
             try await GatewayProcess.start(database: database.uri),

@@ -12,7 +12,7 @@ enum Repository {
     }
 }
 
-/// A folder that goes with the last reference.
+/// A folder that is deleted with its last reference.
 final class TemporaryFolder: Sendable {
     let path = "/tmp/sluice-folder-\(UInt64.random(in: 0...(.max)))"
 
@@ -26,11 +26,11 @@ final class TemporaryFolder: Sendable {
 }
 
 extension String {
-    /// With other words in place of some that must be there.
+    /// Replaces texts, each of which must be present.
     func replacing(all words: [String: String]) throws -> String {
         var text = self
         for (word, other) in words {
-            guard text.contains(word) else { throw Program.Failure("'\(word)' is not there any more") }
+            guard text.contains(word) else { throw Program.Failure("'\(word)' is missing") }
             text = text.replacingOccurrences(of: word, with: other)
         }
         return text

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Tokens
 
-/// `/admin/organizations/{id}/users`, and subjects wherever `/admin` shows a user.
+/// `/admin/organizations/{id}/users`, and subjects in all places where `/admin` shows a user.
 @Suite(.timeLimit(.minutes(10))) struct AdminUsersTests {
     private static let (north, south) = (TwoProviders.north, TwoProviders.south)
 
@@ -28,7 +28,7 @@ import Tokens
         .joined()
     }
 
-    @Test func `a user is shown with what issuers call them, to the operator alone`() async throws {
+    @Test func `a user is shown with subjects, only to the operator`() async throws {
         let stage = try await TwoProviders()
         let tenant = stage.tenants.shared
         let path = Self.path(tenant)
@@ -36,7 +36,7 @@ import Tokens
         let ada = try stage.token(Self.north, #"auth0|ada"#, tenant)
         let plain = UUID()
         let bob = try stage.token(Self.south, plain.lowercased, tenant)
-        // a read is enough for a subject, and leaves nothing of who has an id of their own
+        // a read suffices to record a subject, and records nothing about users with their own UUIDs
         for caller in [ada, bob] { #expect(try await stage.mutations(caller) == []) }
         let read = try Self.users(await stage.operate(.GET, path))
         #expect(read.count == 1)
@@ -69,7 +69,7 @@ import Tokens
         #expect(try await send(.GET, stage.gateway.operations + "/metrics").text.contains("auth0|ada") == false)
     }
 
-    @Test func `a user is found by issuer and subject, byte by byte`() async throws {
+    @Test func `finds a user by issuer and subject, byte by byte`() async throws {
         let stage = try await TwoProviders()
         let tenant = stage.tenants.shared
         let path = Self.path(tenant)
@@ -95,7 +95,7 @@ import Tokens
         expectProblem(missing, .notFound, errors: [])
     }
 
-    @Test func `the list is paged by id`() async throws {
+    @Test func `pages the list of users by id`() async throws {
         let stage = try await TwoProviders()
         let tenant = stage.tenants.shared
         for index in 0..<7 {
@@ -117,13 +117,13 @@ import Tokens
         #expect(Set(ids).count == 7 && ids == ids.sorted())
     }
 
-    @Test func `a subject is let in before its first token`() async throws {
+    @Test func `a subject can be provisioned before its first token`() async throws {
         let stage = try await TwoProviders(#"{"provisioning":"explicit"}"#)
         let tenant = stage.tenants.shared
         let path = Self.path(tenant)
         let ada = try stage.token(Self.north, "auth0|ada", tenant)
         expectProblem(try await stage.get("/v1/mutations", ada), .userUnknown, errors: [])
-        #expect(try Self.users(await stage.operate(.GET, path)).isEmpty, "who is refused leaves nothing")
+        #expect(try Self.users(await stage.operate(.GET, path)).isEmpty, "a rejected caller is not recorded")
 
         let body = #"{"issuer":"\#(Self.north)","subject":"auth0|ada"}"#
         let made = try await stage.operate(.POST, path, body)
@@ -134,16 +134,16 @@ import Tokens
         #expect(UUID(uuidString: id)?.isVersion8 == true)
         let again = try await stage.operate(.POST, path, body)
         #expect(again.status == 200 && again.text == made.text)
-        // at once, though a refusal is remembered
+        // immediately, although a rejection is cached
         let pushed = try await stage.push(ada)
         #expect(try await stage.mutations(ada) == [pushed])
-        // nobody else: the same subject elsewhere, or of another issuer
+        // no other user: the same subject elsewhere, or of another issuer
         for token in [
             try stage.token(Self.south, "auth0|ada", tenant),
             try stage.token(Self.north, "auth0|ada", stage.tenants.north),
             try stage.token(Self.north, "auth0|Ada", tenant), try stage.token(Self.north, id, tenant),
         ] { expectProblem(try await stage.get("/v1/mutations", token), .userUnknown, errors: []) }
-        // shut out, and in again as the same user
+        // deprovisioned, and provisioned again as the same user
         #expect(try await stage.operate(.DELETE, path + "/" + id).status == 204)
         expectProblem(try await stage.get("/v1/mutations", ada), .userUnknown, errors: [])
         let back = try await stage.operate(.POST, path, body)
@@ -151,7 +151,7 @@ import Tokens
         #expect(try await stage.mutations(ada) == [pushed])
     }
 
-    @Test func `who was joined into another is let in as the other`() async throws {
+    @Test func `a merged user is provisioned as the target user`() async throws {
         let stage = try await TwoProviders(#"{"provisioning":"explicit"}"#)
         let tenant = stage.tenants.shared
         let path = Self.path(tenant)
@@ -175,7 +175,7 @@ import Tokens
         #expect(try await stage.mutations(stage.token(Self.north, "old", tenant)) == [])
     }
 
-    @Test func `a UUID is let in as what tokens of its issuer are taken for`() async throws {
+    @Test func `a UUID is provisioned according to its issuer's user ids`() async throws {
         let stage = try await TwoProviders(#"{"provisioning":"explicit"}"#) { north, south in
             north.places.userForm = .uuid
             south.places.userForm = .mapped
@@ -184,7 +184,7 @@ import Tokens
         let path = Self.path(tenant)
         let id = UUID()
         func body(_ issuer: String, _ subject: String) -> String { #"{"issuer":"\#(issuer)","subject":"\#(subject)"}"# }
-        // the issuer's tokens say the user's own id, in either case
+        // the issuer's tokens contain the user's own id, in either case
         let own = try await stage.operate(.POST, path, body(Self.north, id.uuidString))
         #expect(own.status == 201 && own.json?["id"]?.string == id.lowercased, "\(own.text)")
         #expect(own.json?["subjects"]?.text == "[]")
@@ -193,10 +193,10 @@ import Tokens
         #expect(try await stage.mutations(token) == [])
         let query = "?issuer=\(Self.encoded(Self.north))&subject=\(id.lowercased)"
         #expect(try Self.users(await stage.operate(.GET, path + query)).map { $0["id"]?.string } == [id.lowercased])
-        // whose tokens say UUIDs alone: nobody comes under another text
+        // the issuer's tokens contain only UUIDs, so another text identifies no user
         let nobody = try await stage.operate(.POST, path, body(Self.north, "auth0|ada"))
         expectProblem(nobody, .validationFailed, errors: ["/subject uuid_format"])
-        // to another issuer each text is a subject, and so it is to one that no setting names yet
+        // for another issuer, each text is a subject; the same applies to an issuer that is not in the settings yet
         for (issuer, count) in [(Self.south, 2), ("https://east.example", 3)] {
             let mapped = try await stage.operate(.POST, path, body(issuer, id.lowercased))
             #expect(mapped.status == 201 && mapped.json?["id"]?.string != id.lowercased, "\(mapped.text)")
@@ -207,7 +207,7 @@ import Tokens
         expectProblem(elsewhere, .notFound, errors: [])
     }
 
-    @Test func `what is wrong with a subject is told and lets nobody in`() async throws {
+    @Test func `names the errors of a subject and provisions no user`() async throws {
         let scene = try await Scene()
         let long = String(repeating: "é", count: 128)
         try await scene.whileNothingChanges {
@@ -230,7 +230,7 @@ import Tokens
         }
     }
 
-    @Test func `mutations and joins are shown with what their users are called`() async throws {
+    @Test func `lists mutations and merges with the subjects of their users`() async throws {
         let stage = try await TwoProviders()
         let tenant = stage.tenants.shared
         let callers = [
@@ -249,7 +249,7 @@ import Tokens
         let ada = try #require(users.first { $0["subjects"]?.text != "[]" })
         #expect(ada["subjects"]?.text == #"[{"issuer":"https://north.example","subject":"ada"}]"#)
         let other = try #require(users.first { $0["id"]?.string != ada["id"]?.string }?["id"]?.string)
-        // not yet, but as far as it goes at once
+        // not completed yet, but with its current state
         stage.gateway.clock.advance(seconds: 1)
         let join = try await stage.operate(
             .POST,
@@ -261,7 +261,7 @@ import Tokens
         #expect(join.json?["into_subjects"]?.text == "[]")
     }
 
-    @Test func `the command lists users and lets them in`() async throws {
+    @Test func `the command lists and provisions users`() async throws {
         let scene = try await Scene(#"{"provisioning":"explicit"}"#)
         let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
         let organization = scene.ada.organization.uuidString
@@ -302,7 +302,7 @@ import Tokens
         #expect(try await run("add", "a", "--issuer", "i", "--organization", UUID().uuidString).status == 1)
     }
 
-    @Test func `commands take a UUID as tokens of its issuer are taken, and join by subject`() async throws {
+    @Test func `commands interpret a UUID like tokens of its issuer and merge by subject`() async throws {
         let scene = try await Scene()
         let issuer = "https://acme.example"
         var environment = [
@@ -345,7 +345,7 @@ import Tokens
         }
     }
 
-    @Test func `nothing in the database commands a terminal`() async throws {
+    @Test func `no text of the database controls the terminal`() async throws {
         let scene = try await Scene()
         let name = "A\u{1b}[2J\u{9b}31m\u{202e}\nok       fake\u{7f}"
         try await scene.execute("UPDATE organizations SET name = E'A\\x1b[2J\\u009b31m\\u202e\\nok       fake\\x7f'")

@@ -11,7 +11,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct ExplainTokenTests {
     private static let issuer = "https://id.example/"
 
-    /// A database with two organizations, of which one has a name, and settings with a key.
+    /// A database with two organizations, one of them with an external id, and settings with a key.
     private struct Place {
         let database: TestDatabase
         let key = IdentityKey("north-1")
@@ -42,7 +42,7 @@ import Testing
             }
         }
 
-        /// A token with members of its payload as JSON text, beside `iss`, `aud` and `exp`.
+        /// A token with payload members as JSON text, in addition to `iss`, `aud` and `exp`.
         func token(_ members: String, expiresIn seconds: Int64 = 600) throws -> String {
             let expires = Int64(Date().timeIntervalSince1970) + seconds
             return try key.token(
@@ -67,7 +67,7 @@ import Testing
         result.output.split(separator: "\n").map(String.init)
     }
 
-    @Test func `a good token is followed to its user, and nothing is made`() async throws {
+    @Test func `resolves a valid token to its user without creating rows`() async throws {
         let place = try await Place()
         let before = try await place.rows()
         let token = try place.token(#""sub":"auth0|ada","org":"name-of-on_first_push","email":"ada@secret.example""#)
@@ -87,7 +87,7 @@ import Testing
         let parts = token.split(separator: ".")
         #expect(!result.output.contains(parts[1]) && !result.output.contains(parts[2]))
         #expect(try await place.rows() == before)
-        // from standard input, as it is copied out of a request
+        // from standard input, as copied from a request
         var settings = place.settings
         settings["TOKEN"] = token
         let piped = try Program(
@@ -100,7 +100,7 @@ import Testing
         #expect(json["checks"]?.elements.map { Array($0).count } == lines.count)
     }
 
-    @Test func `a known user is named, and who is not let in is told of`() async throws {
+    @Test func `names a known user and explains why another is rejected`() async throws {
         let place = try await Place()
         let id = UUID()
         let known = try await place.explain(place.token(#""sub":\#(id.quoted),"org":\#(place.organization.quoted)"#))
@@ -124,7 +124,7 @@ import Testing
         #expect(served.output.contains("subject eve is user " + added.output.trimmingCharacters(in: .newlines)))
     }
 
-    @Test func `what is wrong is named with the setting that mends it`() async throws {
+    @Test func `names the error together with the setting that fixes it`() async throws {
         let place = try await Place()
         let good = #""sub":"ada","org":"name-of-on_first_push""#
         let token = try place.token(good)
@@ -192,7 +192,7 @@ import Testing
         }
     }
 
-    @Test func `several issuers, several organizations, and places that are no good`() async throws {
+    @Test func `covers several issuers, several organizations and unsuitable claims`() async throws {
         let place = try await Place()
         let issuers = """
             {"issuers": [
@@ -229,7 +229,7 @@ import Testing
         #expect(examined.output.contains("warning  issuers that share organizations"), "\(examined)")
     }
 
-    @Test func `nothing of a token reaches a terminal unescaped`() async throws {
+    @Test func `no part of a token reaches a terminal unescaped`() async throws {
         let place = try await Place()
         let name = #"\u001b[31m\u202efoo\u2028\u0085"#
         for members in [
@@ -244,7 +244,7 @@ import Testing
         }
     }
 
-    @Test func `what mends it is said for each kind of issuer`() async throws {
+    @Test func `suggests the right remedy for each kind of issuer`() async throws {
         let place = try await Place()
         let strict: (inout [String: String]) -> Void = { settings in
             settings["SLUICE_JWT_USER_IDS"] = "uuid"
@@ -292,7 +292,7 @@ import Testing
         )
         let erased = try await place.explain(place.token(#""sub":\#(user.quoted),\#(organization)"#))
         #expect(erased.status == 1 && erased.output.contains("another account of the provider"), "\(erased)")
-        // an issuer with a secret alone
+        // an issuer with only a secret
         let secret = "a secret of the tests, at least 32 bytes long"
         let signed = IdentityKey.token(
             secret: Array("another secret, at least 32 bytes long as well".utf8),
@@ -317,7 +317,7 @@ import Testing
 
     /// A gateway with a key set answered an HS256 token with "no key -; the keys have no ids".
     @Test(arguments: Keys.allCases)
-    private func `a token that no configured key can verify is explained by its algorithm`(_ keys: Keys) async throws {
+    private func `explains by its algorithm a token that no configured key can verify`(_ keys: Keys) async throws {
         let place = try await Place()
         let expires = Int64(Date().timeIntervalSince1970) + 600
         let provider = try await KeyProvider(.document(IdentityKey.jwks(place.key)))
@@ -350,8 +350,8 @@ import Testing
         }
     }
 
-    /// Copied with line ends, without quotes, without the command, or in a place of something else.
-    @Test func `a token that is not understood is never shown`() async throws {
+    /// Copied with line ends, without quotes, without the command, or in the position of another argument.
+    @Test func `a token in a wrong position is never shown`() async throws {
         let place = try await Place()
         let token = try place.token(#""sub":"ada","org":"name-of-on_first_push""#)
         let parts = token.split(separator: ".").map(String.init)
@@ -364,19 +364,19 @@ import Testing
         ] {
             let result = try await Program.run(["token"] + arguments, environment: place.settings)
             let said = result.output + result.complaint
-            // letters behind a - may ask for help by chance
+            // letters after a - may request help by chance
             #expect(result.status == 64 || said.hasPrefix("OVERVIEW"), "\(arguments): \(said)")
             for piece in [token, tail] + parts { #expect(!said.contains(piece), "\(arguments): \(said)") }
             #expect(said.lowercased().contains("usage: sluice token"), "\(arguments): \(said)")
         }
         let elsewhere = try await Program.run(["users", "list", "--organization", token], environment: place.settings)
         #expect(elsewhere.status == 64 && !elsewhere.complaint.contains(parts[2]), "\(elsewhere)")
-        // what is no token is shown
+        // a text that is not a token is shown
         let typo = try await Program.run(["users", "list", "--organization", "acme"], environment: place.settings)
         #expect(typo.complaint.contains("acme"), "\(typo)")
     }
 
-    @Test func `without a database, or settings, it says so`() async throws {
+    @Test func `reports a missing database or missing settings`() async throws {
         let place = try await Place()
         let token = try place.token(#""sub":"ada","org":"name-of-on_first_push""#)
         let away = try await place.explain(token) {

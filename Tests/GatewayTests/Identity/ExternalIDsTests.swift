@@ -15,7 +15,7 @@ import Testing
         return #"{"external_ids":[\#(names.joined(separator: ","))]}"#
     }
 
-    @Test func `names are set as a whole, shown in order and let users in at once`() async throws {
+    @Test func `replaces external ids as a whole, sorts them and admits their tokens immediately`() async throws {
         let stage = try await TwoProviders()
         let token = try stage.token(Self.north, #""sub":"ada","org":"org_9ybsU1dN2dKfDkBi""#)
         expectProblem(try await stage.get("/v1/mutations", token), .organizationUnknown, errors: [])
@@ -36,7 +36,7 @@ import Testing
         #expect(shown?.map(\.1) == ["ø\u{301}", "Acme", "org_9ybsU1dN2dKfDkBi", "acme"])
         #expect(try await stage.operate(.GET, path).text == set.text)
         #expect(try await stage.operate(.GET, "/admin/organizations").text.contains(set.text))
-        // unknown a moment ago, and known at once
+        // unknown before, and known immediately
         let pushed = try await stage.push(token)
         #expect(try await stage.mutations(token) == [pushed])
 
@@ -51,7 +51,7 @@ import Testing
         #expect(try await stage.operate(.PUT, path, #"{"external_ids":[]}"#).json?["external_ids"]?.text == "[]")
     }
 
-    @Test func `a name of an issuer is one organizations, and the others' are told by pointer`() async throws {
+    @Test func `rejects an external id of another organization by pointer`() async throws {
         let stage = try await TwoProviders()
         let (north, shared) = (
             "/admin/organizations/\(stage.tenants.north.lowercased)",
@@ -68,15 +68,15 @@ import Testing
             #expect(try await stage.operate(.GET, path).status == (path == shared ? 200 : 404), "nothing was made")
         }
         #expect(try await stage.operate(.GET, shared).text == kept.text)
-        // given up by the one, it can be the other's
+        // once one organization has removed it, the other can use it
         #expect(try await stage.operate(.PUT, north, Self.body([])).status == 200)
         #expect(try await stage.operate(.PUT, shared, Self.body([(Self.north, "acme")])).status == 200)
-        // a purge gives names up as well
+        // a purge releases external ids as well
         #expect(try await stage.operate(.DELETE, shared).status == 204)
         #expect(try await stage.operate(.PUT, north, Self.body([(Self.north, "acme")])).status == 200)
     }
 
-    @Test func `two organizations that swap names end with one owner each`() async throws {
+    @Test func `concurrent swaps of external ids leave each with one owner`() async throws {
         let stage = try await TwoProviders()
         let paths = [stage.tenants.north, stage.tenants.shared].map { "/admin/organizations/\($0.lowercased)" }
         for round in 0..<10 {
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func `what is wrong with names is told and changes nothing`() async throws {
+    @Test func `names invalid external ids by pointer and changes nothing`() async throws {
         let scene = try await Scene()
         let (long, longIssuer) = (String(repeating: "é", count: 128), String(repeating: "x", count: 1_001))
         let many = Self.body((0...100).map { ("i", "n\($0)") })
@@ -132,7 +132,7 @@ import Testing
         #expect(try await scene.operate(.PUT, scene.admin, longest).status == 200)
     }
 
-    @Test func `the command gives takes and lists names`() async throws {
+    @Test func `the command adds, removes and lists external ids`() async throws {
         let scene = try await Scene()
         let (mine, other) = (scene.ada.organization.lowercased, scene.eve.organization.lowercased)
         var environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri]
@@ -154,7 +154,7 @@ import Testing
         #expect(removed.status == 0, "\(removed)")
         #expect(try await run("remove", mine, "org_1", "--issuer", "https://acme.eu.auth0.com/").status == 1)
         #expect(try await run("list", UUID().uuidString).status == 1)
-        // the one issuer of the settings is meant unless another is named
+        // defaults to the only issuer of the settings
         let unsaid = try await run("add", mine, "org_3")
         #expect(unsaid.status == 64 && unsaid.complaint.contains("--issuer"), "\(unsaid)")
         environment["SLUICE_JWT_SECRET"] = "a secret that only the tests know, of decent length"

@@ -9,11 +9,11 @@ import TestSupport
 import Testing
 import Tokens
 
-/// Streams and waits of callers who are not served any more, or not as who they were.
+/// Streams and waits of callers who lose access, or whose identity changes.
 @Suite(.timeLimit(.minutes(10))) struct LastingCallerTests {
     private static let (north, south) = (TwoProviders.north, TwoProviders.south)
 
-    /// Looks often; and keep-alives take longer than a test.
+    /// Checks often, and keep-alives take longer than a test.
     private static func stage(_ settings: String = "{}") async throws -> TwoProviders {
         try await TwoProviders(
             settings,
@@ -31,7 +31,7 @@ import Tokens
         return events
     }
 
-    /// Whether a stream that is still open tells what its user does.
+    /// Whether a stream is still open and reports its user's actions.
     private static func hears(_ events: EventListener, _ stage: TwoProviders, _ token: String) async throws -> Bool {
         let id = try await stage.push(token)
         while let frame = try await events.next() {
@@ -40,19 +40,19 @@ import Tokens
         return false
     }
 
-    /// Waits until a stream has ended, whatever it tells before.
+    /// Waits until a stream has ended, ignoring its last events.
     private static func ends(_ events: EventListener) async throws {
         while try await events.next() != nil {}
     }
 
     /// Waits until a request waits.
     private static func waits(_ stage: TwoProviders) async throws {
-        try await waitUntil("somebody waits") {
+        try await waitUntil("a request waits") {
             try await send(.GET, stage.gateway.operations + "/metrics").text.contains("sluice_http_waits 1\n")
         }
     }
 
-    @Test(arguments: [false, true]) func `a stream ends once its organization has lost the name it came by`(
+    @Test(arguments: [false, true]) func `a stream ends once its organization loses the external id of its token`(
         isElsewhere: Bool
     ) async throws {
         let stage = try await Self.stage()
@@ -78,12 +78,12 @@ import Tokens
         #expect(try await Self.hears(own, stage, plain))
         let ends = try await send(.GET, stage.gateway.operations + "/metrics").text
         #expect(ends.contains(#"sluice_event_streams_ended_total{reason="refused"} 1"#))
-        // a name that became another organization's is none of this one's either
+        // an external id that moved to another organization is lost as well
         try await stage.execute("UPDATE external_ids SET organization_id = '\(stage.tenants.shared)'")
         try await Self.ends(kept)
     }
 
-    @Test func `streams and waits end once their issuer speaks for the organization no more`() async throws {
+    @Test func `streams and waits end once the organization's issuer is not trusted any more`() async throws {
         let stage = try await Self.stage()
         let (north, shared) = (stage.tenants.north, stage.tenants.shared)
         let (ada, bob, eve) = (
@@ -102,18 +102,18 @@ import Tokens
         try await Self.ends(lost)
         expectProblem(try await waiting, .organizationUnknown, errors: [])
         #expect(try await Self.hears(kept, stage, bob))
-        // remembered under another name, bob is somebody else
+        // with another namespace, bob is another user
         tokens.otherIssuers[0].namespace = "n"
         try await stage.gateway.verifier.replace(tokens)
         try await Self.ends(kept)
         #expect(try await Self.hears(others, stage, eve))
-        // and so are those of an issuer that is gone
+        // and so do those of a removed issuer
         tokens.otherIssuers.removeLast()
         try await stage.gateway.verifier.replace(tokens)
         try await Self.ends(others)
     }
 
-    @Test func `a wait ends once its organization has lost the name it came by`() async throws {
+    @Test func `a wait ends once its organization loses the external id of its token`() async throws {
         let stage = try await Self.stage()
         try await stage.name("acme", Self.north, stage.tenants.north)
         let ada = try stage.token(Self.north, #""sub":"ada","org":"acme""#)
@@ -121,12 +121,12 @@ import Tokens
         async let waiting = stage.get("/v1/changes?wait=50&since=\(next)", ada)
         try await Self.waits(stage)
         try await stage.execute("DELETE FROM external_ids")
-        // as of when every gateway knows
+        // once every gateway has loaded the change
         stage.gateway.clock.advance(seconds: 6)
         expectProblem(try await waiting, .organizationUnknown, errors: [])
     }
 
-    @Test func `streams and waits end with whom an operator shuts out, and where one begins to let users in`()
+    @Test func `streams and waits end for deprovisioned users and with explicit provisioning`()
         async throws
     {
         let stage = try await Self.stage()
@@ -141,7 +141,7 @@ import Tokens
         let next = try #require(try await stage.get("/v1/changes", bob).json?["next"]?.string)
         async let waiting = stage.get("/v1/changes?wait=50&since=\(next)", bob)
         try await Self.waits(stage)
-        // another gateway's operator: who has pushed is in, who has only read is not
+        // the operator of another gateway: users who have pushed stay, those who have only read lose access
         try await stage.execute(#"UPDATE organizations SET settings = '{"provisioning":"explicit"}'"#)
         stage.gateway.clock.advance(seconds: 6)
         try await Self.ends(out)
@@ -152,7 +152,7 @@ import Tokens
         #expect(try await Self.hears(there, stage, elsewhere))
     }
 
-    @Test func `a stream ends once its user is another, and the other's goes on`() async throws {
+    @Test func `a stream ends once its user is merged, and the target's continues`() async throws {
         let stage = try await Self.stage()
         let tenant = stage.tenants.north
         let (one, other) = (UUID(), UUID())
@@ -161,7 +161,7 @@ import Tokens
         )
         for token in [ada, bob] { try await stage.push(token) }
         let (lost, kept) = (try await Self.listen(stage, ada), try await Self.listen(stage, bob))
-        // as another gateway joins them
+        // as if another gateway merged them
         try await stage.execute(
             """
             INSERT INTO user_joins (organization_id, user_id, into_id, started_at, feed_end, finished_at)

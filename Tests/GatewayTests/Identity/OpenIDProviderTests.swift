@@ -6,16 +6,16 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// An OpenID provider that is run, and not only the shape of one: its keys are fetched, and a user logs in.
+/// A running OpenID provider, not only tokens of its shape: its keys are fetched, and a user logs in.
 @Suite(.timeLimit(.minutes(10))) struct OpenIDProviderTests {
     private static let client = "sluice-app"
 
-    /// Logs a user in by the authorization code flow (RFC 6749, 4.1) and answers the ID token.
+    /// Logs a user in by the authorization code flow (RFC 6749, 4.1) and returns the ID token.
     private static func token(of user: String, from provider: OpenIDServer) async throws -> String {
         let app = try await KeyProvider(.status(200))
         let back = app.url.replacing(":", with: "%3A").replacing("/", with: "%2F")
         let query = "response_type=code&client_id=\(client)&redirect_uri=\(back)&scope=openid&state=s"
-        // the answer leads the browser back to the app, with a code
+        // the response redirects the browser to the app, with a code
         _ = try await form("\(provider.issuer)/oauth2/authorize?\(query)", ["sub": user])
         let visit = try #require(app.requests.last?.uri)
         let code = try #require(URLComponents(string: visit)?.queryItems?.first { $0.name == "code" }?.value)
@@ -37,7 +37,7 @@ import Testing
         return try await send(.POST, url, headers: headers, body: Array(body.utf8))
     }
 
-    @Test func `who logs in with a provider is served, by the keys that it publishes`() async throws {
+    @Test func `serves a user who logs in with a provider, using its published keys`() async throws {
         let provider = try await OpenIDServer(users: [
             #"{"sub":"ada|ø 1","organization":{"acme":{}}}"#, #"{"sub":"bob","organization":{"fjord":{}}}"#,
         ])
@@ -57,7 +57,7 @@ import Testing
         let ada = try await Self.token(of: "ada|ø 1", from: provider)
         let again = try await Self.token(of: "ada|ø 1", from: provider)
         let bob = try await Self.token(of: "bob", from: provider)
-        // until the keys have come it is 503
+        // 503 until the keys are fetched
         try await waitUntil("the provider's keys are fetched") {
             try await GatewayProcess.get(gateway.address + "/v1/changes", token: ada).status == 200
         }

@@ -9,11 +9,11 @@ import TestSupport
 import Testing
 import Tokens
 
-/// Organizations by the names that providers have for them, and the choice among several.
+/// Organizations identified by their providers' external ids, and the choice among several.
 @Suite(.timeLimit(.minutes(10))) struct OrganizationHeaderTests {
     private static let (north, south) = (TwoProviders.north, TwoProviders.south)
 
-    /// The north's tokens name organizations by the keys of an object.
+    /// The north's tokens contain the organizations' external ids as the keys of an object.
     private static func stage() async throws -> TwoProviders {
         let stage = try await TwoProviders { north, _ in
             north.places.organization = .keys(ClaimPlace(named: "organization"))
@@ -27,27 +27,27 @@ import Tokens
         try stage.token(Self.north, #""sub":"ada","organization":{\#(names)}"#)
     }
 
-    @Test func `an organization is found by its name, of its issuer and byte by byte`() async throws {
+    @Test func `finds an organization by issuer and external id, byte by byte`() async throws {
         let stage = try await TwoProviders()
         try await stage.name("acme", Self.north, stage.tenants.north)
         func reply(_ issuer: String, _ name: String) async throws -> Reply {
             try await stage.get("/v1/mutations", stage.token(issuer, #""sub":"ada","org":"\#(name)""#))
         }
         for _ in 0..<2 { #expect(try await reply(Self.north, "acme").status == 200) }
-        // what another issuer says, and what nobody has, are answered alike
+        // external ids of another issuer and unknown ones are answered alike
         var refusals: Set<String> = []
         for (issuer, name) in [
             (Self.south, "acme"), (Self.north, "Acme"), (Self.north, " acme"), (Self.north, "nobody"),
             (Self.south, stage.tenants.north.lowercased), (Self.north, UUID().lowercased),
         ] { refusals.insert(stage.refusal(try await reply(issuer, name), .organizationUnknown)) }
         #expect(refusals.count == 1, "\(refusals)")
-        // a name of an organization that its issuer may not speak for is nobody's, too
+        // so is an organization that its issuer is not trusted for
         try await stage.name("mine", Self.north, stage.tenants.south)
         refusals.insert(stage.refusal(try await reply(Self.north, "mine"), .organizationUnknown))
         #expect(refusals.count == 1, "\(refusals)")
     }
 
-    @Test func `one of several is chosen by the header`() async throws {
+    @Test func `the header chooses among several organizations`() async throws {
         let stage = try await Self.stage()
         let token = try Self.token(stage, #""acme":{},"höyde 100%":{}"#)
         let first = try await stage.push(token, organization: "acme")
@@ -57,15 +57,15 @@ import Tokens
         #expect(try await stage.mutations(Self.token(stage, #""acme":{}"#)) == [first])
     }
 
-    @Test func `without the header several are none`() async throws {
+    @Test func `rejects several organizations without the header`() async throws {
         let stage = try await Self.stage()
         let reply = try await stage.get("/v1/mutations", Self.token(stage, #""acme":{},"other":{}"#))
         expectProblem(reply, .organizationUnknown, errors: [])
         #expect(reply.json?["detail"]?.string?.contains("X-Sluice-Organization says which one is meant") == true)
     }
 
-    /// The header only chooses: what it names must stand in the token.
-    @Test func `what the token does not name is refused like what is nobodys`() async throws {
+    /// The header only chooses: its organization must be in the token.
+    @Test func `rejects an organization missing from the token like an unknown one`() async throws {
         let stage = try await Self.stage()
         try await stage.name("beta", Self.north, stage.tenants.shared)
         let several = try Self.token(stage, #""acme":{},"other":{}"#)
@@ -81,14 +81,14 @@ import Tokens
                 refusals.insert(stage.refusal(reply, .organizationUnknown))
             }
         }
-        // named by the token, known to nobody
+        // in the token, but unknown to the gateway
         refusals.insert(
             stage.refusal(try await stage.get("/v1/mutations", several, organization: "other"), .organizationUnknown)
         )
         #expect(refusals.count == 1, "\(refusals)")
     }
 
-    @Test func `with a UUID in the token the header can only be that one`() async throws {
+    @Test func `the header must match a UUID in the token`() async throws {
         let stage = try await TwoProviders()
         let token = try stage.token(Self.north, "ada", stage.tenants.north)
         for same in [stage.tenants.north.uuidString, stage.tenants.north.lowercased] {
@@ -100,8 +100,8 @@ import Tokens
         }
     }
 
-    /// The push that is answered from memory chooses as every other.
-    @Test func `a choice is made anew with each request`() async throws {
+    /// A push that is answered from the cache also follows the header.
+    @Test func `the header applies to each request separately`() async throws {
         let stage = try await Self.stage()
         let token = try Self.token(stage, #""acme":{},"höyde 100%":{}"#)
         var pushed: [String: Set<String>] = [:]
@@ -122,6 +122,6 @@ import Tokens
         let plain = try stage.token(Self.north, #""sub":"ada""#)
         let pushed = try await stage.push(plain)
         let other = try stage.token(Self.north, "ada", stage.tenants.north)
-        #expect(try await stage.mutations(other) == [pushed], "whatever the token says")
+        #expect(try await stage.mutations(other) == [pushed], "for any claim in the token")
     }
 }

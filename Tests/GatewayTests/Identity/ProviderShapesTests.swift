@@ -11,13 +11,13 @@ import Tokens
 
 @testable import Sluice
 
-/// Tokens of the shapes that identity providers document, read with the settings of their recipes.
+/// Tokens in the shapes that identity providers document, read with the settings of their recipes.
 @Suite(.timeLimit(.minutes(10))) struct ProviderShapesTests {
-    /// Who a recipe's token is.
+    /// The expected user and organizations of a recipe's token.
     struct Expected: Sendable {
         let user: TokenClaims.User
         let organizations: [String]
-        /// The organization as the payload's text has it, and another.
+        /// The organization as in the payload's text, and another.
         let otherOrganization: (String, String)
 
         init(_ user: TokenClaims.User, _ organizations: [String], _ claim: String, _ other: String) {
@@ -78,7 +78,7 @@ import Tokens
 
     static let providers = expected.keys.sorted()
 
-    /// The settings of a recipe, with the keys of a provider's stand-in.
+    /// The settings of a recipe, with the keys of a simulated provider.
     private static func configuration(_ recipe: Recipe, _ key: IdentityKey) throws -> TokenConfiguration {
         var configuration = try Settings.load(configFile: nil, environment: recipe.settings).tokenConfiguration()
         #expect(configuration.own.jwksURL?.hasPrefix("https://") == true)
@@ -87,11 +87,11 @@ import Tokens
         return configuration
     }
 
-    @Test func `every recipe of the page is tried`() throws {
+    @Test func `every recipe of the page is tested`() throws {
         #expect(try Recipe.all().map(\.provider).sorted() == Self.providers)
     }
 
-    @Test(arguments: providers) func `a token of the shape is read with the settings`(_ provider: String) async throws {
+    @Test(arguments: providers) func `the recipe's settings read a provider's token`(_ provider: String) async throws {
         let recipe = try Recipe.named(provider)
         let expected = try #require(Self.expected[provider])
         let key = IdentityKey("k")
@@ -119,7 +119,7 @@ import Tokens
         }
     }
 
-    @Test(arguments: providers) func `a gateway with the settings serves them`(_ provider: String) async throws {
+    @Test(arguments: providers) func `a gateway accepts the provider's tokens`(_ provider: String) async throws {
         let recipe = try Recipe.named(provider)
         let expected = try #require(Self.expected[provider])
         let key = IdentityKey("k")
@@ -157,7 +157,7 @@ import Tokens
         }
     }
 
-    @Test(arguments: providers) func `only a user's claim that is no good is warned of`(_ provider: String) throws {
+    @Test(arguments: providers) func `warns only about an unsuitable user claim`(_ provider: String) throws {
         let recipe = try Recipe.named(provider)
         let payload = try JSONTree(parsing: Array(recipe.payload.utf8)).root
         func cautions(_ settings: [String: String], _ payload: JSONValue? = nil) throws -> [String] {
@@ -172,13 +172,13 @@ import Tokens
         let advice = try cautions(plain)
         #expect(advice.count == (wanted == nil ? 0 : 1))
         if let wanted { #expect(advice[0].hasPrefix("Set SLUICE_JWT_USER_CLAIM to \(wanted),")) }
-        // under a domain of the customer's own the token shows whose it is
+        // under the customer's own domain, the token identifies the provider
         plain["SLUICE_JWT_ISSUER"] = "https://login.acme.example"
         #expect(try cautions(plain) == [])
         #expect(try cautions(plain, payload).count == advice.count)
     }
 
-    @Test func `two issuers that can sign in as each others users are warned of`() {
+    @Test func `warns about two issuers that can sign in as each other's users`() {
         let (one, other) = (UUID(), UUID())
         func warnings(_ change: (inout TrustedIssuer, inout TrustedIssuer) -> Void) -> Int {
             var left = TrustedIssuer(issuer: "https://a.example", organizations: .only([one]))

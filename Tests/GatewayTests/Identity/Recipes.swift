@@ -3,7 +3,7 @@ import JSONText
 import TestSupport
 import Testing
 
-/// A recipe of docs/identity.md: settings for a provider, and what its tokens look like.
+/// A recipe of docs/identity.md: the settings for a provider, and the shape of its tokens.
 struct Recipe: Sendable, CustomTestStringConvertible {
     let provider: String
     let settings: [String: String]
@@ -46,7 +46,7 @@ struct Recipe: Sendable, CustomTestStringConvertible {
         return settings
     }
 
-    /// The settings with keys from a file in the place of the provider's own.
+    /// The settings with keys from a file instead of the provider's own.
     func settings(withKeysIn file: String) -> [String: String] {
         var settings = settings
         settings["SLUICE_JWT_JWKS_URL"] = nil

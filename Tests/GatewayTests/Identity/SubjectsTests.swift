@@ -10,11 +10,11 @@ import TestSupport
 import Testing
 import Tokens
 
-/// Users whom their provider knows by a text.
+/// Users whom their provider identifies by a text.
 @Suite(.timeLimit(.minutes(10))) struct SubjectsTests {
     private static let (north, south) = (TwoProviders.north, TwoProviders.south)
 
-    /// The id that was made for a subject.
+    /// The id that was generated for a subject.
     private static func id(_ subject: String, _ issuer: String, _ organization: UUID, _ stage: TwoProviders)
         async throws
         -> String
@@ -31,10 +31,10 @@ import Tokens
         return try await connection.run(Query(statement)).string(0, 0)
     }
 
-    @Test func `a subject is one user whichever token and device it comes with`() async throws {
+    @Test func `a subject is one user for all tokens and devices`() async throws {
         let stage = try await TwoProviders()
         let ada = try stage.token(Self.north, "auth0|ada", stage.tenants.north)
-        #expect(try await stage.mutations(ada) == [], "a read is the first sight as well as a push")
+        #expect(try await stage.mutations(ada) == [], "a read provisions the user like a push")
         let first = try await stage.push(ada)
         let again = try stage.token(Self.north, #""sub":"auth0|ada","org":\#(stage.tenants.north.quoted),"x":1"#)
         let second = try await stage.push(again)
@@ -47,7 +47,7 @@ import Tokens
         #expect(UUID(uuidString: id)?.isVersion8 == true)
     }
 
-    @Test func `two providers users of one name are two, and one persons in two organizations as well`() async throws {
+    @Test func `equal subjects of two issuers or organizations are separate users`() async throws {
         let stage = try await TwoProviders()
         let callers = [
             try stage.token(Self.north, "7", stage.tenants.shared),
@@ -67,7 +67,7 @@ import Tokens
     }
 
     /// Colleagues see the id in the feed, and another provider's administrator can put it into a token.
-    @Test func `nobody comes under an id that was made for somebody else by saying it`() async throws {
+    @Test func `a generated user id in a token does not impersonate its user`() async throws {
         let stage = try await TwoProviders()
         let ada = try stage.token(Self.north, "auth0|ada", stage.tenants.shared)
         let own = try await stage.push(ada)
@@ -81,18 +81,18 @@ import Tokens
                 }
             }
         }
-        // in another organization it is nobody's id
+        // in another organization the id is unused
         let elsewhere = try stage.token(Self.south, id, stage.tenants.south)
         #expect(try await stage.mutations(elsewhere) == [])
         #expect(try await stage.mutations(ada) == [own])
-        // other ids of that version are as good as any
+        // other ids of that version are ordinary ids
         let other = UUIDv8Generator().make().lowercased
         let fresh = try stage.token(Self.south, other, stage.tenants.shared)
         let pushed = try await stage.push(fresh)
         #expect(try await stage.mutations(fresh) == [pushed])
     }
 
-    @Test func `a UUID is the user itself, unless the provider's users are mapped`() async throws {
+    @Test func `a UUID is the user's own id unless the provider's users are mapped`() async throws {
         let stage = try await TwoProviders { _, south in south.places.userForm = .mapped }
         let user = UUID().lowercased
         let northern = try stage.token(Self.north, user, stage.tenants.shared)
@@ -116,13 +116,13 @@ import Tokens
         #expect(try await stage.mutations(stage.token(Self.south, "u", stage.tenants.shared)) == [pushed])
     }
 
-    @Test func `where an operator lets users in a subject is nobody until then`() async throws {
+    @Test func `with explicit provisioning an unprovisioned subject is rejected`() async throws {
         let stage = try await TwoProviders(#"{"provisioning":"explicit"}"#)
         let ada = try stage.token(Self.north, "auth0|ada", stage.tenants.north)
         for _ in 0..<2 {
             expectProblem(try await stage.get("/v1/mutations", ada), .userUnknown, errors: [])
         }
-        // mapped, but deleted since: the subject alone lets nobody in
+        // mapped, but deleted since: the subject alone gives no access
         let id = UUIDv8Generator().make()
         try await stage.execute(
             """
@@ -139,7 +139,7 @@ import Tokens
         #expect(try await stage.mutations(ada) == [pushed])
     }
 
-    @Test func `a subject that could not be remembered is refused and not cut`() async throws {
+    @Test func `rejects a subject that cannot be stored instead of shortening it`() async throws {
         let stage = try await TwoProviders()
         let organization = stage.tenants.north.quoted
         let longest = String(repeating: "é", count: 127) + "x"
@@ -155,7 +155,7 @@ import Tokens
         }
     }
 
-    @Test func `what a user is called is in no metric and no answer of v1`() async throws {
+    @Test func `a subject appears in no metric and no response of v1`() async throws {
         let stage = try await TwoProviders()
         let secret = "somebody@north.example"
         let token = try stage.token(Self.north, secret, stage.tenants.north)

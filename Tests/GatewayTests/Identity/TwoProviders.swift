@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 import Tokens
 
-/// Two identity providers and three organizations: one of each provider alone, and one that both speak for.
+/// Two identity providers and three organizations: one for each provider, and one for both.
 struct TwoProviders: Sendable {
     static let (north, south) = ("https://north.example", "https://south.example")
 
@@ -80,7 +80,7 @@ struct TwoProviders: Sendable {
         )
     }
 
-    /// Pushes one create and answers its id.
+    /// Pushes one create and returns its id.
     @discardableResult
     func push(_ token: String, organization: String? = nil) async throws -> String {
         let id = UUID()
@@ -100,7 +100,7 @@ struct TwoProviders: Sendable {
         return id.lowercased
     }
 
-    /// The ids of the mutations that a caller finds to be their own.
+    /// The ids of a caller's own mutations.
     func mutations(_ token: String, organization: String? = nil) async throws -> Set<String> {
         let reply = try await get("/v1/mutations", token, organization: organization)
         #expect(reply.status == 200, "\(reply.text)")
@@ -108,13 +108,13 @@ struct TwoProviders: Sendable {
         return Set(list ?? [])
     }
 
-    /// A refusal's text but for the request's id.
+    /// The text of a rejection without the request's id.
     func refusal(_ reply: Reply, _ code: ProblemCode) -> String {
         expectProblem(reply, code, errors: [])
         return reply.text.replacing(reply.json?["request_id"]?.string ?? "-", with: "ID")
     }
 
-    /// Names an organization as one of the two does.
+    /// Gives an organization an external id of one of the two.
     func name(_ name: String, _ issuer: String, _ organization: UUID) async throws {
         try await execute(
             """

@@ -3,9 +3,9 @@ import JSONText
 import NIOHTTP1
 import Testing
 
-/// What Ada has, in every state there is, and the names by which others may guess at it.
+/// Ada's data in every state, and all names by which others may guess it.
 struct Belongings {
-    /// What a name names.
+    /// The kind of object that a name identifies.
     enum Kind: String, CaseIterable {
         case organization, user, device
         case mutation, failed, blocked, conflict
@@ -13,17 +13,17 @@ struct Belongings {
         case list, feed, mappings, events, pull
         case webhook, delivery
 
-        /// Whether it says where to go on reading.
+        /// Whether it is a cursor.
         var isCursor: Bool { [.list, .feed, .mappings, .events, .pull].contains(self) }
     }
 
-    /// Stands in each of Ada's payloads.
+    /// Contained in each of Ada's payloads.
     static let secret = "nobody-else-may-read-this"
 
     let scene: Scene
     private(set) var names: [Kind: String] = [:]
 
-    /// - Parameter visibility: of what she writes; nobody else sees what is `user`.
+    /// - Parameter visibility: of Ada's entities; those with `user` are visible to her only.
     init(visibility: String) async throws {
         scene = try await Scene(#"{"on_conflict":"continue"}"#)
         let (ada, type) = (scene.ada, #"{"visibility":"\#(visibility)"}"#)
@@ -51,7 +51,7 @@ struct Belongings {
         for index in stuck.indices { stuck[index]["payload"] = payload }
         #expect(try await ada.push(stuck).statuses == ["failed", "blocked", "conflict"])
 
-        // what her tablet was given, tentatively
+        // ids that were assigned to her tablet provisionally
         var thing = ada.create("thing", payload)
         thing["local_id"] = "471100"
         #expect(try await ada.push([thing]).statuses == ["succeeded"])
@@ -82,8 +82,8 @@ struct Belongings {
     /// One of Ada's names.
     func name(_ kind: Kind) throws -> String { try #require(names[kind]) }
 
-    /// A name of the same shape that was never given: another UUID, or a cursor of a feed that nobody has. Nil where
-    /// there is none: a place in a list is only a number, and a feed is shared with the organization.
+    /// A name of the same shape that was never assigned: another UUID, or a cursor of an unknown feed. Nil if there is
+    /// no such name: a position in a list is only a number, and a feed is shared with the organization.
     func strangeName(_ kind: Kind, for stranger: Stranger) throws -> String? {
         guard kind.isCursor else { return UUID().lowercased }
         guard kind != .list, stranger.isForeign else { return nil }
@@ -92,14 +92,14 @@ struct Belongings {
         return parts.joined(separator: "-")
     }
 
-    /// Ada's rows in all tables, as text: those that name her, which is why nobody names her in a guess.
+    /// The rows of all tables that contain Ada's ids, as text. For this reason, guesses never create rows with her ids.
     func rows() async throws -> [String] { try await scene.rows(mentioning: scene.ada.user.lowercased) }
 }
 
-/// Somebody who has done nothing so far: a new user each time, so that one guess does not change the next.
+/// A new user without any data. Each guess gets another one, so that it does not affect the next.
 struct Stranger {
     let worker: SyncWorker
-    /// Whether it is of the other organization.
+    /// Whether it belongs to the other organization.
     let isForeign: Bool
 
     init(_ scene: Scene, isForeign: Bool) async throws {

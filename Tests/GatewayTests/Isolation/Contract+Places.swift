@@ -1,7 +1,8 @@
 import JSONText
 
 extension Contract {
-    /// Parameters, members and headers in which an id can stand, or what an issuer calls somebody, or a text that holds some.
+    /// Parameters, members and headers that can contain an id, an issuer's name for a user or organization, or a text
+    /// with such names.
     static let namesOfIDs: Set<String> = [
         "id", "ids", "user", "user_id", "device_id", "local_id", "server_id", "idempotency_key", "client_ids",
         "dependency_ids", "into", "cursor", "since", "Last-Event-ID", "X-Sluice-Organization",
@@ -9,7 +10,8 @@ extension Contract {
         "webhook", "delivery", "organization", "webhook-id", "organization_id", "mutation", "device", "operation_id",
     ]
 
-    /// Where ids can stand in the requests of a listener: `METHOD /path#parameter`, `METHOD /path#/body/pointer`.
+    /// The places in a listener's requests that can contain ids: `METHOD /path#parameter`, `METHOD
+    /// /path#/body/pointer`.
     func placesOfIDs(ofOperations wanted: Bool) -> Set<String> {
         var places: Set<String> = []
         for (path, item) in pairs(root["paths"]) where (item["servers"] != nil) == wanted {
@@ -28,7 +30,7 @@ extension Contract {
         return places
     }
 
-    /// The pointers of all members that a schema knows; the elements of arrays are number 0.
+    /// The pointers of all members that a schema defines; the elements of arrays are number 0.
     private func members(of schema: JSONValue?, at pointer: String, within seen: Set<String>) -> [String] {
         guard let schema else { return [] }
         if let reference = schema["$ref"]?.string {

@@ -6,8 +6,8 @@ import OperatorsFeature
 import SyncModel
 import Testing
 
-/// Strangers try Ada's ids wherever an id can stand, on every route that the served contract knows: what is hers is
-/// answered like what does not exist, and nothing of it is shown or changed.
+/// Strangers try Ada's ids in every possible place, on every route of the served contract. Her objects are answered
+/// like ones that do not exist, and none of them is shown or changed.
 @Suite struct EveryRouteIsolationTests {
     /// The contract as a gateway serves it.
     private static func served(_ scene: Scene) async throws -> Contract {
@@ -16,23 +16,23 @@ import Testing
         return try Contract()
     }
 
-    @Test func `every place where an id can stand is tried`() async throws {
+    @Test func `every place that can contain an id is tried`() async throws {
         let contract = try await Self.served(Scene())
         let places = Set(Guess.all.map(\.place))
-        #expect(contract.placesOfIDs(ofOperations: false) == places, "a case is missing, or nothing is there any more")
+        #expect(contract.placesOfIDs(ofOperations: false) == places, "a case is missing or outdated")
         #expect(places.count > 25)
         let operators = Set(OperatorGuess.all.map(\.place))
         #expect(contract.placesOfIDs(ofOperations: true) == operators)
     }
 
     @Test(arguments: ["organization", "user"], [true, false])
-    func `what is anothers is answered like what does not exist`(_ visibility: String, _ isForeign: Bool) async throws {
+    func `an inaccessible object is answered like a missing one`(_ visibility: String, _ isForeign: Bool) async throws {
         let belongings = try await Belongings(visibility: visibility)
         let before = try await belongings.rows()
         #expect(before.count > 5)
         for guess in Guess.all {
             for kind in guess.kinds {
-                // what colleagues may see of an organization they may name as well
+                // colleagues may also name objects that are shared in the organization
                 let isShared = !isForeign && visibility == "organization"
                 if !isForeign, kind == .organization { continue }
                 if isShared, kind == .server, guess.place.hasSuffix("/server_id") { continue }
@@ -53,7 +53,7 @@ import Testing
         #expect(try await belongings.rows() == before)
     }
 
-    @Test func `who is nobody is told nothing whatever he names`() async throws {
+    @Test func `a caller without a valid token gets no data for any id`() async throws {
         let belongings = try await Belongings(visibility: "organization")
         let scene = belongings.scene
         let before = try await scene.tables()
@@ -82,7 +82,7 @@ import Testing
         #expect(try await scene.tables() == before)
     }
 
-    @Test func `an organization's administration reaches nothing of another`() async throws {
+    @Test func `the administration of one organization cannot access another`() async throws {
         let belongings = try await Belongings(visibility: "organization")
         let scene = belongings.scene
         let organization = scene.ada.organization.lowercased
@@ -90,7 +90,7 @@ import Testing
         for guess in OperatorGuess.all {
             for kind in guess.kinds {
                 let name = try belongings.name(kind)
-                // each on an organization that has nothing
+                // each on an organization without data
                 var replies: [Reply] = []
                 for name in [name, kind.isCursor ? nil : UUID().lowercased].compactMap(\.self) {
                     let other = "/admin/organizations/\(UUID().lowercased)"
@@ -106,9 +106,9 @@ import Testing
         }
     }
 
-    // MARK: - What may differ
+    // MARK: - Allowed differences
 
-    /// An answer without ids, cursors and what else differs between two strangers.
+    /// A response without ids, cursors and other differences between two strangers.
     private static func bland(_ reply: Reply) -> String {
         reply.text
             .replacing(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/, with: "ID")

@@ -10,17 +10,17 @@ import Testing
 
 @testable import SyncStore
 
-/// A place of the contract in which an id can stand, and a request with a name in that place.
+/// A place of the contract that can contain an id, and a request with a name in that place.
 struct Guess: Sendable {
     typealias Send = @Sendable (SyncWorker, String) async throws -> Reply
 
-    /// As ``Contract/placesOfIDs(ofOperations:)`` writes it.
+    /// In the format of ``Contract/placesOfIDs(ofOperations:)``.
     let place: String
-    /// Whose names are tried there.
+    /// The kinds of names that are tried there.
     let kinds: [Belongings.Kind]
     let send: Send
 
-    /// Whether the answer is the organization's feed, which is shared among colleagues.
+    /// Whether the response is the organization's feed, which colleagues share.
     var showsFeed: Bool { place == "GET /v1/changes#since" || place.contains("/pull#") }
 
     init(_ place: String, _ kinds: [Belongings.Kind], _ send: @escaping Send) {
@@ -29,7 +29,7 @@ struct Guess: Sendable {
         self.send = send
     }
 
-    /// One of `/v1` each, for every place.
+    /// One for each place of `/v1`.
     static let all =
         queries + paths + bodies + messages + pushes("/v1/mutations") + pushes("/v1/mutations/preview") + events
         + organizations
@@ -60,7 +60,7 @@ struct Guess: Sendable {
             let draft = worker.create("note")
             _ = try await worker.push([draft])
             let frames = try await events.until { $0.event == "mutation" && $0.data?["id"]?.string == draft.id }
-            // the hint that the organization's feed has grown is everybody's
+            // all colleagues receive the hint that the organization's feed has changed
             let texts = frames.filter { $0.event != "changes" }.map { "\($0.event ?? "-") \($0.lines)" }
             return Reply(status: events.status, headers: events.headers, body: Array("\(texts)".utf8))
         },
@@ -85,7 +85,7 @@ struct Guess: Sendable {
             }
         }
 
-    /// Brought to an organization of their own by somebody who names what is Ada's.
+    /// Events of another organization that name Ada's objects.
     private static let events = [
         ("id", [.server, .local]), ("event_id", [.key]), ("owner", [.user]), ("causing_key", [.key, .mutation]),
     ].map { (member: String, kinds: [Belongings.Kind]) in
@@ -104,13 +104,13 @@ struct Guess: Sendable {
                 token: made?.token.text,
                 body: Array(#"{"events":[\#(event)]}"#.utf8)
             )
-            // a user's id may be another's elsewhere
+            // a user's id may belong to another user elsewhere
             _ = try await administration.purge(organization)
             return reply
         }
     }
 
-    /// Messages for sources, signed with a secret of the sender's own, or of an organization of its own.
+    /// Messages for sources, signed with the sender's own secret, or sent to the sender's own organization.
     private static let messages = [
         Guess("POST /v1/sources/{organization}/{source}#organization", [.organization]) { worker, name in
             try await message(to: "\(name)/crm", id: "msg_1", through: worker)
@@ -145,7 +145,7 @@ struct Guess: Sendable {
         )
     }
 
-    /// Another organization than the token's, on every route.
+    /// An organization other than the token's, on every route.
     private static let organizations = ((try? Contract().routes(ofOperations: false)) ?? []).sorted()
         .filter { $0.contains(" /v1/") && !$0.contains("/sources/") }
         .map { route in
@@ -154,7 +154,7 @@ struct Guess: Sendable {
                 let path = words[1].replacing("{id}", with: UUID().lowercased)
                     .replacing("{device_id}", with: UUID().lowercased)
                 let method = HTTPMethod(rawValue: words[0])
-                // refused before a body is read, so there is none
+                // rejected before a body is read, so the request has no body
                 return try await GatewayTests.send(
                     method,
                     worker.gateway.address + path,
@@ -237,14 +237,14 @@ struct Guess: Sendable {
         ]
     }
 
-    /// A mutation of the worker's own that failed.
+    /// The worker's own failed mutation.
     private static func failure(of worker: SyncWorker) async throws -> Draft {
         let draft = worker.change(server: UUID().lowercased)
         #expect(try await worker.push([draft]).statuses == ["failed"])
         return draft
     }
 
-    /// A mutation of the worker's own that is in conflict.
+    /// The worker's own mutation in conflict.
     private static func conflict(of worker: SyncWorker) async throws -> Draft {
         let type = "page"
         let server = try #require(try await worker.push([worker.create(type)]).results[0]["server_id"]?.string)

@@ -2,13 +2,13 @@ import Foundation
 import JSONText
 import NIOHTTP1
 
-/// A place of `/admin` in which an id can stand, and a call about one organization with another's name in that place.
+/// A place of `/admin` that can contain an id, and a call about one organization with another's name in that place.
 struct OperatorGuess: Sendable {
-    /// As ``Contract/placesOfIDs(ofOperations:)`` writes it.
+    /// In the format of ``Contract/placesOfIDs(ofOperations:)``.
     let place: String
     let kinds: [Belongings.Kind]
     let method: HTTPMethod
-    /// Of the organization's path, and a name.
+    /// The organization's path, and a name.
     let path: @Sendable (String, String) -> String
     let body: (@Sendable (String) -> String)?
 
@@ -25,14 +25,14 @@ struct OperatorGuess: Sendable {
         self.path = path
     }
 
-    /// One of each at least.
+    /// At least one of each.
     static let all =
         organizations + names + parts + settling + webhooks + sources + operators + stuck + stories + operations
 
     private static let root = "/admin/organizations/{id}"
     private static let mutations: [Belongings.Kind] = [.mutation, .failed, .blocked, .conflict]
 
-    /// What is done to the organization itself; the name stands for nothing.
+    /// Actions on the organization itself; the name is only data.
     private static let organizations = [
         OperatorGuess("GET /admin/organizations#cursor", [.user]) { _, name in
             "/admin/organizations?limit=1&cursor=ffffffff\(name.dropFirst(8))"
@@ -61,7 +61,7 @@ struct OperatorGuess: Sendable {
         #"{"issuer":"\#(issuer)","\#(member)":"\#(name)"}"#
     }
 
-    /// What issuers call organizations and users: names of a tenant's own stand in the place of ids.
+    /// External ids and subjects: names of a tenant's own in places for ids.
     private static let names = [
         OperatorGuess(
             "PUT \(root)#/external_ids/0/issuer",
@@ -88,7 +88,7 @@ struct OperatorGuess: Sendable {
         },
     ]
 
-    /// What operators look on: the organization of the path, by its name.
+    /// The operator's views, filtered by the organization of the path.
     private static let operators = [
         OperatorGuess("GET \(root)/keys#id", [.user]) { path, _ in path + "/keys" },
         OperatorGuess("GET \(root)/entity-types#id", [.user]) { path, _ in path + "/entity-types" },
@@ -109,7 +109,8 @@ struct OperatorGuess: Sendable {
     /// The organization of a path.
     private static func organization(_ path: String) -> Substring { path.suffix(36) }
 
-    /// What stands still over all organizations: another's name names none, and within an organization nothing.
+    /// Lists of blocked work: over all organizations, another's id filters only its own; within an organization, it
+    /// matches nothing.
     private static let stuck = [
         OperatorGuess("GET /admin/failures#organization_id", [.user]) { _, name in
             "/admin/failures?organization_id=\(name)"
@@ -134,7 +135,7 @@ struct OperatorGuess: Sendable {
         OperatorGuess("GET /admin/operations#cursor", [.list]) { _, name in "/admin/operations?cursor=\(name)" },
     ]
 
-    /// What is told and decided of one user, and of one mutation.
+    /// Reads and actions about one user or one mutation.
     private static let stories: [OperatorGuess] = {
         let user = "\(root)/users/{user}"
         let strange = UUID().lowercased
@@ -253,7 +254,7 @@ struct OperatorGuess: Sendable {
         return guesses
     }()
 
-    /// What brings an organization's edits: its name stands for nothing elsewhere.
+    /// The sources of an organization's events. Their names have no meaning in other organizations.
     private static let sources: [OperatorGuess] = {
         let all = "\(root)/sources"
         let mapping = #"{"rules":[{"entity_type":"task","operation":"delete","id":"/id","version":"/v"}]}"#
@@ -273,7 +274,7 @@ struct OperatorGuess: Sendable {
         } + tests
     }()
 
-    /// What a test is given is looked up nowhere.
+    /// Values given to a test are not looked up.
     private static let tests: [OperatorGuess] = {
         let place = "POST \(root)/sources/{name}/test#"
         let path: @Sendable (String, String) -> String = { root, _ in root + "/sources/crm/test" }

@@ -2,10 +2,9 @@ import Foundation
 import GatewaySupport
 import JSONText
 
-/// Another device: it pulls an organization's changes as they come, page after page from the cursor it has, through
-/// whatever happens to the gateways.
+/// Another device: it pulls an organization's changes page by page from its cursor, despite all faults of the gateways.
 actor FeedFollower {
-    /// The last that the feed said of an entity.
+    /// The last change of an entity in the feed.
     struct Entity: Equatable, Sendable {
         let type: String
         let version: Int64
@@ -26,13 +25,13 @@ actor FeedFollower {
         self.limit = limit
     }
 
-    /// Follows until the load is over and the feed has nothing more.
+    /// Follows until the load has finished and the feed has no further changes.
     func run(until load: Milestones) async throws {
         let token = try await GatewayProcess.token(organization: organization, user: UUID())
         var cursor: String?
         var replica = 0
         while true {
-            // asked first: what is accepted before the load is over must be on the pages read after it
+            // checked first: the pages read afterwards must contain everything accepted before the load finished
             let isOver = load.isOver
             let since = cursor.map { "&since=\($0)" } ?? ""
             let reply = try? await GatewayProcess.get(

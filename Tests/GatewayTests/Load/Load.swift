@@ -5,8 +5,8 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Devices of several users in several organizations that all push at once, others that follow the feeds, and whatever
-/// a test does to the gateways or to Postgres meanwhile. Afterwards it looks whether all is as if nothing had happened.
+/// Devices of several users in several organizations push concurrently while others follow the feeds. A test disturbs
+/// the gateways or PostgreSQL. Afterwards all data must be as without disturbances.
 struct Load {
     /// An organization and the document that all its devices write to.
     struct Tenant {
@@ -83,9 +83,9 @@ struct Load {
         return try #require(reply.results.first?["server_id"]?.string, "\(reply.text)")
     }
 
-    /// Runs the load to its end.
+    /// Runs the whole load.
     ///
-    /// - Parameter disturbances: each is done at a moment of its own during the load, one after the other.
+    /// - Parameter disturbances: executed in order, each at a separate time during the load.
     func run(_ disturbances: [@Sendable () async throws -> Void]) async throws {
         var random = SeededRandom(seed &+ 1)
         let moments = disturbances.indices.map { _ in Int.random(in: batches / 20..<batches * 17 / 20, using: &random) }
@@ -108,7 +108,7 @@ struct Load {
         }
     }
 
-    /// How often a worker had to try again.
+    /// The number of retries of workers.
     var setbacks: Int {
         get async {
             var count = 0
@@ -117,7 +117,7 @@ struct Load {
         }
     }
 
-    /// All is there exactly once and in order: as the workers were told, as the feeds say, and as Postgres has it.
+    /// All data exists exactly once and in order, in the workers' responses, in the feeds and in PostgreSQL.
     func expectAllOnceAndInOrder() async throws {
         let connection = try await database.connect()
         defer { connection.close() }
@@ -145,7 +145,7 @@ struct Load {
             #expect(feed.updateValue(entity, forKey: id) == nil, "\(id) is in the feed twice, seed \(seed)")
         }
         #expect(await tenant.follower.violations == [], "seed \(seed)")
-        #expect(await tenant.follower.entities == feed, "whoever followed knows all, seed \(seed)")
+        #expect(await tenant.follower.entities == feed, "the follower has received everything, seed \(seed)")
 
         var expected: [String: (type: String, version: Int64, members: [String: String]?)] = [:]
         var tallied: [UUID] = []
@@ -202,9 +202,9 @@ struct Load {
         }
     }
 
-    // MARK: - Everything
+    // MARK: - The database
 
-    /// Numbers of rows that add up over the whole database.
+    /// Consistency of row counts over the whole database.
     private func expectTotals(on connection: Connection) async throws {
         var (mutations, creates) = (0, 0)
         for worker in workers {
@@ -232,7 +232,7 @@ struct Load {
                 )
                 """, 0
             ),
-            // an entity's version counts what wrote it
+            // an entity's version counts its writes
             (
                 """
                 FROM entities e WHERE version <> (
@@ -255,7 +255,8 @@ struct Load {
 }
 
 extension RetryingWorker {
-    /// What only this device wrote, by server id, with client ids replaced by the server ids that it was told.
+    /// The entities that only this device wrote, by server id, with client ids replaced by the server ids in its
+    /// responses.
     func expectedEntities() throws -> [String: (type: String, version: Int64, members: [String: String]?)] {
         var serverIDs: [String: String] = [:]
         for draft in outbox.batches.joined() where draft["operation"] == #""create""# {
@@ -274,7 +275,7 @@ extension RetryingWorker {
 }
 
 extension FeedFollower.Entity {
-    /// The document's members as texts, whatever their order; nil for a tombstone.
+    /// The document's members as texts, in any order; nil for a tombstone.
     var members: [String: String]? {
         guard let document, let members = try? JSONTree(parsing: Array(document.utf8)).root.members else { return nil }
         return Dictionary(uniqueKeysWithValues: members.map { ($0.name.string, $0.value.text) })

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Counts what a load has got done, and tells those who wait for it to come so far.
+/// Counts a load's completed mutations, and resumes tasks that wait for a number of them.
 final class Milestones: Sendable {
     private struct State {
         var count = 0
@@ -18,7 +18,7 @@ final class Milestones: Sendable {
         for waiter in reached { waiter.continuation.resume() }
     }
 
-    /// Lets everybody go who waits or will wait: nothing comes any more.
+    /// Resumes all present and future waiters, because no further progress follows.
     func finish() {
         let all = state.withLock { state in
             state.count = .max
@@ -28,7 +28,7 @@ final class Milestones: Sendable {
         for waiter in all { waiter.continuation.resume() }
     }
 
-    /// Returns once so much is done.
+    /// Returns once this number is reached.
     func reach(_ count: Int) async {
         await withCheckedContinuation { continuation in
             let isReached = state.withLock { state in

@@ -2,13 +2,13 @@ import Foundation
 import JSONText
 import TestSupport
 
-/// What one device has gathered offline, batch by batch, and what must have become of it once all of it is accepted.
+/// The offline mutations of one device, in batches, and their expected result once all are accepted.
 struct Outbox: Sendable {
     /// An entity that only this device writes.
     struct Entity: Sendable {
         let type: String
         let localID: UUID
-        /// The document's members, as JSON texts; a value that is a client id stands as this device wrote it.
+        /// The document's members, as JSON texts. Client ids are kept as this device wrote them.
         var document: [String: String]
         var version: Int64
         var isDeleted = false
@@ -19,12 +19,13 @@ struct Outbox: Sendable {
     let device: UUID
     private(set) var batches: [[Draft]] = []
     private(set) var entities: [Entity] = []
-    /// The mutations that wrote the organization's tally, which every device writes: each adds a member of its own name.
+    /// The mutations of the organization's tally, which every device writes. Each adds a member with a unique name.
     private(set) var tallied: [UUID] = []
     private(set) var count: Int64 = 0
     private var random: SeededRandom
 
-    /// Draws mutations: creates that name each other by client id, changes of what was created, writes to the tally.
+    /// Generates mutations: creates that reference each other by client id, changes of created entities, writes to the
+    /// tally.
     ///
     /// - Parameter tally: the server id of the organization's tally.
     init(organization: UUID, user: UUID, tally: String, mutations: Int64, random: SeededRandom) {
@@ -50,7 +51,7 @@ struct Outbox: Sendable {
         }
     }
 
-    /// A new entity; it names an older one, mostly, in its payload and now and then among its dependencies.
+    /// A new entity. It usually references an older one in its payload, and occasionally in its dependencies.
     private mutating func create(near living: [Int]) -> Draft {
         let localID = random.uuid()
         var document = ["made": "\(count + 1)"]

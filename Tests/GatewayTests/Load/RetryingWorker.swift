@@ -3,11 +3,11 @@ import GatewaySupport
 import JSONText
 import TestSupport
 
-/// A phone's sync worker that does not give up: it pushes its outbox a batch at a time, to whichever replica answers,
-/// until each batch is acknowledged. Like a real one it forgets what it was told, sends things twice, and sends them
-/// twice at the same time.
+/// A phone's sync worker that never gives up. It pushes its outbox a batch at a time to any available replica, until
+/// each batch is acknowledged. Like a real worker it forgets responses, repeats pushes, and sends the same push twice
+/// concurrently.
 actor RetryingWorker {
-    /// What an answer said of a mutation.
+    /// The result of a mutation in a response.
     struct Acknowledgement: Equatable, Sendable {
         let serverID: String
         let version: Int64
@@ -21,9 +21,9 @@ actor RetryingWorker {
     /// By the mutation's id.
     private(set) var acknowledged: [String: Acknowledgement] = [:]
     private var firsts: Set<String> = []
-    /// What must not happen and did.
+    /// Violations.
     private(set) var violations: [String] = []
-    /// Answers that were lost, or that asked to try again later.
+    /// Lost responses, and responses that asked to retry later.
     private(set) var setbacks = 0
 
     init(_ outbox: Outbox, replicas: [String], done: Milestones, random: SeededRandom) async throws {
@@ -34,11 +34,11 @@ actor RetryingWorker {
         token = try await GatewayProcess.token(organization: outbox.organization, user: outbox.user)
     }
 
-    /// Gets the whole outbox across.
+    /// Pushes the whole outbox.
     func run() async throws {
         var last: [Draft] = []
         for batch in outbox.batches {
-            // the phone lost the note that the last batch had arrived
+            // the phone lost the record that the last batch was acknowledged
             let body = random.chance(15) ? last + batch : batch
             if random.chance(15) {
                 async let other: Void = push(body)
@@ -53,7 +53,7 @@ actor RetryingWorker {
         }
     }
 
-    /// Pushes until there is an answer.
+    /// Pushes until a response arrives.
     private func push(_ drafts: [Draft], expectingReplay: Bool = false) async throws {
         let list = drafts.map(\.json).joined(separator: ",")
         let body = #"{"device_id":"\#(outbox.device.lowercased)","mutations":[\#(list)]}"#
@@ -73,7 +73,7 @@ actor RetryingWorker {
             guard .now < deadline else { throw Program.Failure("device \(outbox.device): no answer") }
             setbacks += 1
             replica = (replica + 1) % replicas.count
-            // a worker's back-off, only shorter
+            // a worker's back-off, but shorter
             try await Task.sleep(for: .milliseconds(Int.random(in: 10...60, using: &random)))
         }
     }

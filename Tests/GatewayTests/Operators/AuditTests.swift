@@ -7,9 +7,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// `/admin/audit`, and what is written there.
+/// `/admin/audit`, and its entries.
 @Suite struct AuditTests {
-    @Test func `an act says who what why when and what came of it`() async throws {
+    @Test func `an audit entry contains the actor, action, reason, time and outcome`() async throws {
         let scene = try await Scene.withOperators()
         let reason = "Kunde rief an: „bitte“"
         let encoded = try #require(reason.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
@@ -33,7 +33,7 @@ import Testing
         #expect(!act.text.contains("Hush"))
     }
 
-    @Test func `what is refused is told and secrets are not`() async throws {
+    @Test func `rejected actions are audited and secrets are not`() async throws {
         let scene = try await Scene.withOperators()
         let upstream = #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"hush-hush"}}"#
         #expect(try await scene.act(.PUT, scene.admin + "/upstream", upstream).status == 201)
@@ -66,7 +66,7 @@ import Testing
         )
     }
 
-    @Test func `a reason that is none is refused before anything happens`() async throws {
+    @Test func `rejects an invalid reason before anything happens`() async throws {
         let scene = try await Scene.withOperators()
         let long = String(repeating: "x", count: 501)
         for reason in ["%", "%zz", "%00", "%0a", "a%1fb", "%ff", long] {
@@ -90,7 +90,7 @@ import Testing
         #expect(try await scene.audit("?limit=1")[0]["reason"]?.string == String(repeating: "é", count: 250))
     }
 
-    @Test func `looks at what users wrote are told and others are not`() async throws {
+    @Test func `reads of users' payloads are audited and other reads are not`() async throws {
         let scene = try await Scene.withOperators()
         _ = try await scene.ada.push([scene.ada.create()])
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
@@ -107,7 +107,7 @@ import Testing
         #expect(export["action"]?.string == "exportUser" && export["outcome"]?.text == #"{"status":200}"#)
     }
 
-    @Test func `it is filtered and paged`() async throws {
+    @Test func `filters and pages the audit log`() async throws {
         let scene = try await Scene.withOperators()
         for number in 0..<5 {
             scene.gateway.clock.advance(seconds: 10)
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test func `a purge keeps the acts and takes the users out`() async throws {
+    @Test func `a purge keeps the audit entries and removes the users from them`() async throws {
         let scene = try await Scene.withOperators()
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
         #expect(try await scene.call(.PUT, user, as: Operators.admin).status < 300)
@@ -152,7 +152,7 @@ import Testing
         #expect(try await scene.mentions(of: scene.ada.user.lowercased).filter { $0.value > 0 } == [:])
     }
 
-    @Test func `of an erased user a hash stays whenever the act was`() async throws {
+    @Test func `an erased user's audit entries contain only a hash regardless of their time`() async throws {
         let scene = try await Scene { $0.joinPatience = .zero }
         _ = try await scene.ada.push([scene.ada.create()])
         let user = scene.admin + "/users/\(scene.ada.user.lowercased)"
@@ -167,7 +167,7 @@ import Testing
         #expect(try await scene.mentions(of: scene.ada.user.lowercased).filter { $0.value > 0 } == [:])
     }
 
-    /// A look that the audit is told of is one of them.
+    /// An audited read is one of them.
     private func expectNothingDone(_ scene: Scene) async throws {
         for reply in [
             try await scene.act(.PUT, scene.admin, #"{"name":"Other"}"#),
@@ -178,7 +178,7 @@ import Testing
         }
     }
 
-    @Test func `the act is not done where it cannot be written`() async throws {
+    @Test func `an action fails if its audit entry cannot be written`() async throws {
         let scene = try await Scene.withOperators()
         try await scene.execute("ALTER TABLE audit RENAME TO audit_away")
         try await expectNothingDone(scene)
@@ -186,9 +186,9 @@ import Testing
         #expect(try await scene.operate(.GET, scene.admin).json?["name"]?.string != "Other")
     }
 
-    /// Somebody's trigger, a database that only reads, a right that is missing.
+    /// A trigger, a read-only database, a missing privilege.
     @Test(.onOneServer("has a trigger on a table"), arguments: ["P0001", "25006", "42501"])
-    func `the act is not done whatever the database refuses it for`(state: String) async throws {
+    func `an action fails if the database rejects its audit entry for any reason`(state: String) async throws {
         let scene = try await Scene.withOperators()
         try await scene.execute(
             """
@@ -203,7 +203,7 @@ import Testing
         #expect(try await scene.act(.PUT, scene.admin, #"{"name":"Other"}"#).status == 200)
     }
 
-    @Test func `whom an act is about is told though its path does not say it`() async throws {
+    @Test func `the audit entry names the user of an action whose path does not contain the user`() async throws {
         let scene = try await Scene { $0.joinPatience = .zero }
         _ = try await scene.ada.push([scene.ada.create()])
         let (ada, device) = (scene.ada.user.lowercased, scene.ada.device.lowercased)
@@ -223,7 +223,7 @@ import Testing
                 #"{"user":"\#(ada)","device_id":"\#(device)"}"#, #"{"user":"\#(grace)"}"#,
             ]
         )
-        // what names the erased goes, and that they were erased stays
+        // data that identifies the erased user is removed; the entry of the erasure stays
         scene.gateway.clock.advance(seconds: 9)
         #expect(try await scene.act(.DELETE, "\(users)/\(ada)?erase=true").status == 200)
         let acts = try await scene.audit("?limit=6")
@@ -235,7 +235,7 @@ import Testing
         #expect(try await scene.mentions(of: device)["audit"] == 0)
     }
 
-    @Test func `how many deliveries are sent again is told`() async throws {
+    @Test func `the audit entry contains the number of retried deliveries`() async throws {
         let scene = try await Scene()
         let webhooks = scene.admin + "/webhooks"
         let made = try await scene.act(.POST, webhooks, #"{"url":"https://hooks.example/sluice"}"#)
@@ -245,8 +245,8 @@ import Testing
         #expect(try await scene.audit("?limit=1")[0]["outcome"]?.text == #"{"status":200,"retried":0}"#)
     }
 
-    /// What was done is answered as done, whatever becomes of the audit's second half.
-    @Test(.onOneServer("has a trigger on a table")) func `an act that was done is answered`() async throws {
+    /// A completed action is reported as completed, even if its audit entry's outcome cannot be written.
+    @Test(.onOneServer("has a trigger on a table")) func `a completed action is answered`() async throws {
         let scene = try await Scene.withOperators()
         try await scene.execute(
             """
@@ -260,7 +260,7 @@ import Testing
         #expect(try await scene.metrics().contains("sluice_audit_unfinished_total 1"))
     }
 
-    @Test func `commands are told and the audit is listed by one`() async throws {
+    @Test func `commands are audited and a command lists the audit log`() async throws {
         let scene = try await Scene()
         let environment = ["SLUICE_DATABASE_URL": scene.gateway.database.uri, "SUDO_USER": "ida"]
         let id = scene.ada.organization.lowercased

@@ -4,7 +4,7 @@ import JSONText
 import TestSupport
 import Testing
 
-/// What the audit says of commands, beside what they say themselves.
+/// The audit entries of commands, in addition to their output.
 @Suite(.timeLimit(.minutes(10))) struct CommandAuditTests {
     private let scene: Scene
 
@@ -21,7 +21,7 @@ import Testing
         try #require(try await scene.audit("?actor=cli:ida&limit=1").first)
     }
 
-    @Test func `a command that finds nothing is told as failed`() async throws {
+    @Test func `a command that finds no object is audited as failed`() async throws {
         let (id, unknown, ada) = (scene.ada.organization.lowercased, UUID().lowercased, scene.ada.user.lowercased)
         _ = try await scene.ada.push([scene.ada.create()])
         let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString + ".ndjson").path
@@ -55,7 +55,7 @@ import Testing
         #expect(try await scene.audit("?actor=cli:ida").count == cases.count)
     }
 
-    @Test func `an organization that is there already is told as failed`() async throws {
+    @Test func `creating an existing organization is audited as failed`() async throws {
         let id = scene.ada.organization.lowercased
         #expect(try await run(["organizations", "create", "Acme", "--id", id]).status == 1)
         #expect(try await lastAct()["outcome"]?.text == #"{"status":"failed","code":"conflict"}"#)
@@ -66,7 +66,7 @@ import Testing
         #expect(try await lastAct()["outcome"]?.text == #"{"status":"failed","code":"conflict"}"#)
     }
 
-    @Test func `a command that ends with one is not told as ok`() async throws {
+    @Test func `a command with a partial or busy result is not audited as ok`() async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString + ".ndjson").path
         try #"{"entity_type":"contact","id":"1","document":{}}"#.appending("\n{}\n")
             .write(toFile: file, atomically: true, encoding: .utf8)
@@ -83,7 +83,7 @@ import Testing
         #expect(try await lastAct()["outcome"]?.text == #"{"status":"ok"}"#)
     }
 
-    @Test func `a command tells whom it let in`() async throws {
+    @Test func `the audit entry names the provisioned user`() async throws {
         let id = scene.ada.organization.lowercased
         let added = try await run(
             ["users", "add", "auth0|grace", "--organization", id, "--issuer", "https://north.example"]

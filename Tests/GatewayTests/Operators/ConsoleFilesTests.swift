@@ -12,13 +12,13 @@ import Testing
 
 /// The console's files, as the operations listener serves them.
 @Suite struct ConsoleFilesTests {
-    /// Bytes that all files together may have.
+    /// The maximum size of all files together.
     private static let limit = 126_976
     private static let policy =
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-    @Test func `every file is part of the program and all of them are small`() throws {
+    @Test func `every file is embedded and their total size is limited`() throws {
         let folder = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../../../Sources/CConsole/assets").standardized
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
@@ -34,7 +34,7 @@ import Testing
         #expect(total <= Self.limit, "the console has \(total) bytes")
     }
 
-    @Test func `its page is at every path of its own`() async throws {
+    @Test func `the console's page is served at all of its paths`() async throws {
         let gateway = try await LiveGateway.start()
         let index = try await send(.GET, gateway.operations + "/console")
         for path in ["/console", "/console/", "/console/organizations/\(UUID().lowercased)", "/console/a/b/c?d=e"] {
@@ -45,7 +45,7 @@ import Testing
             #expect(reply.header("x-content-type-options") == ["nosniff"])
             #expect(reply.header("referrer-policy") == ["no-referrer"])
             #expect(reply.header("cross-origin-opener-policy") == ["same-origin"])
-            // the browser's Back asks again, too
+            // the browser's Back button revalidates as well
             #expect(reply.header("cache-control") == ["no-store"])
         }
         for path in ["/console/nothing.js", "/console/../admin/me.js", "/console/a/index.html", "/consoles", "/consol"]
@@ -55,7 +55,7 @@ import Testing
         #expect(try await send(.GET, gateway.address + "/console").status == 404)
     }
 
-    @Test func `a browser asks again and gets what is new alone`() async throws {
+    @Test func `a browser revalidates and downloads only changed files`() async throws {
         let gateway = try await LiveGateway.start()
         let url = gateway.operations + "/console/app.js"
         let first = try await send(.GET, url)
@@ -69,7 +69,7 @@ import Testing
         #expect(head.status == 200 && head.body.isEmpty && head.header("etag") == [tag])
     }
 
-    @Test func `nothing that operators are answered is kept or taken for something else`() async throws {
+    @Test func `no operator response is cached or interpreted as another type`() async throws {
         let gateway = try await LiveGateway.start()
         let below: [(method: HTTPMethod, path: String, status: Int)] = [
             (.GET, "/console/nope.js", 404), (.GET, "/console/session", 405), (.POST, "/console", 405),
@@ -97,7 +97,7 @@ import Testing
         #expect(elsewhere.header("cache-control").isEmpty, "the public listener has nothing there")
     }
 
-    @Test func `without an operator token there is none`() async throws {
+    @Test func `without an operator token the console does not exist`() async throws {
         let gateway = try await LiveGateway.start { $0.operatorTokens = nil }
         for path in ["/console", "/console/index.html", "/console/session", "/admin/me"] {
             expectProblem(try await send(.GET, gateway.operations + path), .notFound, errors: [])

@@ -18,7 +18,7 @@ import Testing
         return try #require(reply.json)
     }
 
-    @Test func `it has all that operators look at`() async throws {
+    @Test func `the overview contains all members of the contract`() async throws {
         let scene = try await Scene()
         let now = try await now(scene)
         #expect(
@@ -38,7 +38,7 @@ import Testing
         #expect(now["gateway_id"]?.string == me)
     }
 
-    @Test func `what is stuck and what waits is counted over all organizations`() async throws {
+    @Test func `counts stuck and waiting mutations over all organizations`() async throws {
         let scene = try await Scene()
         try await scene.stick(failed: 3, conflicts: 2, of: scene.ada)
         try await scene.stick(failed: 1, conflicts: 0, of: scene.eve)
@@ -49,7 +49,7 @@ import Testing
             WHERE user_id = '\(scene.eve.user)'
             """
         )
-        try await waitUntil("it is read anew") {
+        try await waitUntil("it is read again") {
             try await now(scene)["stuck"]?.text
                 == #"{"failed":{"count":4,"is_more":false},"conflict":{"count":2,"is_more":false},"#
                 + #""halted_lanes":{"count":1,"is_more":false},"waiting_lanes":{"count":1,"is_more":false}}"#
@@ -70,7 +70,7 @@ import Testing
         #expect(counts?[scene.eve.organization.lowercased]?.contains(#""failed":{"count":1,"#) == true)
     }
 
-    @Test func `lanes in which nothing runs are listed, and whose they are`() async throws {
+    @Test func `lists blocked lanes with their users`() async throws {
         let scene = try await Scene()
         let ada = scene.ada.organization.lowercased
         for worker in [scene.ada, scene.bob, scene.eve] { _ = try await worker.push([worker.create()]) }
@@ -104,7 +104,7 @@ import Testing
         #expect(lane?["ready_at"]?.string == "2100-01-01T00:00:00.000Z" && lane?["halted_by"]?.isNull == true)
         #expect(lane?["queued_since"]?.string == "2026-11-17T00:00:00.000Z")
 
-        // a page at a time, each with a cursor of its own filter
+        // page by page, each with a cursor for its filter
         let (page, part) = try await lanes("?limit=1")
         let next = try #require(page.next)
         #expect(part + (try await lanes("?limit=1&cursor=\(next)").1) == everybody)
@@ -114,7 +114,7 @@ import Testing
         #expect(try await lanes("?organization_id=\(UUID())").1 == [])
     }
 
-    @Test func `traffic has rates and points`() async throws {
+    @Test func `the traffic has rates and history points`() async throws {
         let scene = try await Scene()
         func points() async throws -> Int {
             try await now(scene).value(at: "/history/series/accepted")?.elements.map { Array($0).count } ?? 0
@@ -130,7 +130,7 @@ import Testing
         #expect(try await now(scene).value(at: "/history/series/failed")?.text == "[0]")
     }
 
-    @Test func `operators who look on are told`() async throws {
+    @Test func `an operator's event stream reports changes`() async throws {
         let scene = try await Scene.withOperators()
         let cookie = try await scene.signIn(Operators.reader)
         var request = HTTPClientRequest(url: scene.gateway.operations + "/admin/events")
@@ -155,7 +155,7 @@ import Testing
         #expect(!text.contains("history"))
     }
 
-    @Test func `what operators change is told and what they only try is not`() async throws {
+    @Test func `operators' changes are published as events and their tests are not`() async throws {
         let scene = try await Scene.withOperators()
         var request = HTTPClientRequest(url: scene.gateway.operations + "/admin/events")
         request.headers.add(name: "authorization", value: "Bearer \(Operators.reader)")
@@ -189,7 +189,7 @@ import Testing
             var text = ""
             while !text.contains(changed(organization)) {
                 guard let part = try await parts.next() else {
-                    Issue.record("\(path) was not told: \(text)")
+                    Issue.record("\(path) was not published: \(text)")
                     return
                 }
                 text += String(buffer: part)
@@ -199,9 +199,9 @@ import Testing
         #expect(!all.contains(changed(scene.eve.organization)))
     }
 
-    @Test func `there is room for so many and streams end`() async throws {
+    @Test func `limits the number of operator streams and their duration`() async throws {
         let scene = try await Scene.withOperators { $0.maximumStream = .milliseconds(100) }
-        // each ends by itself
+        // each ends after its maximum duration
         for _ in 0..<3 {
             let reply = try await scene.operate(.GET, "/admin/events")
             #expect(reply.status == 200 && reply.text.hasPrefix("retry: 2000\n\n"))
@@ -215,7 +215,7 @@ import Testing
 }
 
 extension Scene {
-    /// Makes mutations of a user's stuck, in the database.
+    /// Marks mutations of a user as stuck, in the database.
     func stick(failed: Int, conflicts: Int, of worker: SyncWorker) async throws {
         let drafts = (0..<failed + conflicts).map { _ in worker.create() }
         _ = try await worker.push(drafts)

@@ -7,13 +7,13 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Organizations searched, entity types, data keys, and probes of upstreams.
+/// Search of organizations, entity types, data keys, and probes of upstreams.
 @Suite struct OperatorListsTests {
     private func names(_ reply: Reply) -> [String] {
         reply.json?["organizations"]?.elements?.compactMap { $0["name"]?.string } ?? []
     }
 
-    @Test func `organizations are found by a part of their name or the beginning of their id`() async throws {
+    @Test func `finds organizations by part of the name or the beginning of the id`() async throws {
         let scene = try await Scene()
         for (path, name) in [
             (scene.admin, "Müller & Söhne"), ("/admin/organizations/\(scene.eve.organization)", "Acme_100%"),
@@ -37,8 +37,8 @@ import Testing
         expectProblem(try await scene.operate(.GET, "/admin/organizations?counts=maybe"), .invalidRequest)
     }
 
-    /// A page looks at so many organizations, and says where to go on though none was found.
-    @Test func `a search is bounded and goes on`() async throws {
+    /// A page searches a limited number of organizations, and has a cursor even if it contains none.
+    @Test func `a search is limited per page and can be continued`() async throws {
         let scene = try await Scene()
         try await scene.execute(
             """
@@ -60,7 +60,7 @@ import Testing
         #expect(pages >= 3)
     }
 
-    @Test func `entity types are listed by name`() async throws {
+    @Test func `lists entity types by name`() async throws {
         let scene = try await Scene()
         for name in ["task", "contact", "note"] {
             #expect(try await scene.act(.PUT, scene.admin + "/entity-types/\(name)", "{}").status == 201)
@@ -80,7 +80,7 @@ import Testing
         expectProblem(try await scene.operate(.GET, nobody + "/keys"), .notFound, errors: [])
     }
 
-    @Test func `data keys are listed and no key is shown`() async throws {
+    @Test func `lists data keys without key material`() async throws {
         let master = "of-a-test " + String(repeating: "0", count: 8)
         let scene = try await Scene()
         try await scene.execute("DELETE FROM organization_keys")
@@ -101,11 +101,11 @@ import Testing
         #expect(!keys.text.contains("abab"))
     }
 
-    @Test func `a probe says what the upstream says`() async throws {
+    @Test func `a probe returns the upstream's response`() async throws {
         let scene = try await Scene.withOperators()
         let path = scene.admin + "/upstream/test"
         expectProblem(try await scene.act(.POST, path), .notFound, errors: [])
-        // the other organization's settings are another's
+        // the other organization's settings are not used
         let host = scene.gateway.operations
         let upstream = #"{"base_url":"\#(host)","credential":{"bearer":"\#(Operators.reader)"}}"#
         #expect(try await scene.act(.PUT, scene.admin + "/upstream", upstream).status == 201)
@@ -123,7 +123,7 @@ import Testing
             try await scene.act(.POST, path, #"{"path":"/livez","method":"HEAD"}"#).json?["body_excerpt"]?.string
                 == ""
         )
-        // the console's address, which a probe does not follow
+        // the console's address, a redirect that a probe does not follow
         #expect(try await scene.act(.POST, path).json?["status"]?.int64 == 302)
         let act = try await scene.audit("?action=testUpstream&limit=1")[0]
         #expect(act["outcome"]?.text == #"{"status":200,"method":"GET","path":"/"}"#)

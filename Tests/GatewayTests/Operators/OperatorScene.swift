@@ -6,7 +6,7 @@ import OperatorsFeature
 import SyncHTTP
 import Testing
 
-/// Three operators with tokens of their own beside the tests' usual one, which is an admin's.
+/// Three operators with their own tokens, in addition to the tests' default operator, who is an admin.
 enum Operators {
     static let reader = "token-of-a-reader-0123"
     static let settler = "token-of-a-settler-0123"
@@ -32,7 +32,8 @@ extension Scene {
         }
     }
 
-    /// A call with an operator's token, or none; a millisecond later than the one before, as acts are in service.
+    /// A call with an operator's token, or without one. Each call is a millisecond later than the one before, as in
+    /// production.
     func call(
         _ method: HTTPMethod,
         _ path: String,
@@ -50,7 +51,7 @@ extension Scene {
         )
     }
 
-    /// A call of the usual operator, an admin; a millisecond later, too.
+    /// A call of the default operator, an admin; also a millisecond later.
     func act(
         _ method: HTTPMethod,
         _ path: String,
@@ -60,7 +61,7 @@ extension Scene {
         try await call(method, path, as: LiveGateway.operatorToken, body, headers)
     }
 
-    /// The cookie that a token is signed in with, as a browser sends it.
+    /// The session cookie for a token, as a browser sends it.
     func signIn(_ token: String, _ headers: [(String, String)] = []) async throws -> String {
         let body = #"{"token":"\#(token)"}"#
         let reply = try await call(
@@ -75,7 +76,7 @@ extension Scene {
         return String(field.prefix { $0 != ";" })
     }
 
-    /// The acts of the audit, the newest first.
+    /// The entries of the audit log, the newest first.
     func audit(_ query: String = "") async throws -> [JSONValue] {
         let reply = try await operate(.GET, "/admin/audit" + query)
         #expect(reply.status == 200, "\(reply.text)")

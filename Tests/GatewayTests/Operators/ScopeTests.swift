@@ -8,19 +8,19 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// What each scope is good for, over every route there is.
+/// The permissions of each scope, over all routes.
 @Suite struct ScopeTests {
-    /// Changes that are settling.
+    /// Changes that count as settling.
     private static let settling: Set = [
         "retryMutationsOfOrganization", "discardMutationsOfOrganization", "retryWebhookDeliveries",
         "retryWebhookDelivery",
     ]
-    /// Looks at what users wrote.
+    /// Reads of users' payloads.
     private static let payloads: Set = ["listOrganizationMutations"]
     private static let forAdmins: Set = ["exportUser"]
 
-    /// Routes that come later are in it by themselves; what they need stands in the contract's description of scopes.
-    @Test func `every route asks for its scope`() async throws {
+    /// New routes are included automatically. The contract's description of scopes lists their requirements.
+    @Test func `every route requires its scope`() async throws {
         let scene = try await Scene.withOperators { $0.maximumStream = .milliseconds(50) }
         let contract = try Contract()
         let calls = contract.operations(below: "/admin/")
@@ -46,14 +46,14 @@ import Testing
                 #expect(detail.contains("'\(needed.rawValue)'") && detail.contains("'\(scope.rawValue)'"), "\(name)")
             }
         }
-        // what was refused left no trace, what was tried did
+        // rejected calls left no trace, the others did
         #expect(try await scene.audit("?actor=rita&limit=1000").isEmpty)
         let tried = try await Set(scene.audit("?actor=sam&limit=1000").compactMap { $0["action"]?.string })
         #expect(tried.isSuperset(of: Self.settling.union(Self.payloads)))
     }
 
-    /// A third one was missing, and so were operations.
-    @Test func `the page names what needs more than its method says`() async throws {
+    /// A third exception was missing, and so were operations.
+    @Test func `the documentation names routes that require more than their method implies`() async throws {
         let page = try Repository.text("docs/api.md")
         let scopes = try #require(page.components(separatedBy: "| scope | is good for |").last)
             .components(separatedBy: "The console signs in")[0]
@@ -65,7 +65,7 @@ import Testing
             for query in ["", "?payload=true"] {
                 guard try await scene.call(method, path + query, as: Operators.reader).status == 403 else { continue }
                 defer { isRefused = true }
-                // what is refused without a query is named without it
+                // rejected without a query, so it is listed without it
                 if isRefused { continue }
                 let user = "/admin/organizations/{id}/users/{user}"
                 let shown = template.hasPrefix(user) ? "…/users/{user}" + template.dropFirst(user.count) : template
@@ -74,12 +74,12 @@ import Testing
         }
         for name in ["startOperation", "previewOperation", "cancelOperation"] { #expect(contract.isSettling(name)) }
         #expect(scopes.contains("previewing, starting and cancelling operations"))
-        // the one action of the audit that is no operation of the contract
+        // the only audited action that is not an operation of the contract
         #expect(page.contains("except for `lookAtPayload`"))
         #expect(!contract.operations(below: "/admin/").contains { $0.id == "lookAtPayload" })
     }
 
-    @Test func `the names of acts are the contract's`() async throws {
+    @Test func `audited actions are named as in the contract`() async throws {
         let contract = try Contract()
         let scene = try await Scene.withOperators()
         var tried: Set<String> = []
@@ -107,7 +107,7 @@ extension Contract {
         return found
     }
 
-    /// Whether an operation's description says that the scope `settle` is enough.
+    /// Whether an operation's description states that the scope `settle` suffices.
     func isSettling(_ id: String) -> Bool {
         let text = String(decoding: root.raw, as: UTF8.self)
         guard let place = text.range(of: "\"operationId\": \"\(id)\"") else { return false }

@@ -8,9 +8,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// `/console/session`, `/admin/me`, and what a cookie is good for.
+/// `/console/session`, `/admin/me`, and the permissions of a cookie.
 @Suite struct SessionTests {
-    @Test func `a cookie stands for its token`() async throws {
+    @Test func `a cookie has the permissions of its token`() async throws {
         let scene = try await Scene.withOperators()
         for (token, name, scope) in [
             (Operators.reader, "rita", "read"), (Operators.settler, "sam", "settle"),
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func `the cookie is kept from scripts and from other sites`() async throws {
+    @Test func `the cookie is inaccessible to scripts and other sites`() async throws {
         let scene = try await Scene.withOperators()
         let body = #"{"token":"\#(Operators.reader)"}"#
         let plain = try await scene.call(.POST, "/console/session", as: nil, body)
@@ -51,7 +51,7 @@ import Testing
         #expect(try await scene.call(.GET, "/console/session").status == 405)
     }
 
-    @Test func `a cookie ends and cannot be made up`() async throws {
+    @Test func `a cookie expires and cannot be forged`() async throws {
         let scene = try await Scene.withOperators()
         let cookie = try await scene.signIn(Operators.admin)
         func look(_ cookie: String) async throws -> Reply {
@@ -69,7 +69,7 @@ import Testing
             let reply = try await look("sluice_session=" + wrong)
             #expect(reply.status == 401, "\(wrong): \(reply.text)")
         }
-        // of another operator, with the proof of this one
+        // the proof of this operator with the name of another
         let other = try await scene.signIn(Operators.reader).dropFirst("sluice_session=".count).split(separator: ".")
         #expect(try await look("sluice_session=v1.\(parts[1]).\(parts[2]).\(other[3])").status == 401)
         scene.gateway.clock.advance(seconds: 43_199)
@@ -78,7 +78,7 @@ import Testing
         #expect(try await look(cookie).status == 401)
     }
 
-    @Test func `signing out ends every copy of the cookie at all gateways`() async throws {
+    @Test func `signing out invalidates every copy of the cookie at all gateways`() async throws {
         let scene = try await Scene.withOperators()
         let twin = try await LiveGateway.start(on: scene.gateway.database, configure: Operators.configure)
         let (ended, kept) = (try await scene.signIn(Operators.admin), try await scene.signIn(Operators.reader))
@@ -92,14 +92,14 @@ import Testing
         let fields = [("Cookie", ended), ("Sec-Fetch-Site", "same-origin")]
         #expect(try await scene.call(.DELETE, "/console/session", as: nil, nil, fields).status == 204)
         #expect(try await scene.call(.DELETE, "/console/session", as: nil, nil, fields).status == 204)
-        // the other gateway has read the list of ended sessions just before
+        // the other gateway has just read the list of ended sessions
         twin.clock.advance(seconds: 5)
         #expect(try await statuses(ended) == [401, 401])
         #expect(try await statuses(kept) == [200, 200])
     }
 
-    /// Replicas know each other's cookies; one whose setting has the token no more does not.
-    @Test func `a cookie is good at every gateway that has the token`() async throws {
+    /// Replicas accept each other's cookies. A replica without the token in its settings does not.
+    @Test func `a cookie is valid at every gateway that has the token`() async throws {
         let scene = try await Scene.withOperators()
         let cookie = try await scene.signIn(Operators.admin)
         let twin = try await LiveGateway.start(on: scene.gateway.database, configure: Operators.configure)
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func `other pages can do nothing with it`() async throws {
+    @Test func `pages of other origins cannot use the cookie`() async throws {
         let scene = try await Scene.withOperators()
         let cookie = ("Cookie", try await scene.signIn(Operators.admin))
         let host = String(scene.gateway.operations.dropFirst("http://".count))
@@ -136,7 +136,7 @@ import Testing
             let reply = try await scene.call(.GET, scene.admin, as: nil, nil, [cookie, ("Sec-Fetch-Site", site)])
             #expect(reply.status == status)
         }
-        // a token in the header is nobody's cookie
+        // a token in the header does not depend on the request's origin
         let programs = [("Sec-Fetch-Site", "cross-site")]
         #expect(try await scene.call(.PUT, scene.admin, as: Operators.admin, change, programs).status == 200)
         let signIn = #"{"token":"\#(Operators.admin)"}"#
@@ -150,7 +150,7 @@ import Testing
         expectProblem(elsewhere, .forbidden, errors: [])
     }
 
-    @Test func `who guesses is slowed down`() async throws {
+    @Test func `limits the rate of sign-in attempts with wrong tokens`() async throws {
         let scene = try await Scene.withOperators()
         func attempt(_ token: String) async throws -> Reply {
             try await scene.call(.POST, "/console/session", as: nil, #"{"token":"\#(token)"}"#)
@@ -169,8 +169,8 @@ import Testing
         #expect(try await attempt(Operators.admin).status == 204)
     }
 
-    /// What a right token is counted as would keep its operator out beside somebody who guesses.
-    @Test func `right tokens are no guesses`() async throws {
+    /// If a valid token were counted, a guesser could lock its operator out.
+    @Test func `valid tokens do not count as guesses`() async throws {
         let scene = try await Scene.withOperators()
         func attempt(_ token: String) async throws -> Int {
             try await scene.call(.POST, "/console/session", as: nil, #"{"token":"\#(token)"}"#).status
@@ -181,7 +181,7 @@ import Testing
         #expect(try await attempt(Operators.admin) == 429)
     }
 
-    @Test func `who guesses many at once has no more tries`() async throws {
+    @Test func `concurrent guesses do not get additional attempts`() async throws {
         let scene = try await Scene.withOperators()
         let port = try #require(URL(string: scene.gateway.operations)?.port)
         let body = #"{"token":"not-the-token-at-all"}"#
@@ -192,7 +192,7 @@ import Testing
         for _ in 0..<40 {
             let connection = try RawConnection(port: port)
             await connection.send(head)
-            // all that is looked at before the body has been
+            // all checks before the body have been made
             #expect(try await connection.reply().status == 100)
             connections.append(connection)
         }
@@ -210,7 +210,7 @@ import Testing
         #expect(statuses.sorted() == Array(repeating: 401, count: 10) + Array(repeating: 429, count: 30))
     }
 
-    @Test func `what is no sign-in is refused`() async throws {
+    @Test func `rejects invalid sign-in requests`() async throws {
         let scene = try await Scene.withOperators()
         for (body, pointer) in [
             ("{}", "/token member_required"), (#"{"token":7}"#, "/token member_type"),

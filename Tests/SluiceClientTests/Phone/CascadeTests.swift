@@ -4,7 +4,7 @@ import Testing
 
 @testable import SluiceClient
 
-/// Rows that SQLite deletes with others: nobody has deleted them, and they come back with what they name.
+/// Rows that SQLite deletes by a cascade: no user has deleted them, and they return with the rows that they reference.
 @Suite struct CascadeTests {
     /// A node of a tree in one table.
     private struct Node: Codable, Hashable, FetchableRecord, PersistableRecord, Syncable {
@@ -36,7 +36,7 @@ import Testing
         )
     }
 
-    @Test func `what went with what went with a row comes back with it`() throws {
+    @Test func `rows deleted by nested cascades return with their root`() throws {
         let phone = try OfflinePhone([Contact.sync, Visit.sync, Photo.sync], Photo.table)
         let (contact, visit, photo) = (UUID(), UUID(), UUID())
         try phone.pull(
@@ -54,7 +54,7 @@ import Testing
         #expect(try phone.held() == [])
     }
 
-    @Test func `a branch that is moved away from a deleted root is shown as a whole`() throws {
+    @Test func `a branch moved away from a deleted root is shown completely`() throws {
         let phone = try Self.tree("CASCADE")
         let (root, branch, leaf) = (UUID(), UUID(), UUID())
         try phone.pull(
@@ -69,7 +69,7 @@ import Testing
         #expect(try phone.held() == [])
     }
 
-    @Test func `rows that name each other in a circle go together and each is held once`() throws {
+    @Test func `rows that reference each other in a cycle are deleted together and held once each`() throws {
         let phone = try Self.tree("CASCADE")
         let (first, second) = (UUID(), UUID())
         try phone.pull(Node.change(first, 1, under: nil, "a"), Node.change(second, 1, under: first, "b"))

@@ -1,33 +1,34 @@
 import Foundation
 import Testing
 
-/// Six phones of two users edit the same things, in all three id spaces, offline and behind a network that loses, cuts
-/// and doubles, while their processes are killed, their clocks jump and their files are set back to backups: in the end
-/// all of them show the same, and every write took effect once and in order, or is there to be seen.
+/// Six phones of two users edit the same entities, in all three id spaces. They are offline, or the network loses, cuts
+/// and repeats messages. Their processes are killed, their clocks jump, and their files are restored from backups. In
+/// the
+/// end all of them show the same state, and every write took effect once and in order, or is shown as open.
 ///
-/// `make chaos PHONES=1` goes on for longer (`scripts/chaos-phones --help`).
+/// `make chaos PHONES=1` runs for longer (`scripts/chaos-phones --help`).
 @Suite(.serialized) struct ConvergenceTests {
     private static let environment = ProcessInfo.processInfo.environment
 
-    /// Where what is written takes effect.
+    /// The store in which writes take effect.
     enum Place: String, CaseIterable {
         case builtInStore = "store"
         case demoUpstream = "upstream"
 
-        /// All, or the one that was asked for.
+        /// All, or the requested one.
         static let chosen =
             environment["SLUICE_PHONES_PLACE"].map { place in allCases.filter { $0.rawValue == place } }
             ?? allCases
     }
 
     @Test(arguments: Place.chosen)
-    func `six phones behind a bad network end up with the same`(_ place: Place) async throws {
+    func `six phones behind an unreliable network converge`(_ place: Place) async throws {
         let steps = Self.environment["SLUICE_PHONES_STEPS"].flatMap { Int($0) } ?? 60
         let seed = Self.environment["SLUICE_PHONES_SEED"].flatMap { UInt64($0) } ?? .random(in: 1...1_000_000)
         note("phones: \(place.rawValue), seed \(seed), \(steps) steps")
         let fleet = try await Fleet(seed: seed, forwards: place == .demoUpstream)
         try await fleet.run(steps: steps)
-        // before anybody decides anything, what failed is shown
+        // before any settlement, failed mutations are shown
         let disagreements = try await fleet.disagreements()
         #expect(disagreements == [], "seed \(seed)")
         try await fleet.settle()
@@ -39,7 +40,7 @@ import Testing
     }
 }
 
-/// A generator whose numbers are the same for a seed.
+/// A generator whose numbers depend only on the seed.
 struct SplitMix: RandomNumberGenerator {
     var state: UInt64
 
@@ -60,5 +61,5 @@ extension Array {
     }
 }
 
-/// Tells at once how far a long test has come.
+/// Prints the progress of a long test immediately.
 func note(_ text: String) { FileHandle.standardError.write(Data((text + "\n").utf8)) }

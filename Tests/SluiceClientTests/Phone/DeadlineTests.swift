@@ -4,9 +4,9 @@ import Testing
 
 @testable import SluiceClient
 
-/// `syncOnce` comes back when its time is over, whatever it waits for. Each of these would hang otherwise.
+/// `syncOnce` returns at its deadline, regardless of what it waits for. Without that, each of these tests would hang.
 @Suite struct DeadlineTests {
-    /// A token that does not come, and does not care whether anybody still wants it.
+    /// A token request that never completes and ignores cancellation.
     private static func client(_ phone: TestPhone, _ gateway: TestGateway, _ token: Promise<String>) throws
         -> SluiceClient
     {
@@ -22,14 +22,14 @@ import Testing
         }
     }
 
-    @Test func `a token that does not come, and a turn that waits for it, keep nobody`() async throws {
+    @Test func `a missing token and a sync waiting for it do not exceed the deadline`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let token = Promise<String>()
         let client = try Self.client(phone, gateway, token)
         try await phone.create(Contact(name: "Kari"))
         client.resume()
-        // behind the turn that `resume` has begun
+        // after the sync that `resume` has started
         let status = await client.syncOnce(deadline: .milliseconds(100))
         #expect(status.pending == 1)
         client.suspend()
@@ -38,7 +38,7 @@ import Testing
         #expect((await client.syncOnce(deadline: .seconds(600))).pending == 0)
     }
 
-    @Test func `what waits behind a write that was not taken is nothing to wait for`() async throws {
+    @Test func `syncOnce does not wait for mutations after a rejected one`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization(#"{"entity_types":"registered"}"#)
         try await gateway.register("visit", "{}", in: organization)
@@ -47,20 +47,20 @@ import Testing
         try await phone.create(kari)
         await phone.sync()
         try await phone.create(Visit(contactID: kari.id, title: "First"))
-        // it would stay for all of this time
+        // otherwise it would take the whole deadline
         let status = await phone.client.syncOnce(deadline: .seconds(3_600))
         #expect(status.failed == 1 && status.pending == 1)
     }
 }
 
-/// Moments as documents have them (RFC 3339).
+/// Timestamps in documents (RFC 3339).
 @Suite struct MomentTests {
     @Test(arguments: [
         ("2026-01-15T12:30:00Z", "2026-01-15T12:30:00.000Z"), ("2026-01-15t12:30:00.5z", "2026-01-15T12:30:00.500Z"),
         ("2026-01-15T12:30:00.123456+01:00", "2026-01-15T11:30:00.123Z"),
         ("1583-01-01T00:00:00Z", "1583-01-01T00:00:00.000Z"), ("9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"),
     ])
-    func `a moment is read and written in UTC with milliseconds`(_ text: String, _ written: String) {
+    func `a timestamp is read and written in UTC with milliseconds`(_ text: String, _ written: String) {
         #expect(Date(rfc3339: text)?.rfc3339 == written)
     }
 
@@ -70,14 +70,14 @@ import Testing
         "10000-01-01T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-15T24:30:00Z", "2026-01-15T12:30:00.Z",
         "2026-01-15T12:30:00+0100", "2026-01-15T12:30:00+1x:00", "",
     ])
-    func `what is no moment is none`(_ text: String) { #expect(Date(rfc3339: text) == nil) }
+    func `rejects invalid timestamps`(_ text: String) { #expect(Date(rfc3339: text) == nil) }
 
     @Test(arguments: [
         "2026-01-15 12:30", "2026-01-15T12:30:00.123", "2026-01-15 12:30:00+01:", "2026-02-30 12:30:00.123",
     ])
-    func `what GRDB writes otherwise is left to it`(_ text: String) { #expect(Date(sqlite: text) == nil) }
+    func `other formats of GRDB are left to GRDB`(_ text: String) { #expect(Date(sqlite: text) == nil) }
 
-    @Test func `moments and UUIDs are written and read as GRDB and Foundation do it`() {
+    @Test func `timestamps and UUIDs are read and written as by GRDB and Foundation`() {
         for _ in 0..<2_000 {
             let milliseconds = Double(Int.random(in: -12_212_553_600_000..<253_402_300_800_000))
             let date = Date(timeIntervalSince1970: milliseconds / 1_000)
@@ -89,7 +89,7 @@ import Testing
             #expect(UUID(text: uuid.uuidString) == uuid && UUID(text: uuid.wire) == uuid)
             var text = Array(uuid.uuidString)
             text[Int.random(in: 0..<36)] = ["g", "-", "0", "é", " "].randomElement() ?? "x"
-            // Foundation's own takes some of these for UUIDs on Linux
+            // Foundation on Linux accepts some of these as UUIDs
             let isUUID = String(text).wholeMatch(of: /[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}/) != nil
             #expect(UUID(text: String(text))?.uuidString == (isUUID ? String(text) : nil), "\(String(text))")
         }

@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    /// By text, the folder of each job.
+    /// The folder of each job, by text.
     private static func jobs(_ phone: TestPhone) async throws -> [String: String] {
         try await phone.pool.read { db in
             let sql = "SELECT j.text, f.name FROM job j JOIN folder f ON f.id = j.folderID"
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `both phones count from one and show the same`() async throws {
+    @Test func `both phones number from one and show the same jobs`() async throws {
         let gateway = try await TestGateway.start()
         let (first, second) = try await Self.phones(gateway)
         try await Self.make("Buy milk", in: "Shopping", first)
@@ -51,7 +51,7 @@ import Testing
         #expect(try await Self.jobs(second) == expected)
         #expect(try await first.pool.read { try Job.fetchOne($0, key: 1)?.text } == "Buy milk")
         #expect(try await second.pool.read { try Job.fetchOne($0, key: 1)?.text } == "Feed the cat")
-        // an edit of what the other one made
+        // an edit of the other phone's job
         try await first.write { db, client in
             var job = try Job.fetchOne(db, key: 2)!
             job.text = "Feed both cats"
@@ -60,7 +60,7 @@ import Testing
         }
         for phone in [first, second] { #expect((await phone.sync()).failed == 0) }
         #expect(try await Self.jobs(second) == ["Buy milk": "Shopping", "Feed both cats": "Home"])
-        // the next ones go on behind
+        // the next numbers follow
         try await Self.make("Sleep", in: "Night", second)
         for phone in [second, first] { #expect((await phone.sync()).failed == 0) }
         #expect(try await Self.jobs(first)["Sleep"] == "Night")

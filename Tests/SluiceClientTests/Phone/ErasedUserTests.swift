@@ -4,9 +4,9 @@ import Testing
 
 @testable import SluiceClient
 
-/// A user of whom nothing is left at the gateway has nothing on the phone either.
+/// After a user's erasure at the gateway, the phone deletes its data as well.
 @Suite struct ErasedUserTests {
-    @Test func `a phone of an erased user empties itself`() async throws {
+    @Test func `a phone of an erased user deletes its data`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let phone = try await TestPhone(gateway, organization: organization)
@@ -18,7 +18,7 @@ import Testing
         try await phone.create(Contact(name: "Never sent"))
         let erasing = Task { try await gateway.erase(phone.user, in: organization) }
         defer { erasing.cancel() }
-        // from the moment on in which the gateway has heard of it
+        // from the moment at which the phone learns of the erasure
         var status = await phone.client.syncOnce(deadline: .seconds(60))
         while status.blockedBy == nil {
             try await phone.create(Contact(name: "Late"))
@@ -33,17 +33,17 @@ import Testing
         for table in LibraryTables.all {
             #expect(try await phone.pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM \(table)") } == 0)
         }
-        // nothing is written for that user any more, and the reason stays
+        // further writes of that user are rejected, and the reason stays
         await #expect(throws: SluiceError.otherAccount) { try await phone.create(Contact(name: "Later")) }
         #expect(await phone.client.syncOnce(deadline: .seconds(5)).blockedBy == .erased(problem))
         #expect((await other.sync()).blockedBy == nil)
-        // the next user, on a client of its own
+        // the next user, with a separate client
         let next = try await TestPhone(gateway, organization: organization, file: phone.file)
         #expect((await next.sync()).blockedBy == nil)
     }
 
-    /// Whatever stands between may answer 410 as well.
-    @Test func `only the gateway's own words empty a phone`() throws {
+    /// Intermediaries may answer 410 as well.
+    @Test func `only the gateway's erasure problem empties a phone`() throws {
         func isErasure(_ status: Int, _ body: String) throws -> Bool {
             guard case .refused(let problem) = Reply.of(status: status, body: Array(body.utf8)) else { return false }
             return problem.isErasure

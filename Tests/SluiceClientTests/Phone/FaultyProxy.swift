@@ -1,24 +1,24 @@
 import Foundation
 import Glibc
 
-/// A proxy before the gateway that loses, cuts, doubles and delays what goes through it, as a seed says.
+/// A proxy in front of the gateway that loses, cuts, duplicates and delays messages, depending on a seed.
 final class FaultyProxy: @unchecked Sendable {
     enum Fault: CaseIterable {
         /// The request never arrives.
         case loseRequest
-        /// It takes effect, and nobody hears of it.
+        /// It takes effect, and the response is lost.
         case loseAnswer
-        /// The answer breaks off in the middle.
+        /// The response is cut in the middle.
         case cutAnswer
-        /// The request arrives twice; the second answer is passed on.
+        /// The request arrives twice; the second response is returned.
         case double
         /// It arrives later.
         case delay
-        /// It takes effect at once, and the answer comes later.
+        /// It takes effect immediately, and the response arrives later.
         case delayAnswer
         /// A page of a captive portal.
         case portal
-        /// A proxy's own refusal, which says nothing about the request.
+        /// A proxy's own rejection, which does not depend on the request.
         case forbidden
         case unavailable
     }
@@ -27,7 +27,7 @@ final class FaultyProxy: @unchecked Sendable {
     private let upstream: Int
     private let listener: Int32
     private let faults: [Fault]
-    // guarded by the lock: requests are served by threads of their own
+    // guarded by the lock, because several threads serve requests
     private let lock = NSLock()
     private var generator: any RandomNumberGenerator
     private var rate: Double
@@ -36,8 +36,8 @@ final class FaultyProxy: @unchecked Sendable {
     var url: URL { URL(string: "http://127.0.0.1:\(port)")! }
 
     /// - Parameters:
-    ///   - faults: what may happen.
-    ///   - rate: how many requests meet a fault, of 1.
+    ///   - faults: the possible faults.
+    ///   - rate: the share of requests with a fault, from 0 to 1.
     init(
         to upstream: Int,
         faults: [Fault] = Fault.allCases,
@@ -63,7 +63,7 @@ final class FaultyProxy: @unchecked Sendable {
         thread.start()
     }
 
-    /// Whether something is under way.
+    /// Whether a request is in progress.
     var isBusy: Bool { lock.withLock { open > 0 } }
 
     func set(rate: Double) { lock.withLock { self.rate = rate } }
@@ -121,7 +121,7 @@ final class FaultyProxy: @unchecked Sendable {
             Self.send(answer, client)
         case .loseAnswer: _ = exchange(request)
         case .cutAnswer:
-            // behind the head: on Linux URLSession ends the process for an answer whose head breaks off
+            // after the head, because URLSession on Linux ends the process if a response head is cut
             let answer = exchange(request)
             let head = answer.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound ?? 0
             Self.send(Array(answer.prefix(head + (answer.count - head) / 2)), client)
@@ -129,7 +129,7 @@ final class FaultyProxy: @unchecked Sendable {
         }
     }
 
-    /// Sends a request to the gateway and takes the whole answer, which ends the connection.
+    /// Sends a request to the gateway and reads the complete response, after which the connection closes.
     private func exchange(_ request: [UInt8]) -> [UInt8] {
         let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(server) }
@@ -150,7 +150,7 @@ final class FaultyProxy: @unchecked Sendable {
         }
     }
 
-    /// A whole request, as one that ends its connection.
+    /// A complete request that asks to close its connection.
     private static func request(_ client: Int32) -> [UInt8]? {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65_536)

@@ -3,10 +3,10 @@ import GRDB
 import SluiceClient
 import Testing
 
-/// What the app's own constraints, triggers and cascades do: a row that the table does not take holds up nothing else,
-/// and one that went with its parent comes back with it.
+/// The app's own constraints, triggers and cascades: a row that the table rejects blocks no other row, and one deleted
+/// with its parent returns with it.
 @Suite struct HeldRowTests {
-    /// A phone whose tables are as the app's but for what is executed behind its migrations.
+    /// A phone with the app's tables, and a script that runs after the migrations.
     private static func phone(_ gateway: TestGateway, _ organization: UUID, user: UUID = UUID(), _ sql: String)
         async throws -> TestPhone
     {
@@ -15,7 +15,7 @@ import Testing
         return try await TestPhone(gateway, organization: organization, user: user, migrator: migrator)
     }
 
-    @Test func `a trigger with a fault keeps its rows out and no others`() async throws {
+    @Test func `a failing trigger holds only its rows`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let theirs = try await TestPhone(gateway, organization: organization)
@@ -34,7 +34,7 @@ import Testing
         #expect(try await mine.contacts().map(\.name) == ["Kari", "Ola"], "\(reasons)")
         let held = try await mine.pool.read { try HeldRow.fetchAll($0) }
         #expect(held.first?.reason.contains("malformed") == true)
-        // it is written as soon as it can be
+        // it is written as soon as possible
         try await mine.pool.write { try $0.execute(sql: "DROP TRIGGER broken") }
         try await theirs.create(Contact(name: "Per"))
         await theirs.sync()
@@ -42,7 +42,7 @@ import Testing
         #expect(try await mine.contacts().count == 4)
     }
 
-    @Test func `a table that cannot be written keeps out its own rows`() async throws {
+    @Test func `a table that cannot be written holds only its own rows`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         try await mine.create(Visit(contactID: kari.id, title: "First"))
         await mine.sync()
@@ -56,7 +56,7 @@ import Testing
         #expect(try await other.contacts().map(\.name) == ["Kari"])
     }
 
-    @Test func `a foreign key that is looked at on commit holds its row and not the page`() async throws {
+    @Test func `a foreign key checked on commit holds its row and not the page`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let theirs = try await TestPhone(gateway, organization: organization)
@@ -76,7 +76,7 @@ import Testing
         let mine = try await Self.phone(gateway, organization, deferred)
         await mine.sync()
         #expect(try await mine.visits().map(\.title) == ["First", "Second"])
-        // the contact goes at the server, and its visit stays
+        // the contact is deleted at the server, and its visit stays
         try await theirs.write { db, client in
             try db.execute(sql: "DELETE FROM contact WHERE id = ?", arguments: [kari.id])
             try client.enqueue(.delete(kari), in: db)
@@ -86,19 +86,19 @@ import Testing
         let status = await mine.sync()
         #expect(status.lastError == nil && status.held == 1, "\(status)")
         #expect(try await mine.contacts().map(\.name) == ["Kari", "Ola", "Per"])
-        // a phone that begins now has the visit without its contact
+        // a new phone has the visit without its contact
         let other = try await Self.phone(gateway, organization, deferred)
         let begun = await other.sync()
         #expect(begun.lastError == nil && begun.held == 1, "\(begun)")
         #expect(try await other.visits().map(\.title) == ["Second"])
     }
 
-    @Test func `rows that went with their parent come back when its deletion is discarded`() async throws {
+    @Test func `rows deleted with their parent return when its deletion is discarded`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         try await mine.create(Visit(contactID: kari.id, title: "First"))
         await mine.sync()
         await theirs.sync()
-        // somebody else changes the contact, and the deletion meets that
+        // another user changes the contact, which conflicts with the deletion
         var copy = try #require(try await theirs.contacts().first)
         copy.phone = "2"
         try await theirs.update(copy)
@@ -113,7 +113,7 @@ import Testing
         #expect(try await mine.visits().map(\.title) == ["First"])
     }
 
-    @Test func `rows that went with a parent that others deleted wait for it`() async throws {
+    @Test func `rows deleted with a parent that others deleted wait for it`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         try await mine.create(Visit(contactID: kari.id, title: "First"))
         await mine.sync()
@@ -128,7 +128,7 @@ import Testing
         #expect(held.entityType == "visit")
     }
 
-    @Test func `a change that is none to a column's collation is written`() async throws {
+    @Test func `writes a change that the column's collation considers equal`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let theirs = try await TestPhone(gateway, organization: organization)
@@ -154,7 +154,7 @@ import Testing
         #expect(try await mine.contacts().map(\.name) == ["Kari"])
     }
 
-    @Test func `a page that would fail when it is committed is written but for the row that fails it`() async throws {
+    @Test func `a page that would fail on commit is written except for the failing row`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let theirs = try await TestPhone(gateway, organization: organization)
@@ -163,7 +163,7 @@ import Testing
         }
         await theirs.sync()
         let tables = [
-            // a deferred key of a column that is no reference
+            // a deferred key of a column that is not a reference
             """
             DROP TABLE visit; DROP TABLE contact;
             CREATE TABLE kind (name TEXT PRIMARY KEY);
@@ -191,7 +191,7 @@ import Testing
         }
     }
 
-    @Test func `what SQLite emptied is there again when the deletion is discarded`() async throws {
+    @Test func `columns that SQLite set to null are restored when the deletion is discarded`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         try await gateway.register("folder", #"{"id_space":"device"}"#, in: organization)

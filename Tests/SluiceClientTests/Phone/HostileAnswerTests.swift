@@ -4,10 +4,10 @@ import Testing
 
 @testable import SluiceClient
 
-/// Answers that no gateway gives: they end no process, lose nothing and are asked for again with a pause.
+/// Responses that no gateway sends. They crash no process and lose no data, and the request is repeated after a pause.
 @Suite struct HostileAnswerTests {
     @Test(arguments: ["inf", "1e300", "1e19", "86401", "Sun, 06 Nov 2994 08:49:37 GMT"])
-    func `nobody waits for more than a day`(header: String) {
+    func `limits Retry-After to a day`(header: String) {
         let reply = Reply.of(status: 503, body: [], retryAfter: header)
         guard case .again(let trouble) = reply else {
             Issue.record("\(reply)")
@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(arguments: ["nan", "-1", "soon"])
-    func `what is no pause is none`(header: String) {
+    func `ignores an invalid Retry-After`(header: String) {
         guard case .again(let trouble) = Reply.of(status: 503, body: [], retryAfter: header) else {
             Issue.record("it counts as an answer")
             return
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(arguments: [JSON.integer(.max), .integer(-1), .null, "1"])
-    func `a watermark that can be none is not noted`(accepted: JSON) throws {
+    func `ignores an impossible watermark`(accepted: JSON) throws {
         let lab = try Lab()
         let contact = try #require(try lab.create(Contact(name: "Kari")))
         let batch = try #require(try lab.batch())
@@ -37,7 +37,7 @@ import Testing
         try lab.create(Contact(name: "Ola"))
     }
 
-    @Test func `a result that points to the entity of an earlier one shows that entity`() throws {
+    @Test func `a result that points to an earlier result's entity shows that entity`() throws {
         let lab = try Lab()
         try lab.create(Contact(name: "Kari"))
         let created = try #require(try lab.batch())
@@ -65,13 +65,13 @@ import Testing
     }
 
     @Test(arguments: [JSON.string("/results/9/error/current"), "/results/x/error/current", "", .integer(1)])
-    func `a pointer that leads nowhere leaves the result without an entity`(pointer: JSON) throws {
+    func `an unresolvable pointer leaves the result without an entity`(pointer: JSON) throws {
         let result: JSON = ["error": ["code": "conflict", "current_at": pointer]]
         let answer: JSON = ["results": .array([result])]
         #expect(answer.results.first?["error"]?["current"] == nil)
     }
 
-    @Test func `results of other writes answer none`() throws {
+    @Test func `ignores results of unknown writes`() throws {
         let lab = try Lab()
         try lab.create(Contact(name: "Kari"))
         let batch = try #require(try lab.batch())
@@ -81,12 +81,12 @@ import Testing
     }
 
     @Test(arguments: [Int64.min, -1, 0])
-    func `counters begin at one`(number: Int64) throws {
+    func `ignores counters below one`(number: Int64) throws {
         let numbers: JSON = ["next_local_ids": ["folder": .integer(number), "job": 7]]
         #expect(numbers.nextLocalIDs == ["job": 7])
     }
 
-    @Test func `the last number that SQLite has is counted`() throws {
+    @Test func `uses the highest number that SQLite supports`() throws {
         let lab = try Lab([Folder.sync])
         try lab.pool.write { db in
             let numbers = DeviceNumbers(lab.map, db)
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func `a table is counted under its own name`() throws {
+    @Test func `counts a table under its declared name`() throws {
         let (key, columns) = (EntityKey.integer("id"), [SyncedColumn.text("name")])
         let lab = try Lab([EntitySync("folder", table: "FOLDER", key: key, columns: columns, idSpace: .device)])
         try lab.pool.write { try DeviceNumbers(lab.map, $0).raise(to: ["folder": 8]) }
@@ -108,7 +108,7 @@ import Testing
         #expect(folder.id == 8)
     }
 
-    @Test func `an event without an end takes no more room than the longest`() {
+    @Test func `limits the memory for an event without an end`() {
         var parser = EventParser()
         let line = Array("data: \(String(repeating: "x", count: 1 << 20))\n".utf8)
         for _ in 0..<12 { #expect(parser.take(line).isEmpty) }
@@ -116,7 +116,7 @@ import Testing
         #expect(events.count == 1 && events[0].data.utf8.count <= EventParser.lineLimit + line.count)
     }
 
-    @Test func `what blocks is named by ids`() throws {
+    @Test func `the list of blocking mutations contains only ids`() throws {
         let id = UUID()
         let json: JSON = [
             "id": .string(id.wire), "status": "blocked", "blocked_by": ["nonsense", 1, .string(id.wire)],

@@ -7,9 +7,9 @@ import Testing
     import Glibc
 #endif
 
-/// A phone in a process of its own that is killed at any moment, also between SQLite's commit and the next line.
+/// A phone in a separate process that is killed at any time, also between SQLite's commit and the next statement.
 @Suite(.serialized) struct KilledPhoneTests {
-    @Test func `a phone that is killed again and again loses nothing and does nothing twice`() async throws {
+    @Test func `a repeatedly killed phone loses no mutation and repeats none`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let phone = try await TestPhone(gateway, organization: organization)
@@ -26,7 +26,7 @@ import Testing
         }
         let status = await phone.sync()
         #expect(status.pending == 0 && status.failed == 0 && status.conflicts == 0 && status.lastError == nil)
-        // each edit was committed with its mutation or not at all, and each took effect
+        // each edit was committed together with its mutation or not at all, and each took effect
         let contacts = try await phone.contacts()
         #expect(contacts.count > 0)
         let (edits, applied) = try await phone.pool.read { db in
@@ -41,8 +41,8 @@ import Testing
         #expect(try await other.contacts().map(\.name) == contacts.map(\.name))
     }
 
-    /// What the process does until it is killed; no test of its own.
-    @Test(.enabled(if: PhoneProcess.isThisOne)) func `a phone of its own`() async throws {
+    /// The code of the process until it is killed. It is not a test.
+    @Test(.enabled(if: PhoneProcess.isThisOne)) func `runs a phone process`() async throws {
         let (pool, client) = try PhoneProcess.client()
         client.resume()
         FileHandle.standardOutput.write(Data("ready\n".utf8))
@@ -57,7 +57,7 @@ import Testing
     }
 }
 
-/// This program once more, as a phone.
+/// A second instance of this program, as a phone.
 private struct PhoneProcess {
     static let file = "SLUICE_TEST_PHONE_FILE"
     static let gateway = "SLUICE_TEST_PHONE_GATEWAY"
@@ -69,7 +69,7 @@ private struct PhoneProcess {
     private let output: Pipe
 
     static func start(_ environment: [String: String]) throws -> PhoneProcess {
-        let process = OwnProcess.make("KilledPhoneTests/a_phone_of_its_own|a phone of its own", environment)
+        let process = OwnProcess.make("KilledPhoneTests/runs_a_phone_process|runs a phone process", environment)
         let output = Pipe()
         process.standardOutput = output
         try process.run()
@@ -105,7 +105,7 @@ private struct PhoneProcess {
 }
 
 extension FileHandle {
-    /// The lines of a pipe as they come; `bytes` is not there on Linux.
+    /// The lines of a pipe as they arrive; `bytes` is not available on Linux.
     fileprivate var bytesAsLines: AsyncThrowingStream<String, any Error> {
         AsyncThrowingStream { continuation in
             let thread = Thread {

@@ -3,15 +3,15 @@ import GRDB
 
 @testable import SluiceClient
 
-/// A phone without a network, which pages and answers are given to by hand.
+/// A phone without a network. The test passes pages and responses to it.
 final class Lab: Sendable {
     let pool: DatabasePool
     let client: SluiceClient
     let map: EntityMap
 
     /// - Parameters:
-    ///   - sql: executed behind the app's migrations.
-    ///   - file: that of another one.
+    ///   - sql: executed after the app's migrations.
+    ///   - file: another phone's file.
     init(_ entities: [EntitySync] = [Contact.sync, Visit.sync], _ sql: String = "", file: String? = nil) throws {
         let folder = FileManager.default.temporaryDirectory
         pool = try DatabasePool(path: file ?? folder.appending(path: "phone-\(UUID().uuidString).sqlite").path)
@@ -51,17 +51,17 @@ final class Lab: Sendable {
         }
     }
 
-    /// What is pushed next.
+    /// The next batch to push.
     func batch() throws -> PushBatch? {
         try pool.write { [map] db in try PushBatch.next(.init(), db, ShownRows(map, db, now: Date())) }
     }
 
-    /// - Returns: whether it is taken for an answer to the batch.
+    /// - Returns: whether it is accepted as a response to the batch.
     func answer(_ answer: JSON, to batch: PushBatch) throws -> Bool {
         try pool.write { [map] db in try PushAnswer(map, db, now: Date()).apply(answer, to: batch) }
     }
 
-    /// Everything of the batch took effect, in version 1.
+    /// Reports that all mutations of the batch took effect, in version 1.
     func succeed(_ batch: PushBatch) throws -> Bool {
         let results = batch.rows.map { row -> JSON in
             [

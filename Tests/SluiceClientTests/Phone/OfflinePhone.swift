@@ -3,13 +3,13 @@ import GRDB
 
 @testable import SluiceClient
 
-/// A phone without a gateway: pages and answers are applied by hand, one at a time.
+/// A phone without a gateway: the test applies pages and responses one at a time.
 final class OfflinePhone: Sendable {
     let pool: DatabasePool
     let client: SluiceClient
     private let map: EntityMap
 
-    /// - Parameter sql: what is executed behind the app's migrations.
+    /// - Parameter sql: executed after the app's migrations.
     init(_ entities: [EntitySync] = [Contact.sync, Visit.sync], _ sql: String = "") throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "phone-\(UUID().uuidString).sqlite")
         pool = try DatabasePool(path: file.path)
@@ -60,12 +60,12 @@ final class OfflinePhone: Sendable {
 
     // MARK: - The gateway
 
-    /// What would be pushed now. From here on it counts as sent.
+    /// The next push. From here on it counts as sent.
     func push() throws -> PushBatch? {
         try pool.write { [map] db in try PushBatch.next(.init(), db, ShownRows(map, db, now: Date())) }
     }
 
-    /// Answers for a push.
+    /// Applies the results of a push.
     func answer(_ batch: PushBatch?, _ results: [JSON]) throws {
         let answer: JSON = [
             "results": .array(results), "accepted_sequence": .integer(batch?.rows.last?.sequence ?? 0),
@@ -74,7 +74,7 @@ final class OfflinePhone: Sendable {
         _ = try pool.write { [map] db in try PushAnswer(map, db, now: Date()).apply(answer, to: batch) }
     }
 
-    /// Tells of a mutation, as an event does.
+    /// Reports a mutation's state, like an event.
     func tell(_ json: JSON) throws {
         guard let result = MutationResult(json) else { return }
         try pool.write { [map] db in try PushAnswer(map, db, now: Date()).apply(result) }
@@ -91,7 +91,7 @@ final class OfflinePhone: Sendable {
         }
     }
 
-    /// Tries once more to write what waits for no row in particular, as each pull does.
+    /// Retries held rows that do not wait for a particular row, like each pull.
     func refreshHeld() throws {
         try pool.write { [map] db in
             let rows = ShownRows(map, db, now: Date())
@@ -100,7 +100,7 @@ final class OfflinePhone: Sendable {
     }
 }
 
-/// What a gateway says.
+/// Messages of a gateway.
 enum Told {
     /// An entity's change; deleted without a document.
     static func change(_ type: String, _ id: UUID, _ version: Int64, _ document: JSON?, by client: UUID? = nil) -> JSON
@@ -118,7 +118,7 @@ enum Told {
         return change
     }
 
-    /// What became of a mutation.
+    /// The outcome of a mutation.
     static func result(_ id: UUID, _ status: String, _ more: JSON = [:]) -> JSON {
         var result = more
         result["id"] = .string(id.wire)
@@ -133,7 +133,7 @@ enum Told {
     }
 }
 
-/// A photo of a visit, which goes with it.
+/// A photo of a visit, deleted with it.
 struct Photo: Codable, Hashable, FetchableRecord, PersistableRecord, Syncable {
     var id = UUID()
     var visitID: UUID

@@ -4,9 +4,9 @@ import Testing
 
 @testable import SluiceClient
 
-/// One entity that the phone has met under two names.
+/// One entity that the phone received under two names.
 @Suite struct OneEntityTests {
-    /// A phone with a contact of its own that is on its way, and a pulled visit that names it by the server's id.
+    /// A phone whose contact is being pushed, and a pulled visit that references the contact by its server id.
     private struct Named {
         let phone: OfflinePhone
         let contact = Contact(name: "Mine")
@@ -31,13 +31,13 @@ import Testing
         }
     }
 
-    @Test func `what others name before the phone hears of its success keeps its key`() throws {
+    @Test func `an entity referenced before its success is received keeps its key`() throws {
         let named = try Named()
         try named.phone.tell(Told.success(named.create, of: named.serverID))
         try named.check()
     }
 
-    @Test func `what others name before its own change comes keeps its key`() throws {
+    @Test func `an entity referenced before its own change is pulled keeps its key`() throws {
         let named = try Named()
         try named.phone.pull(
             Told.change("contact", named.serverID, 3, ["name": "Mine"], by: named.contact.id),

@@ -4,11 +4,11 @@ import Testing
 
 @testable import SluiceClient
 
-/// What tables of the app's do by themselves with what the library writes.
+/// The effects of the app's own triggers and defaults on the library's writes.
 @Suite struct OwnTriggerTests {
     private static let id: JSON = "50000000-0000-4000-8000-000000000001"
 
-    @Test func `a row whose change a trigger ignores is held, and the next edit of it conflicts`() throws {
+    @Test func `a row whose change a trigger ignores is held, and its next edit conflicts`() throws {
         let lab = try Lab()
         try lab.change("contact", Self.id, version: 1, ["name": "Kari", "phone": "1"])
         try lab.pool.write { db in
@@ -21,7 +21,7 @@ import Testing
         #expect(shown.name == "Kari")
         shown.phone = "2"
         try lab.update(shown)
-        // it says what the person saw, which is not what the server has
+        // it contains the version that the user saw, which is not the server's
         #expect(try lab.strings("SELECT base_version FROM sluice_mutations") == ["1"])
     }
 
@@ -41,7 +41,7 @@ import Testing
         #expect(try lab.pool.read { try Contact.fetchCount($0) + HeldRow.fetchAll($0).count } == 0)
     }
 
-    @Test func `a column at its default is none that somebody has changed`() throws {
+    @Test func `a column with its default value does not count as edited`() throws {
         let lab = try Lab(
             [Contact.sync],
             """

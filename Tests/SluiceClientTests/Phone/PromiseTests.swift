@@ -4,9 +4,9 @@ import Testing
 
 @testable import SluiceClient
 
-/// Promises of the documentation that were once broken.
+/// Guarantees of the documentation that an earlier version broke.
 @Suite struct PromiseTests {
-    /// A row that names the one before it.
+    /// A row that references the previous one.
     private struct Node: Codable, Hashable, FetchableRecord, PersistableRecord, Syncable {
         var id = UUID()
         var previous: UUID?
@@ -28,7 +28,7 @@ import Testing
         return migrator
     }()
 
-    @Test func `a chain of rows that comes last first is written however long it is`() async throws {
+    @Test func `a long chain of rows that arrives in reverse order is written`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         func phone() async throws -> TestPhone {
@@ -56,14 +56,14 @@ import Testing
         #expect(try await other.pool.read { try Node.fetchCount($0) } == nodes.count)
     }
 
-    @Test func `what depends on a write that never left is given up at the gateway as well`() async throws {
+    @Test func `dependents of a discarded unsent write are discarded at the gateway as well`() async throws {
         let (mine, theirs, made) = try await TestPhone.pair()
         var kari = made
         var copy = try #require(try await theirs.contacts().first)
         copy.phone = "2"
         try await theirs.update(copy)
         await theirs.sync()
-        // more than a payload may have
+        // larger than a payload may be
         kari.name = String(repeating: "x", count: 300_000)
         let first = try #require(try await mine.update(kari))
         kari.phone = "3"
@@ -77,7 +77,7 @@ import Testing
         #expect(mine.client.currentStatus.conflicts == 0)
     }
 
-    @Test func `a record without a mapped column is refused and erases nothing`() async throws {
+    @Test func `rejects a record without a mapped column and erases nothing`() async throws {
         struct Name: Codable, FetchableRecord, PersistableRecord, Syncable {
             static let databaseTableName = "contact"
             static let sync = Contact.sync
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test func `a string that is composed anew is an edit`() async throws {
+    @Test func `a change of Unicode composition is an edit`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         var rene = Contact(name: "Ren\u{E9}")
@@ -110,12 +110,12 @@ import Testing
         #expect(try await other.contacts().map { Array($0.name.unicodeScalars).count } == [5])
     }
 
-    @Test func `a later version of the app that maps more references shows local keys`() async throws {
+    @Test func `an app version that maps more references shows local keys`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         let details = #"{"guests":["\#(kari.id.uuidString.lowercased())"]}"#
         try await mine.create(Visit(contactID: kari.id, title: "First", details: details))
         await mine.sync()
-        // the first version takes the ids in `details` for data
+        // the first version treats the ids in `details` as data
         let plain = EntitySync(
             "visit",
             table: "visit",
@@ -145,15 +145,15 @@ import Testing
             file: first.file
         )
         let contact = try #require(try await second.contacts().first)
-        #expect(try await guests(second) == [contact.id], "offline, at once")
+        #expect(try await guests(second) == [contact.id], "offline, immediately")
         let status = await second.sync()
         #expect(status.held == 0 && status.lastError == nil && status.snapshotRows == nil)
         #expect(try await guests(second) == [contact.id])
     }
 
-    @Test func `a write that took effect is shown above an earlier one that waits for a decision`() async throws {
+    @Test func `a successful write is shown above an earlier one that waits for a settlement`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
-        // more than a payload may have
+        // larger than a payload may be
         var own = kari
         own.name = String(repeating: "x", count: 300_000)
         let refused = try #require(try await mine.update(own))
@@ -168,7 +168,7 @@ import Testing
         #expect(try await mine.contacts().map(\.name) == ["Kari N."])
     }
 
-    @Test func `an edit of what was deleted before a pull ever showed it stands on what the phone had sent`()
+    @Test func `an edit of an entity deleted before its first pull is based on the phone's own create`()
         async throws
     {
         let gateway = try await TestGateway.start()
@@ -177,7 +177,7 @@ import Testing
         let theirs = try await TestPhone(gateway, organization: organization)
         let kari = Contact(name: "Kari", phone: "1")
         try await mine.create(kari)
-        // the create takes effect, and the pull behind it does not come through
+        // the create takes effect, and the pull after it fails
         try await mine.client.worker.register()
         try await mine.client.worker.push()
         var edited = kari
@@ -196,7 +196,7 @@ import Testing
         #expect(try await theirs.contacts().map(\.phone) == ["2"])
     }
 
-    @Test func `what names a rejected create that is discarded fails and leaves no id of nothing at the server`()
+    @Test func `a dependent of a discarded rejected create fails and sends no invalid id`()
         async throws
     {
         let gateway = try await TestGateway.start()
@@ -219,7 +219,7 @@ import Testing
         #expect(theirs.client.currentStatus.held == 0)
     }
 
-    @Test func `a write of a restored phone that is discarded before it synchronizes is what the gateway has`()
+    @Test func `a restored phone's early discard reports the outcome at the gateway`()
         async throws
     {
         let gateway = try await TestGateway.start()
@@ -237,7 +237,7 @@ import Testing
         #expect((state == .discarded) == names.isEmpty, "\(String(describing: state)), and shown are \(names)")
     }
 
-    @Test func `what needs what is held back is held back as well`() async throws {
+    @Test func `dependents of a held-back write are held back as well`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let kari = Contact(name: String(repeating: "x", count: 300_000))
@@ -252,7 +252,7 @@ import Testing
         #expect(status.failed == 1, "\(String(describing: state))")
     }
 
-    @Test func `a phone hears of what another of its user has settled`() async throws {
+    @Test func `a phone learns that another phone of its user settled a mutation`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         var own = kari
         own.phone = "3"
@@ -270,12 +270,12 @@ import Testing
         #expect(status.conflicts == 0 && status.blockedBy == nil, "\(status)")
     }
 
-    @Test func `an overtaken write goes on showing what it alone wrote`() async throws {
+    @Test func `a failed edit still shows the columns that no later edit changed`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let kari = Contact(name: "Kari", phone: "1")
         try await phone.create(kari)
-        // more than a payload may have
+        // larger than a payload may be
         let refused = try await phone.update(
             Contact(id: kari.id, name: String(repeating: "x", count: 300_000), phone: "2")
         )
@@ -283,7 +283,7 @@ import Testing
         try await phone.update(own)
         let status = await phone.sync()
         #expect(status.failed == 1 && status.pending == 0, "\(status)")
-        #expect(try await phone.contacts() == [own], "nobody has decided about the phone number")
+        #expect(try await phone.contacts() == [own], "the phone number is not settled yet")
         try await phone.client.retry(try #require(refused), editing: own)
         #expect((await phone.sync()).failed == 0)
         let other = try await TestPhone.another(of: phone)
@@ -291,7 +291,7 @@ import Testing
         #expect(try await other.contacts().map(\.phone) == ["2"])
     }
 
-    @Test func `a column of the app's own that becomes synchronized keeps what stands in it`() async throws {
+    @Test func `an app column that becomes synchronized keeps its content`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let plain = EntitySync("contact", table: "contact", key: .uuid("id"), columns: [.text("name")])
@@ -307,7 +307,7 @@ import Testing
         #expect(try await second.contacts() == [kari])
     }
 
-    @Test func `who observes a row is told of what a pull brings`() async throws {
+    @Test func `an observed row is updated by a pull`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         let rows = ValueObservation.tracking { [client = mine.client] db in
             try client.row(of: Contact.self, key: kari.id, in: db)?.server?.document?["name"]?.string

@@ -3,16 +3,16 @@ import GRDB
 import SluiceClient
 import Testing
 
-/// Pulls always apply, and an edit that waits is never overwritten or skipped.
+/// Pulls always apply, and a waiting edit is never overwritten or skipped.
 @Suite struct PullingTests {
-    @Test func `a pull changes what lies under an edit that waits and not the edit`() async throws {
+    @Test func `a pull changes the base of a waiting edit but not the edit`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair(#"{"conflict_resolution":"client_wins"}"#)
         var copy = try #require(try await theirs.contacts().first)
         copy.name = "Kari Nordmann"
         copy.phone = "2"
         try await theirs.update(copy)
         await theirs.sync()
-        // the edit waits while the phone pulls: its push is lost on the way
+        // the edit waits while the phone pulls, because its push is lost
         var own = kari
         own.phone = "3"
         try await mine.update(own)
@@ -29,7 +29,7 @@ import Testing
         #expect(try await theirs.contacts().map(\.phone) == ["3"])
     }
 
-    @Test func `rows whose parents come later wait for them and bad documents wait for the app`() async throws {
+    @Test func `rows wait for parents that arrive later and invalid documents wait for the app`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let mine = try await TestPhone(gateway, organization: organization)
@@ -37,7 +37,7 @@ import Testing
         try await mine.create(kari)
         for index in 0..<5 { try await mine.create(Visit(contactID: kari.id, title: "\(index)")) }
         await mine.sync()
-        // the contact's change comes behind its visits'
+        // the contact's change follows those of its visits
         var renamed = kari
         renamed.name = "Kari N."
         try await mine.update(renamed)
@@ -46,7 +46,7 @@ import Testing
         let status = await other.sync()
         #expect(status.held == 0)
         #expect(try await other.visits().map(\.title) == ["0", "1", "2", "3", "4"])
-        // a contact without a name fits no row of this app
+        // a contact without a name does not fit the app's table
         try await mine.pool.write { db in
             _ = try mine.client.enqueue(.request("POST", "/x", payload: ["phone": "1"], of: Contact.self), in: db)
         }
@@ -56,7 +56,7 @@ import Testing
         #expect(try await other.contacts().count == 1)
     }
 
-    @Test func `a cursor that is too old starts over and loses neither rows nor edits`() async throws {
+    @Test func `an expired cursor restarts the pull and loses neither rows nor edits`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let mine = try await TestPhone(gateway, organization: organization)
@@ -72,7 +72,7 @@ import Testing
         var edited = kari
         edited.phone = "9"
         let edit = try #require(try await mine.update(edited))
-        // as behind a restore: a cursor of another epoch
+        // a cursor of another epoch, as after a restore
         try await mine.pool.write { db in
             let cursor = try String.fetchOne(db, sql: "SELECT cursor FROM sluice_device") ?? ""
             var parts = cursor.split(separator: "-")

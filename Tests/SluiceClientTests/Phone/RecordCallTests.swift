@@ -3,7 +3,7 @@ import GRDB
 import SluiceClient
 import Testing
 
-/// A row and its mutation in one call, and decisions within a transaction of the app's.
+/// Calls that write a row together with its mutation, and settlements within an app's transaction.
 @Suite struct RecordCallTests {
     private static func phone(entities: [EntitySync] = [Contact.sync, Visit.sync]) async throws -> TestPhone {
         let gateway = try await TestGateway.start()
@@ -12,7 +12,7 @@ import Testing
         return try await TestPhone(gateway, organization: organization, entities: entities)
     }
 
-    @Test func `a row and its mutation are written by one call`() async throws {
+    @Test func `one call writes a row and its mutation`() async throws {
         let phone = try await Self.phone(entities: [Contact.sync, Visit.sync, Folder.sync])
         let kari = Contact(name: "Kari", phone: "1")
         try await phone.write { db, client in
@@ -43,7 +43,7 @@ import Testing
         #expect(try await other.contacts() == [])
     }
 
-    @Test func `rows that were there before the library are enqueued once`() async throws {
+    @Test func `rows older than the library are enqueued once`() async throws {
         let phone = try await Self.phone()
         let (kari, ola) = (Contact(name: "Kari"), Contact(name: "Ola"))
         try await phone.pool.write { db in
@@ -66,8 +66,8 @@ import Testing
         #expect(try await other.visits().map(\.title) == ["First"])
     }
 
-    /// A table that is larger than a page, and rows that name each other.
-    @Test func `rows from before are enqueued behind what they name`() async throws {
+    /// A table that is larger than a page, with rows that reference each other.
+    @Test func `older rows are enqueued after the rows they reference`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         var migrator = DatabaseMigrator.app
@@ -85,7 +85,7 @@ import Testing
             for (index, id) in ids.enumerated() {
                 let contact = Contact(name: "\(index)")
                 try contact.insert(db)
-                // the last one names nobody
+                // the last one references no row
                 let boss = index + 1 < ids.count ? ids[index + 1] : nil
                 try Staff(id: id, bossID: boss, contactID: contact.id).insert(db)
             }
@@ -98,7 +98,7 @@ import Testing
         }
         #expect(counts == [2_402, 0])
         #expect((await phone.sync()).pending == 0)
-        // in a circle there is no first one
+        // a cycle has no first row
         let (one, other) = (UUID(), UUID())
         let error = await #expect(throws: SluiceError.self) {
             try await phone.write { db, client in
@@ -108,7 +108,7 @@ import Testing
             }
         }
         #expect("\(error as Any)".contains("circle"))
-        // a row may name itself
+        // a row may reference itself
         let count = try await phone.write { db, client in
             try Staff(id: one, bossID: one).insert(db)
             return try client.enqueueUnknown(Staff.self, in: db)
@@ -116,7 +116,7 @@ import Testing
         #expect(count == 1)
     }
 
-    @Test func `a text key in upper case is refused, for it would come back in lower case`() async throws {
+    @Test func `rejects a text key in upper case because it would return in lower case`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let sync = EntitySync("tag", table: "tag", key: .text("id"), columns: [.text("name")])
@@ -138,14 +138,14 @@ import Testing
         let error = await #expect(throws: SluiceError.self) { try await make(id, on: phone(sync)) }
         #expect("\(error as Any)".contains("uppercaseText"))
         try await make(UUID().uuidString.lowercased(), on: phone(sync))
-        // as the error says, it is the same on every phone
+        // as the error message states, the key is the same on every phone
         let (mine, next) = (try await phone(mapped), try await phone(mapped))
         try await make(id, on: mine)
         for phone in [mine, next] { await phone.sync() }
         #expect(try await next.pool.read { try String.fetchAll($0, sql: "SELECT id FROM tag") } == [id])
     }
 
-    @Test func `a decision is part of the app's transaction, or of none`() async throws {
+    @Test func `a settlement is part of the app's transaction or uses another`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         var copy = try #require(try await theirs.contacts().first)
         copy.phone = "2"
@@ -174,7 +174,7 @@ import Testing
             }
         }
         #expect(try await mine.pool.read { try FailedWrite.fetchConflicts($0) }.map(\.id) == [edit])
-        // what cannot be done has changed nothing of the transaction around it
+        // a failed settlement has changed nothing in the surrounding transaction
         try await mine.write { db, client in
             #expect(throws: SluiceError.hasDependents(1)) { try client.discard(edit, in: db) }
             try client.discard(later, in: db)
@@ -187,27 +187,27 @@ import Testing
         #expect(try await theirs.contacts().map(\.phone) == ["2 or 3"])
     }
 
-    @Test func `a row and its write are both there or neither, whoever catches the error`() async throws {
+    @Test func `a row and its write exist together or not at all even if the app catches the error`() async throws {
         let phone = try await Self.phone()
         let (kari, deep) = (
             Contact(name: "Kari"), String(repeating: "[", count: 512) + String(repeating: "]", count: 512)
         )
         let visit = Visit(contactID: kari.id, title: "First")
         try await phone.write { db, client in
-            // a row that the library has not been told of
+            // a row that the library has no record of
             try kari.insert(db)
             do {
                 try client.insert(visit, in: db)
-                Issue.record("a visit of nobody")
+                Issue.record("a visit with an unknown contact was enqueued")
             } catch is SluiceError {}
             try client.enqueue(.create(kari), in: db)
             do {
                 try client.insert(Visit(contactID: kari.id, title: "Deep", details: deep), in: db)
-                Issue.record("a payload that nobody can read")
+                Issue.record("an invalid payload was enqueued")
             } catch is SluiceError {}
         }
         #expect(try await phone.visits() == [])
-        // once what it names is known, it can be enqueued
+        // once the referenced row is enqueued, this one can be enqueued
         try await phone.create(visit)
         #expect((await phone.sync()).pending == 0)
         #expect(try await phone.visits() == [visit])

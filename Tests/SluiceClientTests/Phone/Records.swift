@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// An app's tables, as its own migrations make them: contacts, visits to them, and tasks in folders with numbers.
+/// An app's tables, created by its own migrations: contacts, visits to them, and tasks in folders with numbers.
 struct Contact: Codable, Hashable, FetchableRecord, PersistableRecord, Syncable {
     var id = UUID()
     var name: String
@@ -24,7 +24,7 @@ struct Visit: Codable, Hashable, FetchableRecord, PersistableRecord, Syncable {
     var startedAt: Date?
     /// JSON: `{"guests": [ID, …], "lines": [{"contact": ID, "text": …}, …]}`
     var details: String?
-    /// The app's own; never leaves the phone.
+    /// The app's own column; it never leaves the phone.
     var isStarred = false
 
     static let sync = EntitySync(

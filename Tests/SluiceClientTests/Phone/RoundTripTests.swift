@@ -4,7 +4,7 @@ import SluiceClient
 import Testing
 
 @Suite struct RoundTripTests {
-    @Test func `what one phone makes offline is on another one with its relations`() async throws {
+    @Test func `another phone shows an offline phone's rows with their relations`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let phone = try await TestPhone(gateway, organization: organization)
@@ -27,7 +27,7 @@ import Testing
             return
         }
         #expect(serverID?.string != visit.id.uuidString.lowercased())
-        // the keys stay
+        // the keys stay the same
         #expect(try await phone.contacts() == [kari])
         #expect(try await phone.visits() == [visit])
 
@@ -39,7 +39,7 @@ import Testing
         #expect(contact.name == "Kari" && contact.id != kari.id)
         #expect(copy.contactID == contact.id && copy.amount == "129.90" && copy.startedAt == visit.startedAt)
         #expect(copy.details == #"{"guests":["\#(contact.id.uuidString.lowercased())"],"lines":[]}"#)
-        // an edit of what another one made
+        // an edit of the other phone's row
         var renamed = contact
         renamed.name = "Kari Nordmann"
         #expect(try await other.update(renamed) != nil)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import SluiceClient
 
-/// A gateway that was restored from a backup, and asks for everything above its watermark once more.
+/// A gateway that was restored from a backup, and requests everything above its watermark again.
 @Suite struct SetBackTests {
-    @Test func `what a person gave up does not go out once more`() async throws {
+    @Test func `discarded writes are not sent again after a restore`() async throws {
         let lab = try Lab()
         let kari = Contact(name: "Kari")
         let create = try #require(try lab.create(kari))
@@ -20,7 +20,7 @@ import Testing
         try await lab.client.discard(create, dependents: .discard)
         try await lab.pool.write { try Outbox.reopen(above: 0, $0, now: Date()) }
         #expect(try #require(try lab.batch()).rows.map(\.id) == [other])
-        // the gateway is told of each, and knows of none
+        // the phone asks about each, and the gateway has no record of them
         let told = Set(try lab.strings("SELECT mutation_id FROM sluice_intents"))
         #expect(told == [create.wire, visit.wire])
     }

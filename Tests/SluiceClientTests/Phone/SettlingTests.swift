@@ -3,10 +3,11 @@ import GRDB
 import SluiceClient
 import Testing
 
-/// Conflicts, failures and refusals: nothing is lost, both versions are there, and a person decides, offline too.
+/// Conflicts, failures and rejections: no data is lost, both versions are available, and a user settles them, also
+/// offline.
 @Suite struct SettlingTests {
-    /// Two users' phones that both show one contact, and have both given it another number offline; the second one's
-    /// has met the first one's.
+    /// The phones of two users with the same contact. Both changed its number offline, and the second one's push
+    /// conflicts with the first one's.
     private struct Dispute {
         let mine: TestPhone
         let theirs: TestPhone
@@ -31,7 +32,7 @@ import Testing
         func phones(_ phone: TestPhone) async throws -> [String?] { try await phone.contacts().map(\.phone) }
     }
 
-    @Test func `a conflict shows both versions and what is mine until a person decides`() async throws {
+    @Test func `a conflict provides both versions and shows the own one until it is settled`() async throws {
         let dispute = try await Dispute()
         let conflict = try #require(try await dispute.mine.pool.read { try FailedWrite.fetchConflicts($0) }.first)
         #expect(conflict.id == dispute.edit && conflict.reason == .conflict)
@@ -44,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `the server wins and its version is shown at once, offline`() async throws {
+    @Test func `settling for the server shows its version immediately, also offline`() async throws {
         let dispute = try await Dispute()
         try await dispute.mine.client.resolve(dispute.edit, .server)
         #expect(try await dispute.phones(dispute.mine) == ["2"])
@@ -54,7 +55,7 @@ import Testing
         #expect(try await dispute.mine.client.state(of: dispute.edit) == .discarded)
     }
 
-    @Test func `the client wins and everybody has its version`() async throws {
+    @Test func `settling for the client applies its version on all phones`() async throws {
         let dispute = try await Dispute()
         try await dispute.mine.client.resolve(dispute.edit, .client)
         let status = await dispute.mine.sync()
@@ -64,7 +65,7 @@ import Testing
         #expect(try await dispute.phones(dispute.theirs) == ["3"])
     }
 
-    @Test func `a conflict is settled with what a person made of both`() async throws {
+    @Test func `a conflict can be settled with a merged version`() async throws {
         let dispute = try await Dispute()
         var both = dispute.contact
         both.phone = "2 or 3"
@@ -76,7 +77,7 @@ import Testing
         #expect(try await dispute.phones(dispute.theirs) == ["2 or 3"])
     }
 
-    @Test func `a discarded conflict falls back to what the server has`() async throws {
+    @Test func `discarding a conflict restores the server's version`() async throws {
         let dispute = try await Dispute()
         try await dispute.mine.client.discard(dispute.edit)
         #expect(try await dispute.phones(dispute.mine) == ["2"])
@@ -84,7 +85,7 @@ import Testing
         #expect(try await dispute.phones(dispute.mine) == ["2"])
     }
 
-    @Test func `a write that nobody has sent goes without a trace, with what depends on it if that is said`()
+    @Test func `discarding an unsent write removes it, and its dependents if requested`()
         async throws
     {
         let gateway = try await TestGateway.start()
@@ -100,13 +101,13 @@ import Testing
         #expect(try await phone.client.state(of: visit) == .discarded)
         let status = await phone.sync()
         #expect(status.pending == 0 && status.failed == 0 && status.lastError == nil)
-        // the row may be made again
+        // the row may be created again
         try await phone.create(kari)
         #expect((await phone.sync()).failed == 0)
         #expect(try await phone.contacts() == [kari])
     }
 
-    @Test func `what the gateway does not take is shown with its reason, corrected and taken`() async throws {
+    @Test func `a write rejected by the gateway is shown with the reason, corrected and accepted`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization(#"{"entity_types":"registered"}"#)
         try await gateway.register("visit", "{}", in: organization)
@@ -115,7 +116,7 @@ import Testing
         let create = try #require(try await phone.create(kari))
         let visit = try #require(try await phone.create(Visit(contactID: kari.id, title: "First")))
         var status = await phone.sync()
-        // the visit is not sent without its contact: its client id would be taken for data
+        // the visit is not sent without its contact, because its client id would be treated as data
         #expect(status.failed == 1 || status.failed == 2)
         let failed = try #require(try await phone.pool.read { try FailedWrite.fetchAll($0) }.first)
         #expect(failed.id == create && failed.reason == .rejected && failed.problem?.code == "validation_failed")
@@ -133,8 +134,8 @@ import Testing
         #expect(try await other.visits().map(\.contactID) == other.contacts().map(\.id))
     }
 
-    /// It stands behind what was made since, and what is shown has to say so.
-    @Test func `what is sent once more behind a deletion is shown again`() async throws {
+    /// The retry is queued after later edits, and the displayed row reflects that.
+    @Test func `a retry after a deletion shows the row again`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let (kari, ola) = (Contact(name: "Kari"), Contact(name: "Ola"))
@@ -145,7 +146,7 @@ import Testing
         visit.contactID = ola.id
         let patch = try #require(try await phone.update(visit))
         let deletion = try #require(try await phone.delete(visit))
-        // as the gateway answered: it took neither what names nobody nor the create, and works on the deletion
+        // the gateway's results: it rejected the create and the unresolved reference, and processes the deletion
         try await phone.pool.write { db in
             try db.execute(sql: "UPDATE sluice_mutations SET status = 'succeeded', version = 1")
             for (id, status) in [(create, "rejected"), (patch, "rejected"), (deletion, "pending")] {
@@ -160,9 +161,9 @@ import Testing
         #expect(try await phone.visits() == [visit])
     }
 
-    @Test func `what a person had open for a while changes only what the person changed`() async throws {
+    @Test func `saving a form changes only the edited columns`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
-        // the form is open, and somebody else changes the name meanwhile
+        // the form is open while another user changes the name
         let copy = try #require(try await theirs.contacts().first)
         var renamed = copy
         renamed.name = "Kari N."
@@ -183,17 +184,17 @@ import Testing
         await theirs.sync()
         #expect(try await theirs.contacts().map(\.name) == ["Kari N."])
         #expect(try await theirs.contacts().map(\.phone) == ["2"])
-        // both changed the same: nobody's change is overwritten without a word
+        // both changed the same column: the other user's change is not overwritten silently
         var again = kari
         again.name = "K."
         #expect(try await save(again, from: kari) != nil)
         #expect((await mine.sync()).conflicts == 1)
-        // nothing was changed, and what others did stays
+        // nothing was changed, so the changes of others stay
         #expect(try await save(kari, from: kari) == nil)
         #expect(try await mine.contacts().map(\.phone) == ["2"])
     }
 
-    @Test func `an edit that has its way over a deletion brings back the whole row`() async throws {
+    @Test func `an edit that overrides a deletion restores the whole row`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         try await theirs.delete(try #require(try await theirs.contacts().first))
         await theirs.sync()
@@ -201,7 +202,7 @@ import Testing
         own.phone = "3"
         let edit = try #require(try await mine.update(own))
         #expect((await mine.sync()).conflicts == 1)
-        #expect(try await mine.contacts() == [own], "the edit is shown until a person decides")
+        #expect(try await mine.contacts() == [own], "the edit is shown until it is settled")
         try await mine.client.resolve(edit, .client)
         let status = await mine.sync()
         #expect(status.conflicts == 0 && status.failed == 0 && status.blockedBy == nil, "\(status)")
@@ -211,7 +212,7 @@ import Testing
         #expect(try await mine.contacts() == [own])
     }
 
-    @Test func `a number that another library writes with fewer digits is the same number`() async throws {
+    @Test func `a number with fewer trailing digits is the same number`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let kari = Contact(name: "Kari")

@@ -2,14 +2,14 @@ import Testing
 
 @testable import SluiceClient
 
-/// What is shown of an entity: its base, and the edits on top of it.
+/// The displayed state of an entity: its base, and the edits on top of it.
 @Suite struct ShownEditTests {
     private static let patch = Edit(operation: .update, payload: ["name": .string("Ola")])
     private static let whole: JSON = ["name": .string("Kari"), "phone": .string("1")]
     private static let patched: JSON = ["name": .string("Ola"), "phone": .string("1")]
 
-    /// A patch that was refused, and is sent once more, stands behind a deletion that was made in the meantime.
-    @Test func `a patch behind a deletion is shown on the last document, whoever deleted it`() {
+    /// A rejected patch that is sent again is queued after a deletion made in between.
+    @Test func `a patch after a deletion is applied to the last document`() {
         let create = Edit(operation: .create, payload: Self.whole)
         let delete = Edit(operation: .delete, payload: nil)
         let known = Base(version: 1, etag: nil, isDeleted: false, document: Self.whole)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import SluiceClient
 
-/// After a sign-out nothing of the old user's comes back, whatever was under way.
+/// After a sign-out no data of the old user is written, even by operations in progress.
 @Suite struct SignOutTests {
-    /// A phone that is in the middle of a pull of somebody's secrets, a page at a time.
+    /// A phone that is pulling secret data of a user, a page at a time.
     private struct MidPull {
         let phone: TestPhone
         let sync: Task<SyncStatus, Never>
@@ -38,7 +38,7 @@ import Testing
         )
     }
 
-    @Test func `a pull that is under way brings nothing back`() async throws {
+    @Test func `a pull in progress writes nothing after a sign-out`() async throws {
         let pull = try await MidPull()
         try await pull.phone.client.signOut(pending: .discard)
         _ = await pull.sync.value
@@ -46,7 +46,7 @@ import Testing
         await #expect(throws: SluiceError.otherAccount) { try await pull.phone.create(Contact(name: "Late")) }
     }
 
-    @Test func `another client on the file brings nothing back`() async throws {
+    @Test func `another client on the file writes nothing after a sign-out`() async throws {
         let pull = try await MidPull()
         try await Self.client(pull.phone) { throw CancellationError() }.signOut(pending: .discard)
         let status = await pull.sync.value
@@ -54,7 +54,7 @@ import Testing
         #expect(try await pull.phone.contacts() == [])
     }
 
-    @Test func `a token that comes late makes nobody the owner`() async throws {
+    @Test func `a late token does not make its user the owner`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let (token, isAsked) = (Promise<String>(), Promise<Void>())
@@ -68,12 +68,12 @@ import Testing
         token.give(.success(try await gateway.token(organization: phone.organization, user: phone.user)))
         _ = await sync.value
         #expect(try await phone.pool.read { try String.fetchOne($0, sql: "SELECT account FROM sluice_device") } == nil)
-        // the next user, on a client of its own
+        // the next user, with a separate client
         let next = try await TestPhone(gateway, organization: phone.organization, file: phone.file)
         #expect((await next.sync()).blockedBy == nil)
     }
 
-    @Test func `whoever has the file open writes nothing more for the next user`() async throws {
+    @Test func `other processes with the open file write nothing for the next user`() async throws {
         let lab = try Lab()
         let file = lab.pool.path
         let widget = try Lab(file: file)

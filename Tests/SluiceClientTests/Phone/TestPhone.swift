@@ -2,14 +2,14 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// A phone with the app on it: a real file, and the client on it.
+/// A phone with the app: a real file, and a client on it.
 final class TestPhone: Sendable {
     let file: URL
     let pool: DatabasePool
     let client: SluiceClient
     let user: UUID
     let organization: UUID
-    /// It ends with its last reference.
+    /// It is deleted with its last reference.
     let gateway: TestGateway
 
     init(
@@ -85,12 +85,12 @@ final class TestPhone: Sendable {
 }
 
 extension TestPhone {
-    /// Another phone of the same user, with nothing on it.
+    /// Another phone of the same user, without data.
     static func another(of phone: TestPhone) async throws -> TestPhone {
         try await TestPhone(phone.gateway, organization: phone.organization, user: phone.user)
     }
 
-    /// The phones of two users of a new organization that both show one contact, which the first has made.
+    /// The phones of two users of a new organization that both show one contact, which the first has created.
     static func pair(_ settings: String = "{}") async throws -> (mine: TestPhone, theirs: TestPhone, kari: Contact) {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization(settings)

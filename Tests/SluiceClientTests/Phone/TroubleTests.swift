@@ -4,9 +4,9 @@ import Testing
 
 @testable import SluiceClient
 
-/// Tokens that run out, phones that are restored, gateways that forget: nothing is lost and nothing runs twice.
+/// Expired tokens, restored phones, and gateways restored to an older state: no write is lost or repeated.
 @Suite struct TroubleTests {
-    /// Hands out what it is told to.
+    /// Returns the given tokens in order.
     private actor Purse {
         private var tokens: [String]
         private(set) var asked = 0
@@ -32,7 +32,7 @@ import Testing
         ) { await purse.next() }
     }
 
-    @Test func `a token that is not taken is asked for once more and costs no write`() async throws {
+    @Test func `a rejected token is refreshed once and loses no write`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let good = try await gateway.token(organization: phone.organization, user: phone.user)
@@ -48,7 +48,7 @@ import Testing
         #expect(await refreshed.asked == 2)
         #expect(try await client.state(of: id)?.isSettled == true)
 
-        // without a good one everything waits, and goes on as soon as there is one
+        // without a valid token everything waits, and continues as soon as there is one
         let empty = Purse(["bad"])
         let blocked = try Self.client(phone, gateway, empty)
         var renamed = kari
@@ -69,7 +69,7 @@ import Testing
         #expect(try await blocked.state(of: edit)?.isSettled == true)
     }
 
-    @Test func `another user's token is not let near the writes of this one`() async throws {
+    @Test func `another user's token cannot access the writes of this user`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         try await phone.create(Contact(name: "Kari"))
@@ -83,23 +83,23 @@ import Testing
         #expect(String(decoding: try await client.export(), as: UTF8.self).contains(#""name":"Ola""#))
         try await client.signOut(pending: .discard)
         #expect(try await phone.contacts() == [])
-        // the client of the one who has signed out writes nothing any more
+        // the client of the signed-out user writes nothing any more
         #expect((await client.syncOnce()).blockedBy == .otherAccount)
         #expect(try await phone.contacts() == [])
         let next = try Self.client(phone, gateway, Purse([other]))
         #expect((await next.syncOnce()).blockedBy == nil)
-        // what is visible to the whole organization is pulled for the new user
+        // entities visible to the whole organization are pulled for the new user
         #expect(try await phone.contacts().map(\.name) == ["Kari"])
     }
 
-    @Test func `a phone that was restored from a backup numbers its new writes anew`() async throws {
+    @Test func `a phone restored from a backup assigns new sequence numbers`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         try await phone.create(Contact(name: "first"))
         await phone.sync()
         let backup = phone.file.deletingLastPathComponent().appending(path: "backup.sqlite")
         try phone.pool.backup(to: DatabaseQueue(path: backup.path))
-        // what the backup does not know of
+        // writes after the backup
         for index in 0..<3 { try await phone.create(Contact(name: "lost \(index)")) }
         await phone.sync()
         let restored = try await TestPhone(gateway, organization: phone.organization, user: phone.user, file: backup)
@@ -114,7 +114,7 @@ import Testing
         #expect(try await restored.contacts().map(\.name) == names)
     }
 
-    @Test func `a phone with numbers of its own that was restored gives no number twice`() async throws {
+    @Test func `a restored phone with device ids assigns no id twice`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         try await gateway.register("folder", #"{"id_space":"device"}"#, in: organization)
@@ -158,7 +158,7 @@ import Testing
         #expect(found == [["after", "after"], ["first", "first"], ["lost", "lost"]])
     }
 
-    @Test func `keys that are rewritten become server ids everywhere in one transaction`() async throws {
+    @Test func `rewritten keys become server ids everywhere in one transaction`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let contacts = EntitySync(
@@ -193,9 +193,9 @@ import Testing
         #expect(try await other.visits().map(\.contactID) == other.contacts().map(\.id))
     }
 
-    /// Looks at every state that is committed: a visit without its contact would be one that was torn.
+    /// Checks every committed state: a visit without its contact would be an incomplete one.
     private final class Observed: TransactionObserver, @unchecked Sendable {
-        // touched on the writer's queue only
+        // used on the writer's queue only
         private(set) var torn: [String] = []
 
         init(_ pool: DatabasePool) { pool.add(transactionObserver: self, extent: .databaseLifetime) }
@@ -210,12 +210,12 @@ import Testing
         }
     }
 
-    @Test func `a gateway that was set back is sent what it forgot`() async throws {
+    @Test func `a phone sends a restored gateway the mutations that it lost`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let write = try #require(try await phone.create(Contact(name: "Kari")))
         await phone.sync()
-        // as if this phone had pushed more than the gateway knows
+        // as if this phone had pushed more mutations than the gateway has
         try await phone.pool.write { db in
             try db.execute(
                 sql: """
@@ -240,7 +240,7 @@ import Testing
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         try await phone.pool.write { db in
-            // this process lives, and is not this client
+            // this process is alive, and is not this client
             try db.execute(
                 sql: "INSERT INTO sluice_flight VALUES (1, ?, ?)",
                 arguments: ["\(ProcessMark.own.text)/other", Date().timeIntervalSince1970 + 60]
@@ -248,13 +248,13 @@ import Testing
         }
         try await phone.create(Contact(name: "Kari"))
         #expect((await phone.client.syncOnce(deadline: .seconds(1))).pending == 1)
-        // its process is gone
+        // its process has ended
         try await phone.pool.write { try $0.execute(sql: "UPDATE sluice_flight SET holder = '999999999/other'") }
         #expect((await phone.sync()).pending == 0)
     }
 
-    /// In a container the app has the same number each time, and a number that is free is given again.
-    @Test func `a client that crashed is not waited for, whoever has its process number by now`() async throws {
+    /// In a container the app has the same process id each time, and free ids are reused.
+    @Test func `does not wait for a crashed client even if its process id is reused`() async throws {
         let other = try Process.run(URL(filePath: "/bin/sleep"), arguments: ["60"])
         defer { other.terminate() }
         let own = ProcessInfo.processInfo.processIdentifier

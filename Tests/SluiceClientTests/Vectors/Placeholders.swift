@@ -1,10 +1,10 @@
 @testable import SluiceClient
 
-/// What a vector calls `$name`: values that the client makes up, and that are the same wherever the name stands.
+/// The `$name` placeholders of a vector: values that the client generates, the same for every occurrence of the name.
 struct Placeholders: Sendable {
     private var values: [String: JSON] = [:]
 
-    /// - Returns: what is wrong: the name stands for another value, or another name for this one.
+    /// - Returns: the error if the name is bound to another value, or the value to another name.
     mutating func bind(_ name: String, to value: JSON) -> String? {
         if name == "$any" { return nil }
         if let known = values[name] {
@@ -21,7 +21,7 @@ struct Placeholders: Sendable {
     func filled(_ json: JSON) throws -> JSON {
         switch json {
         case .string(let text) where text.hasPrefix("$"):
-            guard let value = values[text] else { throw Vector.Failure("\(text) stands for nothing so far") }
+            guard let value = values[text] else { throw Vector.Failure("\(text) has no value yet") }
             return value
         case .array(let elements): return .array(try elements.map(filled))
         case .object(let members): return .object(try members.mapValues(filled))
@@ -36,12 +36,12 @@ struct Placeholders: Sendable {
 
     // MARK: - Comparing
 
-    /// How much of what is there has to be expected.
+    /// Which members must be expected.
     enum Extent { case all, listedMembers }
 
     /// Compares, and binds placeholders that are new.
     ///
-    /// - Returns: the first difference; nil where there is none.
+    /// - Returns: the first difference, or nil.
     mutating func difference(_ expected: JSON, _ actual: JSON, _ extent: Extent, at place: String) -> String? {
         switch (expected, actual) {
         case (.string(let text), _) where text.hasPrefix("$"):

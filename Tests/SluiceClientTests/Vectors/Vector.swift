@@ -2,14 +2,14 @@ import Foundation
 
 @testable import SluiceClient
 
-/// A file of `docs/client-vectors`; its README says what stands in one.
+/// A file of `docs/client-vectors`; its README describes the format.
 struct Vector: Sendable, CustomStringConvertible {
     let name: String
     let json: JSON
 
     var description: String { name }
 
-    /// What is wrong with a file, or with how the client went through it.
+    /// An error in a file, or a deviation of the client from it.
     struct Failure: Error, CustomStringConvertible {
         let description: String
 
@@ -19,7 +19,7 @@ struct Vector: Sendable, CustomStringConvertible {
     static let folder = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "../../../docs/client-vectors").standardizedFileURL
 
-    /// All of them by name; one that cannot be read fails when it is run.
+    /// All of them by name. An unreadable file fails when it is run.
     static var all: [Vector] {
         let files = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
         return files.filter { $0.hasSuffix(".json") }.sorted().map { file in
@@ -30,13 +30,13 @@ struct Vector: Sendable, CustomStringConvertible {
 }
 
 extension JSON {
-    /// A member that has to be there.
+    /// A required member.
     func required(_ member: String) throws -> JSON {
         guard let value = self[member] else { throw Vector.Failure("'\(member)' is missing in \(self)") }
         return value
     }
 
-    /// A text that has to be there.
+    /// A required text.
     func text(_ member: String) throws -> String {
         guard let value = try required(member).string else { throw Vector.Failure("'\(member)' is no text in \(self)") }
         return value

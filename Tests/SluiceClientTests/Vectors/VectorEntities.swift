@@ -52,7 +52,7 @@ enum VectorEntities {
         }
     }
 
-    /// The app's tables: nothing but the columns of the map.
+    /// The app's tables, with only the columns of the map.
     static func makeTables(_ entities: [EntitySync], _ db: Database) throws {
         for entity in entities {
             let key = entity.key.kind == .integer ? "INTEGER PRIMARY KEY AUTOINCREMENT" : "TEXT PRIMARY KEY NOT NULL"
@@ -70,7 +70,7 @@ enum VectorEntities {
         }
     }
 
-    /// A value of a vector's row as its column holds it.
+    /// A value of a vector's row as stored in its column.
     static func databaseValue(_ json: JSON?, _ column: SyncedColumn?) throws -> DatabaseValue {
         if case .json = column?.kind, let json, !json.isNull { return json.text.databaseValue }
         switch json {
@@ -82,7 +82,7 @@ enum VectorEntities {
         }
     }
 
-    /// A column's value as a vector writes it.
+    /// A column's value in the notation of a vector.
     static func json(_ value: DatabaseValue, _ column: SyncedColumn?) throws -> JSON {
         switch (value.storage, column?.kind) {
         case (.null, _): .null
@@ -95,9 +95,9 @@ enum VectorEntities {
     }
 }
 
-/// A row of whatever table a vector has.
+/// A row of any table of a vector.
 struct VectorRow: Syncable {
-    /// Whose row is being written.
+    /// The entity whose row is being written.
     @TaskLocal static var entity = EntitySync("none", table: "none", key: .text("id"), columns: [])
 
     static var sync: EntitySync { entity }

@@ -3,7 +3,7 @@ import GRDB
 
 @testable import SluiceClient
 
-/// A phone as a vector describes it: a file with the app's tables in its starting state, and the client on it.
+/// A phone as a vector describes it: a file with the app's tables in their initial state, and the client on it.
 final class VectorPhone: Sendable {
     let pool: DatabasePool
     let entities: [EntitySync]
@@ -31,7 +31,7 @@ final class VectorPhone: Sendable {
 
     func erase() { try? FileManager.default.removeItem(at: folder) }
 
-    /// Starts the app anew, on the same file.
+    /// Restarts the app on the same file.
     func launch() throws {
         let (clock, issued) = (clock, Locked(0))
         var configuration = SluiceClient.Configuration()
@@ -65,9 +65,9 @@ final class VectorPhone: Sendable {
         clock.withLock { $0 = date }
     }
 
-    /// One synchronization, until nothing is left to do at once.
+    /// One synchronization, until no immediate work is left.
     ///
-    /// - Returns: seconds until the client asks again by itself.
+    /// - Returns: the seconds until the client's next request.
     func synchronize() async throws -> Double {
         let worker = try client.worker
         await worker.wantEverything()
@@ -76,7 +76,7 @@ final class VectorPhone: Sendable {
 
     // MARK: - Edits
 
-    /// Carries out what the app does with a row, and enqueues it in the same transaction.
+    /// Executes the app's change of a row, and enqueues it in the same transaction.
     ///
     /// - Returns: the mutation's id, if there is one.
     func edit(_ edit: JSON) throws -> UUID? {
@@ -100,10 +100,10 @@ final class VectorPhone: Sendable {
                 }
             }
         }
-        throw Vector.Failure("an edit that is none: \(edit)")
+        throw Vector.Failure("an invalid edit: \(edit)")
     }
 
-    /// - Returns: the row's values: as they are now, or were before the row was deleted.
+    /// - Returns: the row's current values, or those before the row was deleted.
     private static func apply(
         _ operation: RowOperation,
         _ row: JSON,
@@ -136,7 +136,7 @@ final class VectorPhone: Sendable {
 
     // MARK: - Decisions
 
-    /// Carries out what a person decides about a mutation.
+    /// Executes a user's settlement of a mutation.
     func decide(_ decision: JSON) async throws {
         let client = try client
         func id(_ member: String) throws -> UUID { try UUID(wire: try decision.text(member)) }
@@ -157,7 +157,7 @@ final class VectorPhone: Sendable {
         }
     }
 
-    /// The row of a mutation with the columns of a decision in it; nil for a decision that edits nothing.
+    /// The row of a mutation with the columns of a settlement; nil for a settlement without an edit.
     private func record(_ decision: JSON, of mutation: UUID) async throws -> VectorRow? {
         guard let row = decision["row"] else { return nil }
         return try await pool.read { [entities] db in
@@ -179,16 +179,16 @@ final class VectorPhone: Sendable {
         }
     }
 
-    // MARK: - What there is
+    // MARK: - Current state
 
-    /// Everything that an expectation names.
+    /// Checks all parts of an expectation.
     func state(_ expected: JSON) throws -> JSON {
         var state = try pool.read { try VectorState(entities, $0).read(expected) }
         if expected["client"] != nil { state["client"] = .string("\(try client.currentStatus.phase)") }
         return state
     }
 
-    /// The gateway's answer to a registration with nothing new to tell.
+    /// The gateway's response to a registration without new data.
     func registration() throws -> JSON {
         let accepted = try pool.read { try Int64.fetchOne($0, sql: "SELECT accepted_sequence FROM sluice_device") }
         return ["accepted_sequence": .integer(accepted ?? 0), "next_local_ids": [:]]

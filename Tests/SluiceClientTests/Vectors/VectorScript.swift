@@ -2,7 +2,7 @@ import Foundation
 
 @testable import SluiceClient
 
-/// What is asked and answered while a client synchronizes: the exchanges of a vector, one after the other.
+/// The requests and responses while a client synchronizes: the exchanges of a vector, in order.
 final class VectorScript: Sendable {
     private struct State {
         var placeholders = Placeholders()
@@ -27,7 +27,7 @@ final class VectorScript: Sendable {
         }
     }
 
-    /// - Throws: what was wrong with a request, and requests that did not come.
+    /// - Throws: errors of requests, and missing requests.
     func end() throws {
         try state.withLock { state in
             if let failure = state.failure { throw Vector.Failure(failure) }
@@ -78,7 +78,7 @@ final class VectorScript: Sendable {
         "\(request.method) \(request.path) \(request.query) \(String(decoding: request.body, as: UTF8.self))"
     }
 
-    /// A registration that a vector does not name tells nothing new.
+    /// The response to a registration that a vector does not contain has no new data.
     private func registration(_ request: VectorServer.Request, _ state: State) throws -> VectorServer.Answer? {
         guard request.method == "PUT", request.path.hasPrefix("/v1/devices/") else { return nil }
         if state.served < state.exchanges.count,
@@ -119,7 +119,7 @@ final class VectorScript: Sendable {
         }
     }
 
-    /// In a body and in an entry of a push `null` is the same as absent; in a payload it is not.
+    /// In a body and in an entry of a push `null` is equivalent to an absent member; in a payload it is not.
     private static func withoutNulls(_ body: JSON) -> JSON {
         guard case .object(let members) = body else { return body }
         var kept = members.filter { !$0.value.isNull }
@@ -131,7 +131,7 @@ final class VectorScript: Sendable {
         return .object(kept)
     }
 
-    /// What the app does while the request is under way.
+    /// The app's action while the request is in progress.
     private func carryOut(_ edit: JSON, _ state: inout State) throws {
         guard let phone = phone.withLock({ $0 }) else { return }
         let id = try phone.edit(try state.placeholders.filled(edit.without("as")))

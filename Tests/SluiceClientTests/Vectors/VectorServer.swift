@@ -1,22 +1,22 @@
 import Foundation
 import Glibc
 
-/// An HTTP server on 127.0.0.1 that does what a script says: one request a connection.
+/// An HTTP server on 127.0.0.1 that follows a script: one request per connection.
 final class VectorServer: Sendable {
     struct Request: Sendable {
         let method: String
         let path: String
         let query: [String: String]
-        /// By name in lower case.
+        /// By lower-case name.
         let headers: [String: String]
         let body: [UInt8]
     }
 
     enum Answer: Sendable {
         case whole(status: Int, headers: [String: String], body: [UInt8])
-        /// The body breaks off in the middle.
+        /// The body is cut in the middle.
         case cut(status: Int, headers: [String: String], body: [UInt8])
-        /// The connection ends without a word.
+        /// The connection closes without a response.
         case none
     }
 

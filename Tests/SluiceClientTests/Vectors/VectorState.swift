@@ -3,7 +3,7 @@ import GRDB
 
 @testable import SluiceClient
 
-/// Rows, outbox, ids, base and device of a phone, as vectors write them.
+/// Rows, outbox, ids, base and device of a phone, in the notation of vectors.
 struct VectorState {
     let entities: [EntitySync]
     let db: Database
@@ -101,7 +101,7 @@ struct VectorState {
             arguments: [
                 device["device_id"]?.string ?? UUID().wire, device["next_sequence"]?.int64 ?? 1,
                 device["accepted_sequence"]?.int64 ?? 0, device["cursor"]?.string,
-                // as the client writes it, so that the cursor counts
+                // in the client's format, so that the cursor counts
                 entities.map(\.entityType).sorted().joined(separator: ","),
                 device["cursor"]?.string == nil,
             ]
@@ -159,7 +159,7 @@ struct VectorState {
 
     // MARK: - After a step
 
-    /// What an expectation names, and nothing else.
+    /// Only the members that an expectation names.
     func read(_ expected: JSON) throws -> JSON {
         var state: [String: JSON] = [:]
         for member in (expected.object ?? [:]).keys {

@@ -3,9 +3,9 @@ import Testing
 
 @testable import SluiceClient
 
-/// The client does what `docs/client-vectors` says that any client does.
+/// The client behaves as `docs/client-vectors` requires of every client.
 @Suite struct VectorTests {
-    @Test(arguments: Vector.all) func `the client goes through a vector`(_ vector: Vector) async throws {
+    @Test(arguments: Vector.all) func `the client passes a vector`(_ vector: Vector) async throws {
         let script = VectorScript()
         let server = try VectorServer { script.answer($0) }
         defer { server.stop() }
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func `there are vectors and each says what it shows`() throws {
+    @Test func `there are vectors and each describes its purpose`() throws {
         #expect(!Vector.all.isEmpty)
         for vector in Vector.all {
             #expect(vector.json["shows"]?.string?.hasSuffix(".") ?? false, "\(vector.name)")

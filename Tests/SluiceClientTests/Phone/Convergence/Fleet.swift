@@ -3,13 +3,13 @@ import GRDB
 
 @testable import SluiceClient
 
-/// Six phones of two users, and all that befalls them.
+/// Six phones of two users, and all faults that affect them.
 final class Fleet {
-    /// What happens in a step.
+    /// The action of a step.
     private enum Step: CaseIterable {
         case edit, synchronize, decide, restart, kill, jump, takeBackup, restoreBackup
 
-        /// How often, in a hundred steps.
+        /// The frequency in a hundred steps.
         var frequency: Int {
             switch self {
             case .edit: 54
@@ -43,7 +43,7 @@ final class Fleet {
     private var counter = 0
     private let gateway: TestGateway
 
-    /// - Parameter forwards: whether the demo upstream has what can be forwarded to it, or the built-in store everything.
+    /// - Parameter forwards: whether forwardable types go to the demo upstream, or all types to the built-in store.
     init(seed: UInt64, forwards: Bool) async throws {
         self.forwards = forwards
         random = SplitMix(state: seed)
@@ -107,7 +107,7 @@ final class Fleet {
             case .synchronize:
                 let patience = Int.random(in: 1...300, using: &random)
                 _ = await phone.app.client.syncOnce(deadline: .milliseconds(patience))
-            // on whatever phone it is: a conflict holds up everything of its user
+            // on any phone, because a conflict blocks all of its user's mutations
             case .decide: for phone in phones { try await decide(phone) }
             case .restart: try await phone.restart()
             case .kill: try await kill(phone)
@@ -125,13 +125,13 @@ final class Fleet {
         try await edit.make(on: phone.app.pool, phone.app.client)
     }
 
-    /// Hours or years, back or forth.
+    /// Hours or years, forward or back.
     private func jump() -> TimeInterval {
         let unit: TimeInterval = Bool.random(using: &random) ? 3_600 : 365 * 86_400
         return unit * Double(Int.random(in: -5...5, using: &random))
     }
 
-    /// The app goes on in a process of its own, which is killed.
+    /// The app continues in a separate process, which is killed.
     private func kill(_ phone: FleetPhone) async throws {
         let orders = KilledFleetPhone.Orders(
             file: phone.file.path,
@@ -149,7 +149,7 @@ final class Fleet {
         try await ledger.note(phone)
     }
 
-    /// A backup is restored long after the last request of the phone has arrived.
+    /// A backup is restored long after the phone's last request has arrived.
     private func restore(_ phone: FleetPhone) async throws {
         try await ledger.note(phone)
         while proxy.isBusy { try await Task.sleep(for: .milliseconds(2)) }
@@ -157,7 +157,7 @@ final class Fleet {
         try await ledger.noteRestored(phone)
     }
 
-    /// A person decides about something that did not take effect, as the phone shows it: also offline.
+    /// A user settles an unsuccessful mutation that the phone shows, possibly offline.
     func decide(_ phone: FleetPhone) async throws {
         let client = phone.app.client
         guard let write = try await phone.failedWrites().randomElement(using: &random) else { return }
@@ -170,18 +170,18 @@ final class Fleet {
             default: try await client.discard(write.id, dependents: dependents)
             }
         } catch is SluiceError {
-            // it is no longer what it was
+            // its state has changed
         }
     }
 }
 
-/// What the upstream tells of the requests that it gets.
+/// The upstream's report of its requests.
 final class UpstreamLog: Sendable {
     private let lines = Locked<[String]>([])
 
     func note(_ line: String) { lines.withLock { $0.append(line) } }
 
-    /// What took effect there, in its order: of each of its documents the marks of the requests, or `DELETE`.
+    /// The effects at the upstream, in order: for each of its documents the marks of the requests, or `DELETE`.
     var history: [String: [String]] {
         var history: [String: [String]] = [:]
         for line in lines.withLock({ $0 }) {

@@ -2,9 +2,9 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// What has to hold in the end.
+/// The final conditions.
 extension Fleet {
-    /// Everything that is not as it should be.
+    /// All violations.
     func complaints() async throws -> [String] {
         let mutations = try await mutations()
         let entities = try await views[0].entities()
@@ -12,7 +12,7 @@ extension Fleet {
             + (forwards ? upstreamHistories(mutations) : [])
     }
 
-    // MARK: - What is shown
+    // MARK: - Displayed rows
 
     private func graphs() async throws -> [String] {
         var found: [String] = []
@@ -33,7 +33,7 @@ extension Fleet {
         return found
     }
 
-    /// What a phone shows, in words that are the same on all of them: no key of the phone's own.
+    /// The rows of a phone in a form that is the same on all phones, without the phone's own keys.
     private static func graph(_ phone: FleetPhone) async throws -> Set<String> {
         try await phone.app.pool.read { db in
             var graph: Set<String> = []
@@ -76,14 +76,14 @@ extension Fleet {
         }
     }
 
-    // MARK: - What became of writes
+    // MARK: - Outcomes of writes
 
-    /// No write is lost, and none is there that nobody made.
+    /// No write is lost, and none exists that was not made.
     private func writes(_ mutations: [UUID: GatewayView.Mutation]) async throws -> [String] {
         var found: [String] = []
         for entry in ledger.entries {
             let status = mutations[entry.id]?.status
-            // a phone that was restored may have taken to its grave what it had not sent
+            // a restored phone may have lost its unsent writes
             if !entry.isForgotten || status != nil, !["succeeded", "discarded"].contains(status) {
                 let state = try await phones[entry.phone].state(of: entry.id)
                 if status == nil, state == .discarded { continue }
@@ -100,7 +100,7 @@ extension Fleet {
             }
         }
         for mutation in mutations.values where ledger[mutation.id] == nil {
-            found.append("nobody made \(mutation)")
+            found.append("no phone made \(mutation)")
         }
         return found
     }
@@ -115,12 +115,12 @@ extension Fleet {
         let effects = effects(mutations)
         let shown = Dictionary(entities.map { ($0.name, $0) }) { first, _ in first }
         for (name, effects) in effects {
-            // to delete what is deleted is no new version
+            // deleting a deleted entity creates no version
             var versions = zip(effects.indices, effects).filter { index, effect in
                 index == 0 || effect.operation != "delete" || effects[index - 1].operation != "delete"
                     || effects[index - 1].version != effect.version
             }.compactMap(\.1.version)
-            // a write that gave way may have told of another's before that one's own answer was noted
+            // a discarded write may have reported another lane's state before that lane's own response was recorded
             versions = Set(versions + Self.adopted(name, effects, mutations)).sorted()
             if versions != Array(1...Int64(max(versions.count, 1))) {
                 found.append("\(name) has the versions \(versions) of \(effects)")
@@ -140,9 +140,9 @@ extension Fleet {
         return found
     }
 
-    /// Versions that are no write's: a conflict's answer shows what another lane's request has just done, and a person
-    /// who gives way to that brings it into the feed (`server_wins`) before that request's own outcome, the same state as
-    /// the next version, is written. Anything else that such a person adopts is a fault.
+    /// Versions without a write. A conflict's response shows the effect of another lane's request. A user who settles
+    /// for the server (`server_wins`) brings it into the feed before that request's own outcome is written, with the
+    /// same state as the next version. Any other state adopted this way is a violation.
     private static func adopted(
         _ name: String,
         _ effects: [GatewayView.Mutation],
@@ -156,14 +156,14 @@ extension Fleet {
         }
     }
 
-    /// What took effect, by entity, in the order of versions.
+    /// The writes that took effect, by entity, in the order of versions.
     private static func effects(_ mutations: [UUID: GatewayView.Mutation]) -> [String: [GatewayView.Mutation]] {
         let effects = mutations.values.filter { $0.status == "succeeded" && $0.version != nil && $0.entity != nil }
         return Dictionary(grouping: effects, by: { $0.entity ?? "" })
             .mapValues { $0.sorted { $0.place < $1.place } }
     }
 
-    /// The upstream got exactly what took effect, once and in this order.
+    /// The upstream received exactly the writes that took effect, once and in this order.
     private func upstreamHistories(_ mutations: [UUID: GatewayView.Mutation]) -> [String] {
         let endpoints = Dictionary(
             Self.entities(forwards: true).compactMap { entity in entity.endpoint.map { (entity.entityType, $0) } }

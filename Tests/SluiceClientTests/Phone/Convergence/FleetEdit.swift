@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// One edit of an app that somebody plays with: rows and writes in one transaction.
+/// One random edit of an app: rows and writes in one transaction.
 struct FleetEdit: Sendable {
     enum Kind: CaseIterable {
         case makeCustomer, changeCustomer, renameCustomer
@@ -14,15 +14,15 @@ struct FleetEdit: Sendable {
 
     let kind: Kind
     let mark: String
-    /// Which of the rows that are there.
+    /// The index of an existing row.
     private let picks: (UInt64, UInt64)
     private let forwards: Bool
 
     /// - Parameters:
-    ///   - mark: of this edit, and no other.
+    ///   - mark: a mark that is unique to this edit.
     ///   - forwards: whether types are replayed against an upstream.
     init(mark: String, forwards: Bool, using random: inout some RandomNumberGenerator) {
-        // the kinds are equally frequent but for what destroys
+        // all kinds except the destructive ones are equally frequent
         let kinds = Kind.allCases.flatMap { kind in
             switch kind {
             case .deleteMeeting, .deleteItem, .deleteMemo, .refused, .makeShelf: [kind]
@@ -35,10 +35,11 @@ struct FleetEdit: Sendable {
         picks = (random.next(), random.next())
     }
 
-    /// Makes it, in a transaction.
+    /// Executes the edit in a transaction.
     ///
-    /// A row that was given up, and that a foreign key still keeps in its table, can neither be edited nor named: the
-    /// app gets an error, and nothing is written.
+    /// A discarded row that a foreign key keeps in its table can neither be edited nor referenced: the app gets an
+    /// error,
+    /// and nothing is written.
     func make(on pool: DatabasePool, _ client: SluiceClient) async throws {
         struct IsHeld: Error {}
         do {
@@ -46,7 +47,7 @@ struct FleetEdit: Sendable {
                 do {
                     _ = try make(db, client)
                 } catch SluiceError.unknownEntity(let type, let key) {
-                    // asked here, since the row may be gone a moment later
+                    // checked here, because the row may be deleted later
                     let isHeld = try HeldRow.fetchAll(db).contains { $0.entityType == type && $0.key == key }
                     throw isHeld ? IsHeld() : SluiceError.unknownEntity(entityType: type, key: key)
                 }
@@ -56,7 +57,7 @@ struct FleetEdit: Sendable {
         }
     }
 
-    /// Makes it, if there is what it needs.
+    /// Executes the edit if its rows exist.
     ///
     /// - Returns: the mutation's id.
     private func make(_ db: Database, _ client: SluiceClient) throws -> UUID? {
@@ -92,7 +93,7 @@ struct FleetEdit: Sendable {
 
     // MARK: - Any record
 
-    /// One of the rows; the same for a pick and a table.
+    /// One of the rows, chosen deterministically by the pick and the table.
     private func any<Record: Marked>(_ type: Record.Type, _ db: Database, _ pick: UInt64? = nil) throws -> Record? {
         let count = try type.fetchCount(db)
         guard count > 0 else { return nil }
@@ -126,7 +127,7 @@ struct FleetEdit: Sendable {
         return try client.enqueue(.delete(record), in: db)
     }
 
-    // MARK: - Single ones
+    // MARK: - Single records
 
     private func makeMeeting(_ db: Database, _ client: SluiceClient) throws -> UUID? {
         guard let customer = try any(Customer.self, db) else { return nil }
@@ -141,7 +142,7 @@ struct FleetEdit: Sendable {
         return try delete(Memo.self, db, client)
     }
 
-    /// Both users may, at the same time: then one of the creates is a conflict.
+    /// Both users may do so concurrently: then one of the creates is a conflict.
     private func remakeMemo(_ db: Database, _ client: SluiceClient) throws -> UUID? {
         let sql = "SELECT id FROM deleted_memo WHERE id NOT IN (SELECT id FROM memo) ORDER BY id"
         let ids = try UUID.fetchAll(db, sql: sql)
@@ -149,7 +150,7 @@ struct FleetEdit: Sendable {
         return try create(Memo(id: ids[Int(picks.0 % UInt64(ids.count))], mark: mark, text: "r" + mark), db, client)
     }
 
-    /// A write that does not take effect: too large for the gateway, or for a place that the upstream does not have.
+    /// A write without an effect: too large for the gateway, or for a path that the upstream does not have.
     private func makeRefused(_ db: Database, _ client: SluiceClient) throws -> UUID? {
         if forwards, picks.1 % 2 == 0 {
             var options = Write.Options()

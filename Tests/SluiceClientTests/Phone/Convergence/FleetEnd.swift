@@ -2,16 +2,16 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// The end: the network is good, and people decide until nothing is left to decide.
+/// The end: the network works, and users settle mutations until no more are open.
 extension Fleet {
-    /// Synchronizes until phones and gateway say the same of every write, and nobody has decided anything meanwhile.
+    /// Synchronizes without settlements until the phones and the gateway agree about every write.
     ///
-    /// - Returns: what they do not agree about.
+    /// - Returns: the remaining differences.
     func disagreements() async throws -> [String] {
         proxy.set(rate: 0)
         var found: [String] = []
         var idleRounds = 0
-        // a long lane, or a busy machine, takes many rounds; what does not change any more is a fault
+        // a long lane or a busy machine takes many rounds; a difference that stops changing is an error
         while idleRounds < 30 {
             await synchronize()
             let now = try await compare()
@@ -22,7 +22,8 @@ extension Fleet {
         return found
     }
 
-    /// All phones at the same time, and not for long: what waits behind another phone's conflict waits for a decision.
+    /// All phones concurrently, with a short deadline: mutations after another phone's conflict wait for its
+    /// settlement.
     private func synchronize() async {
         await withTaskGroup(of: Void.self) { group in
             for client in phones.map(\.app.client) {
@@ -31,7 +32,7 @@ extension Fleet {
         }
     }
 
-    /// What phones show of writes, against what the gateway has.
+    /// Compares the writes that phones show with those of the gateway.
     private func compare() async throws -> [String] {
         let known = try await mutations()
         var found: [String] = []
@@ -42,11 +43,12 @@ extension Fleet {
                 let state = try await phone.state(of: entry.id)
                 let fits =
                     switch status {
-                    // one that failed, and was settled by another device since: the phone hears of that when it decides
+                    // a failure that another device has settled: the phone learns of that when it settles the failure
+                    // itself
                     case "succeeded": state.isApplied || failed.contains(entry.id)
                     case "discarded": state == .discarded || failed.contains(entry.id)
                     case "failed", "conflict": failed.contains(entry.id)
-                    // the gateway did not take it, or it waits for one of those
+                    // the gateway rejected it, or it waits for a rejected one
                     case nil: state == .discarded || state == .queued || failed.contains(entry.id)
                     default: !failed.contains(entry.id) && !state.isSettled
                     }
@@ -56,8 +58,8 @@ extension Fleet {
         return found
     }
 
-    /// Decides until nothing is left to decide: a conflict holds all that the user wrote behind it, so there are many
-    /// rounds. That it never ends is a complaint of ``complaints()``.
+    /// Settles mutations until none are open. A conflict blocks all later writes of its user, so there are many rounds.
+    /// ``complaints()`` reports if this never ends.
     func settle() async throws {
         var quietRounds = 0
         for round in 0..<ledger.entries.count + 20 where quietRounds < 2 {
@@ -67,13 +69,12 @@ extension Fleet {
             if round % 20 == 19 { note("phones: \(left) writes are not settled") }
             for phone in phones { for _ in 0..<20 { try await decide(phone) } }
             try await settleForgotten()
-            // what one phone pushed in a round is shown by the others in the next one
+            // other phones show a round's pushes in the next round
             quietRounds = left == 0 ? quietRounds + 1 : 0
         }
     }
 
-    /// What failed of the writes that a restored phone has forgotten is shown by the gateway alone, which is asked for it
-    /// here as by an operator.
+    /// Failed writes that a restored phone has lost are shown only by the gateway. This queries it like an operator.
     private func settleForgotten() async throws {
         for view in views {
             for mutation in try await view.mutations()
@@ -91,7 +92,7 @@ extension Fleet {
 }
 
 extension FleetPhone {
-    /// What the phone knows of a write, also of one that the library no longer keeps.
+    /// The phone's data about a write, also if the library has deleted its record.
     func state(of id: UUID) async throws -> Outcome {
         if let state = try await app.client.state(of: id) { return state }
         let status = try await app.pool.read { db in

@@ -2,13 +2,13 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// Every write that was committed on a phone: what the end is measured against.
+/// Every write that was committed on a phone. The final state is compared with them.
 struct FleetLedger {
     struct Entry {
         let id: UUID
         let phone: Int
         let what: String
-        /// Whether the phone was set back to a time before it: then only the gateway may know of it.
+        /// Whether the phone was restored to an earlier time: then possibly only the gateway has the write.
         var isForgotten = false
     }
 
@@ -17,7 +17,7 @@ struct FleetLedger {
 
     subscript(id: UUID) -> Entry? { indices[id].map { entries[$0] } }
 
-    /// Notes what is in the outbox of a phone, whoever committed it.
+    /// Records the outbox of a phone, with writes of all its processes.
     mutating func note(_ phone: FleetPhone) async throws {
         for (id, what) in try await Self.writes(of: phone) where indices[id] == nil {
             indices[id] = entries.count
@@ -25,7 +25,7 @@ struct FleetLedger {
         }
     }
 
-    /// Notes what a phone that was restored no longer knows of.
+    /// Records the writes that a restored phone has lost.
     mutating func noteRestored(_ phone: FleetPhone) async throws {
         let known = Set(try await Self.writes(of: phone).map(\.id))
         for index in entries.indices where entries[index].phone == phone.index && !known.contains(entries[index].id) {

@@ -3,13 +3,13 @@ import GRDB
 
 @testable import SluiceClient
 
-/// A phone of the fleet: an app that is opened and closed, killed, set back to a backup and lied to by its clock.
+/// A phone of the fleet: an app that is opened and closed, killed and restored from backups, with a wrong clock.
 final class FleetPhone {
     let index: Int
     let file: URL
     let user: UUID
     private let open: (URL, FleetClock) async throws -> TestPhone
-    /// Its clock: seconds that it goes before the machine's.
+    /// The clock's offset from the machine's, in seconds.
     let clock = FleetClock()
     private(set) var app: TestPhone
     private var hasBackup = false
@@ -27,9 +27,9 @@ final class FleetPhone {
 
     private var backup: URL { file.deletingLastPathComponent().appending(path: "backup.sqlite") }
 
-    /// The app ends, and is opened again.
+    /// Ends the app and opens it again.
     ///
-    /// - Parameter meanwhile: what happens to the file while nobody has it open.
+    /// - Parameter meanwhile: changes the file of the closed app.
     func restart(_ meanwhile: () async throws -> Void = {}) async throws {
         try app.pool.close()
         try await meanwhile()
@@ -44,9 +44,9 @@ final class FleetPhone {
         hasBackup = true
     }
 
-    /// Goes back to the last backup.
+    /// Restores the last backup.
     ///
-    /// - Returns: false where there is none.
+    /// - Returns: false without a backup.
     func restoreBackup() async throws -> Bool {
         guard hasBackup else { return false }
         try await restart {
@@ -66,7 +66,7 @@ final class FleetPhone {
     func failedWrites() async throws -> [FailedWrite] { try await app.pool.read { try FailedWrite.fetchAll($0) } }
 }
 
-/// A phone's clock, which somebody sets.
+/// A phone's adjustable clock.
 final class FleetClock: Sendable {
     private let ahead = Locked(0.0)
 

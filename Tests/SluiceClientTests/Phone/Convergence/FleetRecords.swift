@@ -2,18 +2,18 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// A record of the fleet's app. Each write sets `mark` to a text of its own, so that whoever receives it, the gateway or
-/// the upstream, can be asked which write it was, and in which order.
+/// A record of the fleet's app. Each write sets `mark` to a unique text. It identifies the write, and its order, in the
+/// data of the gateway or the upstream.
 protocol Marked: Codable, FetchableRecord, MutablePersistableRecord, Syncable, Sendable {
     var mark: String { get set }
-    /// What else an edit changes.
+    /// The other columns that an edit changes.
     mutating func touch()
-    /// Where an upstream has such; nil for a type that it cannot have.
+    /// The path at an upstream; nil for a type that it does not support.
     static var endpoint: String? { get }
 }
 
 extension Marked {
-    /// The member of documents that holds the mark: the shortest name there is, so that it stands first.
+    /// The member of documents that contains the mark. The shortest name, so that it is first.
     static var markMember: String { "_" }
 
     /// - Parameter forwards: whether the type is replayed against an upstream.
@@ -47,7 +47,7 @@ struct Customer: Marked {
     mutating func touch() { phone = "p" + mark }
 }
 
-/// Mapped ids, with references to such, in a column and in JSON.
+/// Mapped ids, with references to mapped ids, in a column and in JSON.
 struct Meeting: Marked {
     var id = UUID()
     var mark: String
@@ -90,7 +90,7 @@ struct Shelf: Marked {
     mutating func didInsert(_ inserted: InsertionSuccess) { id = inserted.rowID }
 }
 
-/// Device ids, with references to such.
+/// Device ids, with references to device ids.
 struct Item: Marked {
     var id: Int64?
     var mark: String
@@ -110,8 +110,8 @@ struct Item: Marked {
     mutating func didInsert(_ inserted: InsertionSuccess) { id = inserted.rowID }
 }
 
-/// Ids that the app makes for everybody, with references to both other kinds. A REST API that gives ids itself, as the
-/// demo's does, has no such type: it is the built-in store's in any case.
+/// Shared ids, which the app generates, with references to both other kinds. A REST API that assigns ids, such as the
+/// demo's, does not support this type, so it is always in the built-in store.
 struct Memo: Marked {
     var id = UUID()
     var mark: String
@@ -155,7 +155,7 @@ extension DatabaseMigrator {
                         customerID BLOB REFERENCES customer (id), shelfID INTEGER REFERENCES shelf (id));
                     -- memos that this phone has deleted: only ids of this kind may be created again
                     CREATE TABLE deleted_memo (id BLOB PRIMARY KEY NOT NULL);
-                    -- what became of writes that the library no longer keeps, which is soon where clocks jump
+                    -- outcomes of writes that the library has deleted, which happens early if clocks jump
                     CREATE TABLE pruned (id TEXT PRIMARY KEY NOT NULL, status TEXT NOT NULL);
                     CREATE TRIGGER prune AFTER DELETE ON sluice_mutations BEGIN
                         INSERT INTO pruned VALUES (old.id, old.status);

@@ -5,7 +5,7 @@ import SluiceClient
     import FoundationNetworking
 #endif
 
-/// What the gateway says, asked past the library: as a user's other program would.
+/// The gateway's data, read without the library, as another program of the user would.
 struct GatewayView {
     let url: URL
     let token: String
@@ -14,25 +14,25 @@ struct GatewayView {
         let description: String
     }
 
-    /// A mutation as the gateway has it.
+    /// A mutation as stored by the gateway.
     struct Mutation {
         let id: UUID
         let status: String
         let device: String
         let sequence: Int64
         let operation: String
-        /// Type and server id; nil until it has one.
+        /// Type and server id; nil until an id is assigned.
         let entity: String?
         let version: Int64?
         let mark: String?
-        /// The mark of the state that it gave way to, by `server_wins`.
+        /// The mark of the state that replaced it, by `server_wins`.
         let gaveWayTo: String?
 
-        /// The demo's ETags count a document's states.
+        /// The demo upstream's ETags count a document's states.
         private let state: Int64
 
-        /// Where it stands among the writes of its entity. One whose outcome came late has the version of the state that
-        /// the feed knew by then, and the ETag of its own.
+        /// Its position among the writes of its entity. If its outcome arrived late, it has the version in the feed at
+        /// that time, and its own ETag.
         var place: (Int64, Int64, Int64) { (version ?? 0, state, sequence) }
 
         init?(_ json: JSON) {
@@ -54,7 +54,7 @@ struct GatewayView {
         }
     }
 
-    /// An entity as the feed shows it.
+    /// An entity as in the feed.
     struct Entity {
         let name: String
         let version: Int64?
@@ -70,7 +70,7 @@ struct GatewayView {
         }
     }
 
-    /// All mutations of the user, in the order of the lane.
+    /// All mutations of the user, in lane order.
     func mutations() async throws -> [Mutation] {
         var mutations: [Mutation] = []
         var cursor: String?
@@ -93,7 +93,7 @@ struct GatewayView {
         }
     }
 
-    /// Gives a write up that no phone knows of any more.
+    /// Discards a write that no phone has stored.
     func discard(_ id: UUID) async throws {
         _ = try? await ask("/v1/mutations/\(id.uuidString.lowercased())/discard", body: #"{"dependents":"discard"}"#)
     }

@@ -8,10 +8,10 @@ import Testing
     import Glibc
 #endif
 
-/// A phone's app in a process of its own, which is killed: at a moment of the clock's choice, or right before or behind
-/// a commit of SQLite's, the app's as well as the library's.
+/// A phone's app in a separate process that is killed. This happens at a random time, or right before or after an
+/// SQLite commit of the app or the library.
 enum KilledFleetPhone {
-    /// What the process makes at most.
+    /// The maximum number of edits of the process.
     static let edits = 8
 
     enum End: Codable {
@@ -34,7 +34,7 @@ enum KilledFleetPhone {
         let token: String
         let forwards: Bool
         let secondsAhead: TimeInterval
-        /// What marks begin with, and the last number that was given.
+        /// The prefix of marks, and the last number used.
         let mark: String
         let counter: Int
         let seed: UInt64
@@ -50,7 +50,7 @@ enum KilledFleetPhone {
 
     private static let variable = "SLUICE_TEST_FLEET_PHONE"
 
-    /// What this process was ordered to do, if it is such a phone's.
+    /// The orders of this process, if it is such a phone's.
     static let orders = ProcessInfo.processInfo.environment[variable].flatMap {
         try? JSONDecoder().decode(Orders.self, from: Data($0.utf8))
     }
@@ -93,9 +93,9 @@ enum KilledFleetPhone {
 
     private static func die() { kill(getpid(), SIGKILL) }
 
-    /// Comes with a commit.
+    /// Related to a commit.
     private final class Death: TransactionObserver, @unchecked Sendable {
-        // touched on the writer's queue only
+        // used on the writer's queue only
         private var before: Int
         private var behind: Int
 
@@ -117,9 +117,9 @@ enum KilledFleetPhone {
     }
 }
 
-/// What the process of such a phone does; no test of its own.
+/// The code of such a phone's process. It is not a test.
 @Suite struct KilledFleetPhoneTests {
-    @Test(.enabled(if: KilledFleetPhone.orders != nil)) func `a phone of the fleet`() async throws {
+    @Test(.enabled(if: KilledFleetPhone.orders != nil)) func `runs a phone of the fleet in its process`() async throws {
         if let orders = KilledFleetPhone.orders { try await KilledFleetPhone.live(orders) }
     }
 }

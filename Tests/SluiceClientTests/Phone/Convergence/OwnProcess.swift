@@ -1,10 +1,10 @@
 import Foundation
 
-/// This program once more, with one suite of its tests.
+/// A second instance of this program, with one suite of its tests.
 enum OwnProcess {
     enum End: Equatable {
         case killed
-        /// What it said before it ended by itself.
+        /// Its output if it was not killed.
         case ended(String)
     }
 
