@@ -1,4 +1,4 @@
-// Calls of `/admin`, and what became of them.
+// Calls of `/admin`, and their results.
 import { parse } from './json.js'
 import { setClock } from './dom.js'
 
@@ -11,7 +11,7 @@ export class Problem extends Error {
 	}
 }
 
-// what nobody waits for any more: the page has been left, or asks who one is
+// for results without a reader: the page has been left, or asks for a sign-in
 const NEVER = new Promise(() => {})
 
 let signedOut = () => {}

@@ -1,4 +1,4 @@
-// Elements, and text that somebody else wrote. Nothing here, or anywhere, takes a string for markup.
+// Elements, and text from other sources. No function of the console interprets a string as markup.
 
 const SVG = 'http://www.w3.org/2000/svg'
 const PROPERTIES = new Set(['value', 'checked', 'disabled', 'open'])
@@ -56,7 +56,7 @@ export function visible(text, name = character => `U+${code(character).toUpperCa
 
 export const escaped = character => `\\u${code(character)}`
 
-// What somebody else wrote: isolated from the text around it, cut where it is long, with a way to see all.
+// Untrusted text: isolated from the text around it, cut if it is long, with a button that shows all of it.
 export function said(text, limit = 240) {
 	if (text == null || text === '') return h('span.muted', '–')
 	const whole = String(text)
@@ -138,14 +138,14 @@ setInterval(() => {
 	}
 }, 5_000)
 
-// The beginning and the end of a UUID, which tell it from its neighbours; all of it where one looks closer.
+// The beginning and the end of a UUID, enough to distinguish it from its neighbours; the title has all of it.
 export const shortId = id => {
 	const text = String(id ?? '')
 	return h('code', { title: text, class: 'id' }, text.length > 20 ? `${text.slice(0, 8)}…${text.slice(-6)}` : text || '–')
 }
 
 let region
-// Tells those who do not see the page of something that has changed on it.
+// Announces a change of the page to users of screen readers.
 export function announce(text) {
 	region ??= document.body.appendChild(h('div.unheard', { role: 'status', 'aria-live': 'polite' }))
 	if (region.textContent !== text) region.textContent = text

@@ -27,7 +27,7 @@ export function field({ label, type = 'text', value = '', hint, options, pointer
 	}
 }
 
-// Says at a field what is wrong with it; null takes that back.
+// Shows an error at a field; null removes it.
 function blame(element, text) {
 	const wrong = element.querySelector('.wrong'), input = element.querySelector('input, select, textarea')
 	if (!wrong) return

@@ -29,7 +29,7 @@ export function jsonView(value, { label, marks = new Map() } = {}) {
 	return box
 }
 
-// The tokens of a text with what stands before each: a comma, a line break, two spaces a level.
+// The tokens of a text, each with its separator before it: a comma, a line break, two spaces a level.
 function* laidOut(source) {
 	let depth = 0, before = null
 	for (const token of scan(source)) {
@@ -95,7 +95,7 @@ function side(text, kind, missing) {
 		piece({ kind: text[0] === '"' ? 'string' : 'number', start: 0, end: text.length }, text))
 }
 
-// A field for JSON that says what is wrong with it. `value` is the text; `isValid` whether it is JSON.
+// A field for JSON that shows syntax errors. `value` is the text; `isValid` whether it is JSON.
 export function jsonEditor(source, { label, id }) {
 	const note = h('p', { id: `${id}-note`, class: 'hint', 'aria-live': 'polite' })
 	const field = h('textarea', {

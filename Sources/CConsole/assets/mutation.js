@@ -19,7 +19,7 @@ export async function mutation(view) {
 	})
 	const reveal = () => { isShown = true; return again() }
 	const is = (...statuses) => may('settle') && statuses.includes(story?.mutation.status)
-	// what an edit and a comparison need is looked at first, which the audit is told of
+	// an edit and a comparison need the content, so it is revealed first, and the audit log records that
 	const revealed = async act => {
 		if (!isShown) await reveal()
 		if (!place.querySelector('.problem')) act()

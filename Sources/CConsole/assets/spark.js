@@ -1,4 +1,4 @@
-// A line of the last hour, small enough to stand beside its number.
+// A line of the last hour, small enough to fit next to its number.
 import { figure, svg } from './dom.js'
 
 const [WIDTH, HEIGHT] = [240, 44]

@@ -5,8 +5,10 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `POST /admin/organizations/{id}/upstream/test`: asks the organization's upstream for something, with its credential and
-/// by all rules of its settings. The circuit does not hear of it, neither does anything of the organization change.
+/// `POST /admin/organizations/{id}/upstream/test`: sends a test request to the organization's upstream.
+///
+/// The request carries the credential and follows all rules of the upstream's settings. Its result does not count for
+/// the circuit breaker, and nothing of the organization changes.
 struct UpstreamProbeEndpoint: Sendable {
     /// Bytes of an answer that are read.
     private static let maximumBytes = 1_048_576

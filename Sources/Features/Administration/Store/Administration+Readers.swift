@@ -73,7 +73,7 @@ extension Administration {
         let script = grants.isEmpty ? nil : grants.joined(separator: "; ")
         let change = Query(Self.addReaderStatement, Parameters(of: organization, role, now()))
         let isNew = try await bind(change, granting: script) { connection in
-            // an organization that is being purged, and one that another call bound meanwhile, get no grant
+            // an organization that is being purged, or that a concurrent call has bound, gets no grant
             let rows = try await connection.run(Query(Self.bindingStatement, Parameters(role)))
             guard rows.count > 0 else { return false }
             return try rows.uuid(0, 0) == organization
@@ -182,8 +182,10 @@ extension Administration {
         "DELETE FROM readers WHERE organization_id = $1 AND role_name = $2::text::name"
     )
 
-    /// The organization that a role reads. Asked by itself: beside a table of ours a cluster looks into the view of roles
-    /// with the caller's own rights, which are not enough.
+    /// Selects the organization that a role reads.
+    ///
+    /// This is a separate statement: in a join with one of our tables, a cluster reads the view of roles with the
+    /// caller's own rights, which are insufficient.
     static let bindingStatement = Statement(
         "readers_binding",
         "SELECT organization_id FROM readers WHERE role_name = $1::text::name"

@@ -8,7 +8,7 @@ extension Administration {
     /// Rows that one statement of a purge deletes at most, so that no transaction grows long.
     static let purgeBatch: Int64 = 5_000
 
-    /// Deletes an organization with all its data, in small batches; false when there is none.
+    /// Deletes an organization with all its data, in small batches; returns false if there is no such organization.
     ///
     /// The organization takes no new lanes from the first step on, and the purge waits for the lanes that pushes under
     /// way hold. Purged data do not come back; an interrupted purge continues when it is called again.
@@ -129,8 +129,8 @@ extension Administration {
         let columns = key.joined(separator: ", ")
         return Statement(
             "purge_\(table)",
-            // up to a row that is looked up once: a list of rows is joined with the table anew for each of its rows where
-            // nothing is known yet of how many there are
+            // deletes up to a row that is looked up once: without statistics, PostgreSQL joins a list of rows with the
+            // table by scanning the table again for each of the list's rows
             """
             DELETE FROM \(table) WHERE organization_id = $1 AND (\(columns)) <= (
                 SELECT \(columns) FROM (

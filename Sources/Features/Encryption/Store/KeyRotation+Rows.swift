@@ -49,8 +49,10 @@ extension KeyRotation {
         }
     }
 
-    /// Creates an organization's first data key, if it has none and a master key is to wrap one; false where there is
-    /// no such organization. For callers that seal many values: only the first one waits.
+    /// Creates an organization's first data key, if it has no key and there is a master key to wrap one.
+    ///
+    /// Returns false if there is no such organization. Call it before sealing many values: then only the first caller
+    /// waits.
     package func prepare(_ organization: UUID) async throws(Problem) -> Bool {
         do {
             return try await isThere(organization)

@@ -118,8 +118,10 @@ package struct KeyRotation: Sendable {
         }
     }
 
-    /// Whoever cannot open an organization's keys, or any other's where it has none, has other master keys than the
-    /// gateways, which could not open what is made with these.
+    /// Checks that the master keys open the organization's keys, or, if it has no key, any other organization's.
+    ///
+    /// A process that fails this check has other master keys than the gateways, which could not open the values it
+    /// seals.
     ///
     /// - Throws: ``SealError/locked(_:)``.
     func check(_ masterKeys: MasterKeys, _ keys: [WrappedKey], of organization: UUID) async throws {

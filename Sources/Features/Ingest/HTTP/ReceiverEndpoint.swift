@@ -26,7 +26,7 @@ struct ReceiverEndpoint: Sendable {
 
     private let verifier = SourceVerifier()
     private let metrics = SourceMetrics()
-    /// Whoever calls without a signature is heard of once a second.
+    /// Limits the log lines about callers without a signature to one a second.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
 
     init(
@@ -83,7 +83,7 @@ struct ReceiverEndpoint: Sendable {
         return try await exchange.budgets.verifying.admit(body.count, for: user) { try await verify() }
     }
 
-    /// What stands for a message's source while it is not known whether there is such a source: the same for any text.
+    /// The placeholder for a message's source until the source is found to exist: always the same for the same text.
     private static func stand(for parameters: [Substring]) -> UUID {
         let organization = UUID(parsing: String(parameters[0])) ?? LaneKey.nobody.organization
         return IngestSource.stand(in: organization, for: String(parameters[1].prefix(64)))
@@ -190,8 +190,10 @@ struct ReceiverEndpoint: Sendable {
         return try mapping.map(tree.root, id: .message(ExactText(messageID)), limits: limits)
     }
 
-    /// Why a message is to be sent again, although what could be taken of it is; nil where all was. Whatever an event was
-    /// refused for, the sender hears a status that has it try again: another, as 410, would end it for good.
+    /// Returns why the sender must send a message again, or nil if all of its events were accepted.
+    ///
+    /// The accepted part of the message stays accepted. For every refusal, the sender receives a status that makes it
+    /// retry: another status, such as 410, would end the deliveries permanently.
     static func problem(of verdicts: [IngestVerdict], _ events: MappedEvents) -> Problem? {
         let refused = verdicts.enumerated().compactMap { index, verdict in
             verdict.problem.map { events.placed($0, of: index) }
@@ -219,6 +221,6 @@ struct ReceiverEndpoint: Sendable {
 }
 
 extension SourceReceivers.Receiver {
-    /// What stands for the source where a user's id stands otherwise.
+    /// The placeholder for the source, used in place of a user's id.
     fileprivate var stand: UUID { IngestSource.stand(in: key.organization, for: key.name) }
 }

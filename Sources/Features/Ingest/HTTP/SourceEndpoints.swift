@@ -61,7 +61,7 @@ struct SourceEndpoints: Sendable {
         }
     }
 
-    /// Tells what a source would make of a body; changes nothing.
+    /// Returns the events that a source would make of a body; changes nothing.
     func test(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         exchange.act?.noteTrial()

@@ -4,8 +4,10 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// Says whether a message is of who it seems to be from. Takes as long for every source, and for none: what a source lacks
-/// of two secrets and two public keys is made up.
+/// Verifies that a message is from its source.
+///
+/// A verification takes the same time for every source, and for a name without a source: random values replace the
+/// missing ones of two secrets and two public keys.
 struct SourceVerifier: Sendable {
     /// Secrets that are good at a time.
     private static let width = 2
@@ -18,7 +20,7 @@ struct SourceVerifier: Sendable {
         let timestamp: String
         let signatures: String
 
-        /// Nil where one is missing, or the message would be refused whoever it is from.
+        /// Nil if a header is missing, or if the message would be refused from any sender.
         init?(_ headers: HTTPFields, now: Timestamp) {
             guard let id = headers[.webhookID], let timestamp = headers[.webhookTimestamp],
                 let signatures = headers[.webhookSignature],
@@ -36,7 +38,7 @@ struct SourceVerifier: Sendable {
         }
     }
 
-    /// Nobody's.
+    /// Random secrets and keys, which belong to no source.
     private let secrets = (0..<width).map { _ in WebhookSecret() }
     private let keys = (0..<width).map { _ in WebhookSigningKey().publicKey }
 

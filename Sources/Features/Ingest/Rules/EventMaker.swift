@@ -84,7 +84,7 @@ struct EventMaker {
         let name = name(&values, id)
         var writer = JSONWriter(capacity: 512)
         writer.beginObject()
-        // stands in for one of its content
+        // replaces one derived from the event's content
         writer.member("event_id", name ?? "-")
         writer.member("entity_type", rule.entityType)
         if let operation { writer.member("operation", operation.rawValue) }
@@ -113,7 +113,7 @@ struct EventMaker {
         return (writer.bytes, name)
     }
 
-    /// The value that a member must have; reports that there is none.
+    /// Returns the value of a required member; reports a missing one.
     private mutating func needed(
         _ member: String,
         _ pointer: MappedPointer,

@@ -13,13 +13,13 @@ package struct MappingRule: Sendable, Hashable {
     /// Something that must be so for the rule to be the item's.
     package struct Condition: Sendable, Hashable {
         package let at: MappedPointer
-        /// One of these stands there.
+        /// The accepted values.
         package let values: [MappedScalar]
     }
 
     package enum OperationChoice: Sendable, Hashable {
         case always(IngestOperation)
-        /// As the value at a place says, by its name.
+        /// Determined by the value at a place, through its name.
         case at(MappedPointer, [ExactText: IngestOperation], otherwise: IngestOperation?)
 
         /// Whether a document may be needed.

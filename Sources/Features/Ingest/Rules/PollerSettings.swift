@@ -14,7 +14,7 @@ package struct PollerSettings: Sendable, Hashable {
     package struct Since: Sendable, Hashable {
         @Exact package private(set) var parameter: String
         package let form: Form
-        /// Where an item says when it was changed; with `^` in front where a page says it.
+        /// The place of the time of change in an item; with `^` in front, its place in the page.
         package let from: MappedPointer
         /// How much further back is asked for: what the API committed late is seen, too. In seconds.
         package let overlapSeconds: Int
@@ -25,10 +25,10 @@ package struct PollerSettings: Sendable, Hashable {
             /// Since 1970.
             case seconds
             case milliseconds
-            /// Whatever stands in the item, a number or a text: the greatest is sent back as it is.
+            /// Any number or text in the item: the greatest is sent back unchanged.
             case text
 
-            /// What is of this form, in words.
+            /// A description of this form, for error messages.
             var words: String {
                 switch self {
                 case .rfc3339: "a time in the form of RFC 3339, as 2026-11-20T07:00:00Z"

@@ -1,8 +1,9 @@
 package import JSONText
 package import SyncModel
 
-/// How what an organization's API says becomes events. Pure, and total: whatever a body is, each of its items becomes an
-/// event, is ignored, or is refused for a reason that names its place.
+/// Defines how messages of an organization's API become events.
+///
+/// Pure and total: each item of any body becomes an event, is ignored, or is refused for a reason that names its place.
 package struct SourceMapping: Sendable, Hashable {
     /// Rules of a mapping.
     package static let ruleLimit = 50
@@ -54,7 +55,7 @@ package struct SourceMapping: Sendable, Hashable {
     /// Makes events of a body.
     ///
     /// - Parameters:
-    ///   - id: what events are called whose rule does not say.
+    ///   - id: the ids of events whose rule does not define one.
     ///   - limits: of a push. `mutations` bounds the items; who hands events on in several batches may allow more.
     /// - Throws: `validation_failed` where there is no array of items; `payload_too_large` for more items than may be.
     package func map(_ body: JSONValue, id: MappedID, limits: IntakeLimits) throws(Problem) -> MappedEvents {

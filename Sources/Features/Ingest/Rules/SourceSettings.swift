@@ -20,7 +20,7 @@ package enum SourceSettings: Sendable, Hashable {
 
     /// Reads settings; nil where the report has a defect more.
     ///
-    /// - Parameter pointer: where they stand in the request.
+    /// - Parameter pointer: the place of the settings in the request.
     package init?(_ kind: SourceKind, _ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         let before = report.problems.count
         let settings: SourceSettings? =

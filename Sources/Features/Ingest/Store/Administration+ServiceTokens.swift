@@ -56,7 +56,7 @@ extension Administration {
         return rows.first.map { (token, $0) }
     }
 
-    /// Revokes a service token: nobody takes it from then on, other gateways within five seconds.
+    /// Revokes a service token: this gateway refuses it immediately, other gateways within five seconds.
     ///
     /// - Returns: its row; nil when there is no such token.
     package func revokeServiceToken(_ id: UUID, of organization: UUID) async throws(Problem) -> ServiceTokenRow? {

@@ -34,7 +34,7 @@ package struct SourceAdministration: Sendable {
 
     /// Adds a source, or puts other settings in place of its present ones; nil when there is no such organization.
     ///
-    /// - Parameter usual: the secret of a new source where the update has none.
+    /// - Parameter usual: the secret of a new source if the update has no secret.
     /// - Returns: its row, and whether it is new.
     /// - Throws: `validation_failed` where the organization has as many as it may, where the kind is another, or where the
     ///   secret does not fit the kind.
@@ -147,8 +147,9 @@ package struct SourceAdministration: Sendable {
         case at([UInt8])
     }
 
-    /// Has a worker look at a source at once; who works on it now begins anew. Nil when there is no such source, or it is
-    /// not enabled, or nothing is fetched from its kind.
+    /// Makes a worker read a source immediately; a worker that already has it begins again.
+    ///
+    /// Returns nil if there is no such source, if it is not enabled, or if nothing is fetched from its kind.
     package func run(_ key: SourceKey, from beginning: Beginning) async throws(Problem) -> SourceRow? {
         var parameters = Self.parameters(key, now())
         switch beginning {
@@ -173,7 +174,7 @@ package struct SourceAdministration: Sendable {
         return Problem(.statusTransitionMustBeValid, reason)
     }
 
-    /// Deletes a source; false when there is none. What it brought stays, and so do the ids of its events.
+    /// Deletes a source; returns false if there is no such source. Its events' results and ids stay.
     package func delete(_ key: SourceKey) async throws(Problem) -> Bool {
         let query = Query(SourceAdminStatements.delete, Parameters(of: key.organization, key.name))
         let isFound = try await failure.reporting("delete a source") {

@@ -24,7 +24,7 @@ package struct SourceMetrics: Sendable {
     package enum Outcome: String, Sendable, Hashable, CaseIterable {
         case succeeded
         case failed
-        /// A worker's lease was lost: what came of its work was thrown away.
+        /// A worker's lease was lost: the result of its work was discarded.
         case lost
         /// A message's signature did not hold, or there is no such source.
         case unauthorized

@@ -23,7 +23,7 @@ package struct SourceRow: Sendable {
     /// JSON, as it was validated.
     package let settings: [UInt8]
     package let hasSecret: Bool
-    /// Until when the secret before the newest verifies, too; nil where there is none.
+    /// Until when the secret before the newest also verifies; nil if there is no such secret.
     package let previousSecretUntil: Timestamp?
     /// How far workers are: a JSON object.
     package let state: [UInt8]?

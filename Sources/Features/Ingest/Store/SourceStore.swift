@@ -7,7 +7,7 @@ import SyncStore
 package struct SourceStore: Sendable {
     /// How long a worker may hold a source without a word, in seconds.
     package static let leaseSeconds: Double = 60
-    /// How often it says a word, in seconds.
+    /// The interval at which a worker renews its lease, in seconds.
     package static let renewSeconds: Double = 20
     /// Sources that one look finds.
     package static let searchLimit = 500
@@ -28,7 +28,7 @@ package struct SourceStore: Sendable {
 
     // MARK: - Finding
 
-    /// Where a look goes on.
+    /// Where a search continues.
     package struct Place: Sendable, Hashable {
         let nextRunAt: Timestamp
         let key: SourceKey
@@ -37,7 +37,7 @@ package struct SourceStore: Sendable {
     /// Sources that a worker is to look at, those that have waited longest first: a plain read without locks.
     ///
     /// - Parameter place: where the look before ended; nil begins.
-    /// - Returns: what was found, and where the next look goes on; nil at the end.
+    /// - Returns: the sources found, and where the next search continues; nil at the end.
     package func due(_ kind: SourceKind, after place: Place? = nil) async throws(Problem) -> (
         due: [SourceKey], next: Place?
     ) {
@@ -116,10 +116,10 @@ package struct SourceStore: Sendable {
         )
     }
 
-    /// Says that the worker is still there; every ``renewSeconds``.
+    /// Renews the worker's lease; call it every ``renewSeconds``.
     ///
-    /// - Returns: until when it has the source now; nil where it has it no more: another worker has it, or an operator
-    ///   changed, disabled, restarted or removed it. Then the worker ends what it does.
+    /// - Returns: the new end of the lease; nil if the worker lost the source. Another worker has it, or an operator
+    ///   changed, disabled, restarted or removed it. The worker must then stop its work.
     package func renew(_ claim: ClaimedSource) async throws(Problem) -> Timestamp? {
         let until = now().adding(seconds: Self.leaseSeconds)
         let isHeld = try await report(claim, SourceStatements.renew, Self.parameters(claim, until), "hold a source")

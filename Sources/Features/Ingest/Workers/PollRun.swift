@@ -2,8 +2,10 @@ import Logging
 import SyncModel
 import SyncStore
 
-/// One hold on a source: pages are asked for and taken, one after the other, until the pass is at its end, the turn is
-/// over, or something fails. What a page brought is durable before the state says so.
+/// One lease of a source: requests pages and ingests them, one at a time.
+///
+/// It ends when the pass is at its end, the turn is over, or something fails. A page's events are durable before the
+/// state includes the page.
 struct PollRun: Sendable {
     let claim: ClaimedSource
     let store: Store
@@ -14,7 +16,7 @@ struct PollRun: Sendable {
     let isEnding: @Sendable () -> Bool
     let fetch: @Sendable (UpstreamFetch, UpstreamSettings) async -> FetchAnswer
 
-    /// What came of it.
+    /// The result of a run.
     struct Result: Sendable {
         var outcome: SourceOutcome
         /// Whether there is more to be read at once.
@@ -29,7 +31,7 @@ struct PollRun: Sendable {
     /// How long a source rests whose events there is no room for, in seconds.
     private static let rest: Double = 10
 
-    /// - Returns: nil where the source is another's by now.
+    /// - Returns: nil if another worker has the source.
     func result() async -> Result? {
         guard case .poller(let settings) = claim.settings else { return Result(outcome: released(after: Self.rest)) }
         let organization: Organization?
@@ -119,7 +121,7 @@ struct PollRun: Sendable {
         }
     }
 
-    /// Writes how far it is. Where that fails the pages are read once more.
+    /// Records how far the run has read. If that fails, the pages are read again.
     private func isNoted(_ state: PollState, _ planner: PollPlanner, hasEvents: Bool) async -> Bool {
         do throws(Problem) {
             return try await store.sources.progress(claim, state: planner.stored(state), hasEvents: hasEvents) != nil
@@ -152,7 +154,7 @@ struct PollRun: Sendable {
         return .succeeded(
             state: state.map(planner.stored),
             hasEvents: tally.hasEvents,
-            // a pass that is not at its end goes on as soon as others had their turn
+            // a pass that is not at its end continues as soon as other sources have had their turn
             nextRunAt: reached.isInPass ? now : now.adding(seconds: Double(planner.settings.intervalSeconds)),
             warning: reached.warning(at: now)
         )
@@ -202,7 +204,7 @@ struct PollRun: Sendable {
         var limits = SourceIntake.Limits(events: configuration.limits.mutations, bytes: configuration.limits.bodyBytes)
         limits.attempts = configuration.patience
         limits.pause = configuration.retryPause
-        // the API lists it again; meanwhile it is named like any refused item
+        // the API lists it again; until then it is reported like any refused item
         limits.skipsImpossible = true
         let intake = SourceIntake(
             ingest: store.ingest,

@@ -25,7 +25,7 @@ package final class Poller: Service {
         package var turn: Double = 60
         /// How often the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
-        /// How often a worker says that it is still there, in seconds.
+        /// The interval at which a worker renews its lease, in seconds.
         package var renewInterval = SourceStore.renewSeconds
         /// Tries of a batch that there is no room for, before the source gives its place away.
         package var patience = 5
@@ -33,7 +33,7 @@ package final class Poller: Service {
         package var retryPause = 0.5
         /// Those of a push; a page is as long as one may be.
         package var limits = IntakeLimits()
-        /// What the poller's clock says.
+        /// The poller's clock.
         package var now: TimeSource
 
         package init(now: @escaping TimeSource) {
@@ -49,7 +49,7 @@ package final class Poller: Service {
     private let running: RunningHosts<SourceKey>
     private let clock: HostClock<SourceKey>
     private let bell = Doorbell()
-    /// Whether somebody waits for a place.
+    /// Whether a source waits for a place.
     private let isFull = Atomic(false)
     private let isDraining = Atomic(false)
     private let inFlight = Mutex([UUID: Task<FetchAnswer, Never>]())
@@ -148,7 +148,7 @@ package final class Poller: Service {
             logger.debug("A source was not claimed", metadata: Self.metadata(source, ["reason": "\(error.detail)"]))
         }
         running.withLock { $0.release(source) }
-        // who waits for the place has it at once, and so has a list that goes on
+        // a source that waits for the place gets it immediately, and so does a list that continues
         if goesOn || isFull.exchange(false, ordering: .relaxed) { bell.ring() }
     }
 
@@ -181,7 +181,7 @@ package final class Poller: Service {
                 guard let renewed = try await store.sources.renew(claim) else { return }
                 until = renewed
             } catch {
-                // as long as nobody else may have it
+                // until the lease ends, no other worker may have the source
                 if configuration.now() >= until { return }
             }
         }
@@ -200,7 +200,7 @@ package final class Poller: Service {
         )
         let result = await run.result()
         guard let result, await written(result.outcome, claim) else {
-            // ended by force: another goes on when the lease is over
+            // ended by force: another worker continues when the lease has expired
             if isDraining.load(ordering: .relaxed) { return nil }
             metrics.run(.poller, .lost)
             logger.warning("A source's lease was lost", metadata: Self.metadata(claim.key))
@@ -210,7 +210,7 @@ package final class Poller: Service {
         return result.goesOn
     }
 
-    /// Writes what became of a source, with patience while the database is away.
+    /// Writes the result of a source's run; retries while the database is unavailable.
     private func written(_ outcome: SourceOutcome, _ claim: ClaimedSource) async -> Bool {
         for attempt in 1... {
             do throws(Problem) {

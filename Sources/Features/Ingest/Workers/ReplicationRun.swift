@@ -22,7 +22,7 @@ final class ReplicationRun: Sendable {
         let configuration: ReplicationWorker.Configuration
         let metrics: SourceMetrics
         let logger: Logger
-        /// Told how the slot is, whenever it was looked at.
+        /// Called with the slot's state after each check.
         let watched: @Sendable (SlotReport) -> Void
         /// Whether the source is to be given back.
         let ends: @Sendable () -> Bool
@@ -36,7 +36,7 @@ final class ReplicationRun: Sendable {
         var written = LogPosition.zero
         /// Whether events came since the state was written.
         var hasEvents = false
-        /// Whether the state says something new beside.
+        /// Whether the state has other news, besides the position.
         var isNews = false
         /// Whether it was written that the source works.
         var isProven = false
@@ -96,7 +96,7 @@ final class ReplicationRun: Sendable {
 
     // MARK: - Holding
 
-    /// Says that this worker is still there, while nothing else does.
+    /// Renews this worker's lease while no other call does.
     private func hold() async throws {
         var checkedAt = ContinuousClock.now
         while true {
@@ -204,14 +204,16 @@ final class ReplicationRun: Sendable {
             await group.waitForAll()
             return end
         }
-        // what became durable meanwhile is confirmed, unless it is another's to do
+        // events that became durable until now are confirmed, unless another worker has the source
         if case .lost = outcome {} else { await confirmLast(stream) }
         await stream.closeAndWait()
         throw outcome
     }
 
-    /// The state to go on from. Versions made of places in the log begin anew, behind all earlier ones, where the log does:
-    /// nanoseconds since 1970 grow faster than logs.
+    /// Returns the state to continue from.
+    ///
+    /// If the log begins again, the versions made of places in the log begin after all earlier ones: nanoseconds since
+    /// 1970 grow faster than logs.
     ///
     /// - Throws: if the log between the stored position and the slot cannot be read any more.
     private func begin(
@@ -262,7 +264,7 @@ final class ReplicationRun: Sendable {
                     do {
                         try await read(relation, &reader, &types, inspection)
                     } catch let trouble as SourceTrouble {
-                        // what came before is read by these settings, and may not fit those that mend it
+                        // the preceding changes are read by these settings, and may not fit the corrected ones
                         try await flush(&fold, into: &batch, isFinal: false)
                         try await take(&batch)
                         throw trouble
@@ -393,7 +395,7 @@ final class ReplicationRun: Sendable {
 
     // MARK: - Confirming
 
-    /// Writes how far this is, and then tells the server, now and then.
+    /// Records how far this run has read, then confirms it to the server, at intervals.
     private func confirm(_ stream: ReplicationStream) async throws {
         let begun = ContinuousClock.now
         var confirmed = LogPosition.zero

@@ -116,8 +116,8 @@ package final class ReplicationWorker: Service {
         }
     }
 
-    /// Takes places for sources, an organization after the other; where there is none left, asks those who have had theirs
-    /// for long.
+    /// Assigns places to sources, organization by organization. If no place is left, asks the sources that have had
+    /// theirs longest to release it.
     func choose(_ sources: [SourceKey]) -> [SourceKey] {
         running.withLock { running in
             for source in sources {
@@ -264,8 +264,8 @@ package final class ReplicationWorker: Service {
         }
     }
 
-    /// Seconds until the next attempt: twice as many each time, a minute at most, or five where somebody has to do
-    /// something first.
+    /// Seconds until the next attempt: doubled each time, up to one minute, or up to five if an operator has to act
+    /// first.
     static func pause(failures: Int, isFatal: Bool) -> Double {
         min(isFatal ? 300 : 60, Double(1 << min(failures, 10)))
     }

@@ -2,7 +2,8 @@ import Foundation
 import JSONText
 import SyncHTTP
 
-/// Frames of the operators' events (WHATWG HTML, 9.2.5). They have no ids: who comes back looks anew.
+/// Frames of the operators' events (WHATWG HTML, 9.2.5). They have no ids: a client that reconnects reads all of it
+/// again.
 enum OperatorFrame {
     static let opening = Array("retry: 2000\n\n".utf8)
 

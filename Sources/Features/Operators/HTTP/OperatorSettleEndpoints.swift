@@ -14,7 +14,7 @@ struct OperatorSettleEndpoints: Sendable {
     func retry(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["validate"])
         let isTrial = try query.flag("validate")
-        // by its status and action alone the audit could not tell it from a retry
+        // by its status and action alone the audit log could not distinguish it from a retry
         if isTrial {
             exchange.act?.note("validated", true)
             exchange.act?.noteTrial()

@@ -45,7 +45,8 @@ struct SessionEndpoints: Sendable {
 
     /// Ends the session for all gateways and removes the cookie.
     ///
-    /// If the end cannot be stored, the answer still removes the cookie, and its status says that a copy may be valid.
+    /// If the end cannot be stored, the response still removes the cookie, and its status warns that a copy may be
+    /// valid.
     func signOut(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {

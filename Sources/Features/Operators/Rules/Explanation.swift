@@ -2,8 +2,9 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// Says in sentences why something of a user's has not arrived (what an operator would find out by hand, in the order in
-/// which one would). Pure.
+/// Explains in sentences why a user's write has not arrived.
+///
+/// The order is that of an operator's manual search. Pure.
 package struct Explanation: Sendable {
     /// Seconds after which a device counts as silent.
     static let silence: Double = 86_400

@@ -3,8 +3,10 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Tells the story of one mutation: what was pushed, what was sent of it, what came of every attempt, what it waits for,
-/// and its entity. All of it as of one moment.
+/// Reads the history of one mutation, as of one moment.
+///
+/// It consists of the pushed content, the requests sent, the result of each attempt, the mutations it waits for, and
+/// its entity.
 package struct StoryReader: Sendable {
     /// Client ids of a content that are looked up at most.
     private static let names = 1_000

@@ -2,7 +2,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that tell a mutation's story, each of one lane ($1, $2) and a mutation ($3), and each bounded.
+/// The statements that read a mutation's history, each of one lane ($1, $2) and a mutation ($3), and each bounded.
 enum StoryStatements {
     /// Open mutations behind it among which those are looked for that wait for it.
     static let waiterScan: Int64 = 5_000

@@ -26,7 +26,7 @@ struct Commands {
         Names of several words stand in double quotes: visit "Acme Ltd" Kickoff
         """
 
-    /// - Returns: what there is to show; empty where the notebook says it all.
+    /// - Returns: the text to print; empty if the printed notebook already contains it.
     /// - Throws: ``Complaint``, and what the library and the database throw.
     func run(_ line: String) async throws -> String {
         var words = Words(line)

@@ -8,7 +8,7 @@ struct Notebook: Hashable, Sendable {
         let id: UUID
         let depth: Int
         let text: String
-        /// What the library knows of the row, as far as somebody wants to hear of it.
+        /// The row's synchronization state, abbreviated for display.
         let mark: String
     }
 

@@ -37,7 +37,7 @@ struct Shell {
         }
     }
 
-    /// All that happens, in one queue: whoever takes from it does one thing at a time.
+    /// All events in one queue, so that the consumer handles them one at a time.
     private func events() -> AsyncThrowingStream<Event, any Error> {
         AsyncThrowingStream { continuation in
             let lines = Thread {

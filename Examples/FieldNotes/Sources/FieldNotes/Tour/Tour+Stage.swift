@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// What went otherwise than the tour says.
+/// A result that differs from the one the tour describes.
 struct TourFailure: Error, CustomStringConvertible {
     let description: String
 
@@ -20,7 +20,7 @@ extension Tour {
         }
     }
 
-    /// Waits for something that the phone's database comes to say.
+    /// Waits until the phone's database meets a condition.
     ///
     /// - Throws: ``TourFailure`` after a minute.
     func waitUntil(

@@ -16,7 +16,7 @@ package struct PollPage: Sendable {
     let request: UpstreamFetch
     let response: FetchedResponse
     var end: End
-    /// What its items say of when they were changed.
+    /// The greatest of its items' times of change.
     var greatest: SinceValue?
     /// A digest of the items' text; nil without any.
     var content: String?
@@ -33,7 +33,7 @@ package struct PollPage: Sendable {
     }
 }
 
-/// What became of a page's events.
+/// The results of a page's events.
 package struct PollTally: Sendable, Hashable {
     package private(set) var refused = 0
     /// Where the first that was refused is, and why.
@@ -45,7 +45,7 @@ package struct PollTally: Sendable, Hashable {
 
     package init() {}
 
-    /// Adds what became of others, that came later.
+    /// Adds the results of later events.
     package mutating func add(_ other: PollTally) {
         refused += other.refused
         firstRefusal = firstRefusal ?? other.firstRefusal
@@ -55,7 +55,7 @@ package struct PollTally: Sendable, Hashable {
     /// Notes that there was something new.
     package mutating func noteEvents() { hasEvents = true }
 
-    /// Notes what became of an event.
+    /// Counts the result of an event.
     ///
     /// - Parameter problem: of one that was refused, with pointers into the page.
     package mutating func note(_ result: IngestResult, _ problem: Problem?) {

@@ -1,7 +1,9 @@
 package import SyncModel
 
-/// When a poller looks again. A source's own circuit: what fails is asked ever less often, whatever becomes of the
-/// requests that are forwarded to the same upstream.
+/// When a poller sends its next request.
+///
+/// Each source has its own back-off: after failures it is polled less often, regardless of requests that are forwarded
+/// to the same upstream.
 package enum PollSchedule {
     /// The longest pause after failures, in seconds before jitter.
     package static let longestPause: Double = 900

@@ -5,11 +5,11 @@ package import SyncModel
 package struct PollState: Sendable, Hashable {
     /// What finished passes have brought; nil: nothing yet, or nothing is known of it.
     package internal(set) var since: SinceValue?
-    /// What tells whether a list that was read whole, in one page, has changed.
+    /// The validators that detect a change of a list that was read completely, in one page.
     var validators: Validators?
     /// The pass that is under way.
     var pass: Pass?
-    /// What an operator should know although all goes on.
+    /// A condition that an operator should know about although polling continues.
     var notice: Notice?
 
     struct Validators: Sendable, Hashable {
@@ -91,7 +91,7 @@ package struct PollState: Sendable, Hashable {
 
     /// The stored form, which operators are shown parts of.
     ///
-    /// - Parameter fingerprint: of the settings and the upstream; nil for what holds whatever they are.
+    /// - Parameter fingerprint: of the settings and the upstream; nil for a state that does not depend on them.
     package func json(fingerprint: String?) -> [UInt8] {
         JSONWriter.object { writer in
             if let fingerprint { writer.member("fingerprint", fingerprint) }

@@ -38,7 +38,7 @@ package struct DatabaseURI: Sendable, Hashable {
     package let security: Security
     @Exact private var others: [ExactText: String]
 
-    /// Parameters beside `sslmode`, and what they may be.
+    /// The permitted parameters besides `sslmode`, and their values.
     private static let parameters: [ExactText: Set<ExactText>] = [
         "channel_binding": ["disable", "prefer", "require"],
         "ssl_min_protocol_version": ["TLSv1.2", "TLSv1.3"],
@@ -169,8 +169,10 @@ package struct DatabaseURI: Sendable, Hashable {
         return "its address \(address) is public: put ?sslmode=verify-full into the URI, or at least sslmode=require"
     }
 
-    /// What libpq connects by: all that is said here, and nothing of the gateway's own environment and home, so that
-    /// neither its password nor its certificate is shown to a stranger.
+    /// Returns the connection string for libpq.
+    ///
+    /// It overrides everything that libpq would take from the gateway's environment and home directory, so that a
+    /// foreign server receives neither the gateway's password nor its certificate.
     ///
     /// - Parameters:
     ///   - address: of the host, looked up and found to be good.

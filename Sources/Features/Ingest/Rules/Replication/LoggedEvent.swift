@@ -33,7 +33,7 @@ package struct LoggedEvent: Sendable {
     }
 }
 
-/// What a change does to the row that has an id. Rows are told apart by a hash of all their columns.
+/// What a change does to the row with an id. A hash of all columns distinguishes rows.
 enum RowStep: Sendable, Hashable {
     /// A row gets the id: it was inserted, or had another id before.
     case arrival(UInt64)

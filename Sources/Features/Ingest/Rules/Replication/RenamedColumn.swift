@@ -24,8 +24,9 @@ package struct RenamedColumn: Sendable, Hashable {
 }
 
 extension FollowedTable {
-    /// Which of a table's columns the settings call something else: only where there is none that is called so, and the
-    /// first of several.
+    /// Returns the columns that the settings call by another name.
+    ///
+    /// A renaming applies only if no column has the name in the settings. Of several, the first applies.
     package func renamings(of columns: some Sequence<String>) -> [ExactText: String] {
         guard !renamed.isEmpty else { return [:] }
         var names = Set<ExactText>(columns)

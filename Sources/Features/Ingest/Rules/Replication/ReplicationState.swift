@@ -3,11 +3,11 @@ package import SyncModel
 
 /// How far a worker is in a database's log, as it is kept and as operators see it.
 package struct ReplicationState: Sendable, Hashable {
-    /// The slot that is read: another one begins anew.
+    /// The slot that is read. With another slot, the state begins again.
     @Exact package var slot: String
     /// The server's own number of its data; another one's places in the log are others.
     @Exact package var system: String
-    /// What is added to places in the log to make versions that grow on where the log was begun anew.
+    /// Added to places in the log to form versions, which keep growing after the log was started again.
     package var base: Int64
     /// All before it is in the feed, in PostgreSQL's text.
     @Exact package var confirmed: String
@@ -18,7 +18,7 @@ package struct ReplicationState: Sendable, Hashable {
     package var warning: String?
     /// How the slot was when it was looked at last.
     package var report: SlotReport?
-    /// Rows that were refused, and what was said of the last.
+    /// The number of refused rows, and the reason for the last refusal.
     package var refused: Int64 = 0
     @Exact package var lastRefusal: String?
     /// What was emptied by TRUNCATE last, and when: that is not followed.
@@ -31,7 +31,7 @@ package struct ReplicationState: Sendable, Hashable {
         self.confirmed = confirmed
     }
 
-    /// From the stored form; nil for what is none.
+    /// Reads the stored form; nil for any other content.
     package init?(_ bytes: [UInt8]) {
         guard let root = try? JSONTree(parsing: bytes).root, let slot = root["slot"]?.string,
             let system = root["system"]?.string, let base = root["base"]?.int64,
@@ -62,9 +62,9 @@ package struct ReplicationState: Sendable, Hashable {
     }
 }
 
-/// How a slot is, as its server says.
+/// The state of a slot, as reported by its server.
 package struct SlotReport: Sendable, Hashable {
-    /// What servers say of a slot's log, best first.
+    /// The values of `wal_status` of a slot, best first.
     package static let walStatuses = ["reserved", "extended", "unreserved", "lost"]
 
     package var checkedAt: Timestamp

@@ -71,7 +71,7 @@ package struct TransactionFold: Sendable {
         if places[key, default: Place()].apply(step, index) { questions.insert(key) }
     }
 
-    /// Returns the entities of which the feed has to say whether they existed before the transaction.
+    /// Returns the entities whose existence before the transaction must be read from the feed.
     ///
     /// - Parameter isFinal: whether the transaction has ended.
     package func unknown(isFinal: Bool) -> [EntityKey] {
