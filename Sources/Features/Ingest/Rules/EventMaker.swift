@@ -84,7 +84,7 @@ struct EventMaker {
         let name = name(&values, id)
         var writer = JSONWriter(capacity: 512)
         writer.beginObject()
-        // replaces one derived from the event's content
+        // a placeholder if the id is derived from the content
         writer.member("event_id", name ?? "-")
         writer.member("entity_type", rule.entityType)
         if let operation { writer.member("operation", operation.rawValue) }

@@ -3,8 +3,8 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// By which index the mutations that stand still are looked for, each newest first. A variant is a statement of its own,
-/// so that each plan uses its index whatever the values are.
+/// The index by which the stuck mutations are searched, each newest first. Each variant is a separate statement, so
+/// that each plan uses its index for any values.
 enum StuckWay {
     case everywhere
     case someGroupsOfAll

@@ -6,13 +6,14 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Works on operations, step by step: claim one, settle a few mutations lane by lane, note how far it is, pause. A step
-/// that is cut off anywhere is made anew by whoever claims the operation next: what was settled counts exactly once, for
-/// it is counted where it is settled.
+/// Works on operations step by step: claims one, settles a few mutations lane by lane, records its progress, pauses.
+///
+/// The next claimant of an operation repeats a step that was interrupted at any point. Each settled mutation counts
+/// exactly once, because the transaction that settles it counts it.
 package struct OperationRun: Sendable {
-    /// Seconds for which a gateway has an operation without a word: then another goes on with it.
+    /// Seconds for which a lease is valid without renewal; then another gateway continues the operation.
     package static let leaseSeconds: Double = 30
-    /// Seconds until an operation is gone on with whose step the database refused.
+    /// Seconds until an operation continues after the database refused its step.
     static let pause: Double = 15
     /// Operations that are tried to be claimed in one look: others claim, too.
     static let candidates: Int64 = 16
@@ -84,8 +85,8 @@ package struct OperationRun: Sendable {
         return (try? await pool.run([look])[0].count) ?? 0 > 0
     }
 
-    /// Works on a claimed operation until it ends, another has it, or `shouldStop` says so; then another gateway may go
-    /// on at once.
+    /// Works on a claimed operation until it ends, another gateway claims it, or `shouldStop` returns true. In the last
+    /// case another gateway may continue immediately.
     ///
     /// - Parameter rest: pauses for some seconds.
     package func work(
@@ -133,7 +134,7 @@ package struct OperationRun: Sendable {
         let isLast: Bool
     }
 
-    /// Nil where the operation is another's by now, or has ended.
+    /// Nil if another gateway has the operation, or if it has ended.
     private func step(_ operation: OperationRow, limit: Int) async throws(Problem) -> Step? {
         guard let organization = try await catalog.organization(operation.organization) else { return nil }
         let found: [OperationCandidates.Place]

@@ -7,7 +7,7 @@ import SyncStore
 
 /// `/admin/retention`: a forecast, retention's state, and a run at once.
 struct RetentionEndpoints: Sendable {
-    /// The time limit for counting due rows; the counts reached by then are answered.
+    /// The time limit for counting due rows; after it, the response has the counts reached.
     private static let patience: Duration = .seconds(2)
 
     let store: Store

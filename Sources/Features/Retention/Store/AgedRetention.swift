@@ -131,8 +131,8 @@ extension AgedRetention {
         by: "rejected_at"
     )
 
-    /// An entry that came again meanwhile, and was refused again, stays. A CASE compares its age so that the plan
-    /// finds the row by its key and not by its age.
+    /// An entry that arrived and was refused again since then stays. A CASE compares its age so that the plan finds the
+    /// row by its key and not by its age.
     static let deleteRejectionsStatement = Statement(
         "retention_delete_rejections",
         """

@@ -81,8 +81,8 @@ struct LocalIDRetention {
         """
     )
 
-    /// Lanes without open mutations need no id, so only devices of the others are looked up. A mutation pushed
-    /// meanwhile that names an entity deleted so long ago fails when its turn comes.
+    /// Lanes without open mutations need no id, so only devices of the others are looked up. If a mutation pushed in
+    /// the meantime names an entity that was deleted so long ago, it fails when its turn comes.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
         """
@@ -133,7 +133,7 @@ struct LocalIDRetention {
         """
     )
 
-    /// Numbers that were not the first by which their devices knew the entities.
+    /// Local ids that a device assigned to an entity in addition to its first one.
     static let deleteSecondIDsStatement = Statement(
         "retention_delete_second_local_ids",
         """

@@ -38,7 +38,7 @@ extension RetentionDebt {
         if late > 0 { overdue[.deliveries] = Double(late) / 1_000_000 }
         // mappings are scanned once a day; an interrupted scan continues
         if let at = try row.optionalTimestamp("mapping") {
-            // a time in the future comes from a device's clock, and says nothing
+            // a time in the future comes from a device's clock, and has no meaning
             let age =
                 at > cutoffs.now.microseconds
                 ? MappingRetention.interval : Double(cutoffs.now.microseconds - at) / 1_000_000

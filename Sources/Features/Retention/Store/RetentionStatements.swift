@@ -23,7 +23,7 @@ enum RetentionStatements {
         """
     )
 
-    /// A run that was requested meanwhile stays requested.
+    /// A run that was requested since then stays requested.
     static let release = Statement(
         "retention_release",
         """

@@ -99,7 +99,7 @@ package struct RetentionStore: Sendable {
     /// - Parameters:
     ///   - place: where the step before ended; nil for the oldest.
     ///   - limit: rows of the page.
-    ///   - lease: nil to look only: nothing is changed, and `changed` says what would be.
+    ///   - lease: nil for a preview: nothing is changed, and `changed` is the number of rows that would be.
     /// - Returns: the step's result; nil when the lease was lost.
     /// - Throws: `overloaded` when lanes stay locked, `store_unavailable`.
     package func step(
@@ -141,7 +141,7 @@ package struct RetentionStore: Sendable {
         _ limit: Int,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
-        // one try: a step that waits in vain for a lane is repeated later by the caller
+        // one attempt: if a step cannot lock a lane, its caller repeats it later
         try await pool.transaction(attempts: 1) { connection in
             let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [retention.page(after: place, limit: limit)])
@@ -204,7 +204,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Each lane is a transaction of its own: discarding has rules, and there are few such lanes.
+    /// Each lane is a separate transaction: discarding has rules, and there are few such lanes.
     private func expire(
         _ organization: UUID,
         _ place: RetentionPlace?,

@@ -150,7 +150,7 @@ package final class RetentionService: Service {
         }
     }
 
-    /// Counts what is done, and says when the next progress line is due.
+    /// Counts processed rows, and determines when the next progress line is logged.
     private struct Progress {
         private let began = ContinuousClock.now
         private var saidAt = ContinuousClock.now

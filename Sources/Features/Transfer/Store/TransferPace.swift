@@ -1,11 +1,12 @@
 package import SyncModel
 
-/// How fast a transfer goes: as fast as an operator says, or as fast as leaves the database to others, as retention does.
+/// The pace of a transfer: the operator's rate, or, without one, a pace that leaves the database to others, as
+/// retention does.
 package struct TransferPace: Sendable {
     /// Lines that a batch may have.
     package static let limits = 1...500
 
-    /// Lines a second, where an operator said so.
+    /// Lines a second, if an operator specified a rate.
     private let rate: Int?
     /// The shortest time from one batch to the next, in seconds.
     private let interval: Double

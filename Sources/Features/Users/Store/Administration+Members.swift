@@ -32,7 +32,7 @@ extension Administration {
         return rows.affected > 0
     }
 
-    /// The user that one was joined into, or itself: a token of the one is let in as the other.
+    /// The user that a user was joined into, or the user itself: a joined user's token is accepted as the other's.
     private func whole(_ user: UUID, in organization: UUID) async throws(Problem) -> UUID {
         let parameters = Parameters(of: LaneKey(organization: organization, user: user))
         return try await rows(Self.wholeStatement, parameters, "look up a user") { try $0.uuid("into_id") }.first

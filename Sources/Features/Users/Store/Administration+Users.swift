@@ -5,8 +5,10 @@ package import SyncStore
 
 /// Users, and what issuers call them.
 extension Administration {
-    /// A page of the users that an organization knows, by id: who has pushed, registered a device, come under a subject,
-    /// was let in or joined into another. Who comes under a UUID and has only read leaves nothing to be known by.
+    /// Returns a page of an organization's known users, by id.
+    ///
+    /// A user is known after a push, a device registration, a token with a subject, being provisioned, or a join into
+    /// another user. A user whose token has a UUID, and who has only read, leaves no record.
     ///
     /// - Parameters:
     ///   - limit: 1 to 1,000.
@@ -30,7 +32,7 @@ extension Administration {
         return found?.id == user ? found : nil
     }
 
-    /// The user that an issuer calls so; nil when there is none.
+    /// Returns the user with an issuer and subject; nil if there is no such user.
     package func user(_ subject: Subject, in organization: UUID) async throws(Problem) -> UserRow? {
         let id: UUID?
         do {

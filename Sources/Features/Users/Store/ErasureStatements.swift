@@ -26,7 +26,7 @@ enum ErasureStatements {
         "INSERT INTO erasure_salts AS s (organization_id, salt) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING"
     )
 
-    /// - Parameters: hash, ids, the moment, and when a gateway goes on with it.
+    /// - Parameters: hash, ids, the moment, and when a gateway continues the erasure.
     static let close = Statement(
         "erase_close",
         """
@@ -127,8 +127,8 @@ enum ErasureStatements {
         return Deletion(delete: delete, keep: keepNames)
     }
 
-    /// Operations that name the user or one of the user's mutations: they stay, and name nobody. All of them have the
-    /// same parameters.
+    /// Operations that name the user or one of the user's mutations: they stay, without any user. All of these
+    /// statements have the same parameters.
     private static let operations = Statement(
         "erase_operations",
         """
@@ -200,8 +200,9 @@ enum ErasureStatements {
 
     // MARK: - Entities
 
-    /// Locks entities, in the order given, that a user ($2) owns or wrote last, and says which of them are deleted. A
-    /// document that stays and is sealed with a user's key is read: nobody but its owner saw it once.
+    /// Locks entities, in the order given, that a user ($2) owns or wrote last, and returns which of them are deleted.
+    ///
+    /// A document that stays and is sealed with a user's key is read: at one time only its owner saw it.
     static let lockEntities = Statement(
         "erase_lock_entities",
         """
@@ -223,9 +224,10 @@ enum ErasureStatements {
         """
     )
 
-    /// Deletes locked entities, or makes them nobody's, and puts them at the feed's end, so that devices get them.
+    /// Deletes locked entities, or removes their owner, and moves them to the feed's end, so that devices receive them.
     ///
-    /// - Parameters: organization, user, types, ids, whether each goes, the feed's raised end, nobody, the moment.
+    /// - Parameters: organization, user, types, ids, whether each is deleted, the feed's raised end, the id without a
+    ///   user, the moment.
     static let writeEntities = Statement(
         "erase_write_entities",
         """
@@ -259,13 +261,13 @@ enum ErasureStatements {
         """
     )
 
-    /// Whether the upstream is to be told.
+    /// Whether the upstream requires a notification.
     static let endpoint = Statement(
         "erase_endpoint",
         "SELECT 1 FROM upstreams WHERE organization_id = $1 AND erase_endpoint IS NOT NULL"
     )
 
-    /// The upstream could not be told ($3: why); $4: when it is tried again.
+    /// The upstream could not be notified ($3: why); $4: the time of the next attempt.
     static let fail = Statement(
         "erase_fail",
         """
@@ -315,8 +317,10 @@ enum ErasureStatements {
         """
     )
 
-    /// Erasures that nobody goes on with, of any organization, the first that is due first: a plain read. Those that only
-    /// wait for the upstream's answer are left out for some organizations ($3), or for all where $4 is false.
+    /// Erasures of any organization that no gateway works on, those due longest first: a plain read.
+    ///
+    /// Those that only wait for the upstream's response are left out for some organizations ($3), or for all if $4 is
+    /// false.
     static let due = Statement(
         "erase_due",
         """
@@ -326,7 +330,7 @@ enum ErasureStatements {
         """
     )
 
-    /// One of them, which is this gateway's until $4 unless another has taken it meanwhile.
+    /// Claims one of them for this gateway until $4, unless another has claimed it since.
     static let claim = Statement(
         "erase_claim",
         """

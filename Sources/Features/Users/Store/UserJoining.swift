@@ -8,17 +8,20 @@ import SyncStore
 
 /// Joins two users into one: their lanes end in one order, and nothing runs twice.
 ///
-/// Neither user is served at first, until every gateway has heard of it and no worker has either lane: then all rows of
-/// the one become the other's, in one transaction. Its mutations stand behind the target's, as if they had been accepted
-/// after them; they keep their upstream keys, and their records, so that a phone that repeats what it pushed as the
-/// one is answered as the other. A join that is cut off is gone on with by the next call, or given up when none comes.
+/// At first neither user is served. Once every gateway has read that and no worker has either lane, one transaction
+/// moves all rows of the user to the target. The user's mutations follow the target's, as if they had been accepted
+/// after them. They keep their upstream keys and their records, so that a phone that repeats a push under the joined
+/// user receives the response as the target. The next call continues an interrupted join; without another call it is
+/// given up.
 package struct UserJoining: Sendable {
-    /// Seconds for which a call closes both users: a join that nobody goes on with is given up after them.
+    /// Seconds for which a call closes both users. After them, a join that no call continues is given up.
     package static let closedSeconds: Double = 120
     /// Seconds between two looks of a waiting request at whose it is.
     package static let waitSeconds = Catalog.waitSeconds
-    /// Seconds after which every gateway knows that the users are closed: the catalog's, those after which a request that
-    /// waits has looked and ended, and one for clocks that differ. By then nothing reads as one of them any more.
+    /// Seconds after which every gateway treats the users as closed, and no request reads as one of them any more.
+    ///
+    /// They consist of the catalog's refresh time, the time after which a waiting request has polled and ended, and one
+    /// second for clocks that differ.
     package static let settlingSeconds = Catalog.settlingSeconds
     /// Entities that one transaction shows to more devices: it holds the feed.
     private static let shown = 500

@@ -5,7 +5,7 @@ package import SyncModel
 import SyncStore
 import Synchronization
 
-/// Goes on with erasures that nobody goes on with: those that were cut off, and those whose upstream could not be told.
+/// Continues abandoned erasures: interrupted ones, and those whose upstream could not be notified.
 package final class ErasureService: Service {
     /// What there is to do, on all replicas together, as of the last look.
     package struct State: Sendable {
@@ -50,8 +50,8 @@ package final class ErasureService: Service {
 
     /// Continues all erasures that are due.
     ///
-    /// What is erased in the database never waits for an upstream: requests to upstreams are sent beside it, one of each
-    /// organization at a time. An organization whose upstream fails is not asked again in this look.
+    /// Erasing in the database never waits for an upstream: requests to upstreams run concurrently, one at a time for
+    /// each organization. An organization whose upstream fails is not asked again in this search.
     package func look() async {
         do {
             try await withThrowingTaskGroup(of: Result?.self) { group in

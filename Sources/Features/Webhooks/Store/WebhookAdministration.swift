@@ -3,7 +3,7 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// The operators' actions on webhooks: endpoints, their secrets, and what became of deliveries.
+/// The operators' actions on webhooks: endpoints, their secrets, and deliveries.
 package struct WebhookAdministration: Sendable {
     /// Endpoints that an organization may have.
     package static let maximumEndpoints = 20
@@ -100,7 +100,9 @@ package struct WebhookAdministration: Sendable {
         )
     }
 
-    /// Changes an endpoint; nil when there is none. One that is enabled is tried at once, and counts as well again.
+    /// Changes an endpoint; returns nil if there is no such endpoint.
+    ///
+    /// An endpoint that is enabled is tried immediately, and counts as healthy again.
     package func change(_ endpoint: WebhookKey, _ update: WebhookUpdate) async throws(Problem) -> WebhookEndpointRow? {
         let parameters = Parameters(
             of: endpoint.organization,
@@ -157,7 +159,9 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// Deletes an endpoint with all its deliveries; false when there is none. What is being sent is sent.
+    /// Deletes an endpoint with all its deliveries; returns false if there is no such endpoint.
+    ///
+    /// Requests in progress are completed.
     package func delete(_ endpoint: WebhookKey) async throws(Problem) -> Bool {
         do {
             let key = Self.key(endpoint)
@@ -179,7 +183,9 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// Records a delivery of `webhook.test`, whatever the endpoint wishes; nil when there is none, or it is not enabled.
+    /// Records a delivery of `webhook.test`, regardless of the endpoint's subscription.
+    ///
+    /// Returns nil if there is no such endpoint, or if it is not enabled.
     ///
     /// - Returns: its id.
     package func test(_ endpoint: WebhookKey) async throws(Problem) -> UUID? {
@@ -226,7 +232,7 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// What came of a request to try a delivery again.
+    /// The result of a request to retry a delivery.
     package enum Retry: Sendable, Equatable {
         case retried
         case notFound

@@ -18,7 +18,7 @@ package struct WebhookEndpointRow: Sendable {
     package let description: String
     package let events: [WebhookEvent]
     package let status: Status
-    /// Until when the secret before the newest signs, too; nil where there is none.
+    /// Until when the secret before the newest also signs; nil if there is no such secret.
     package let previousSecretUntil: Timestamp?
     /// Attempts that failed since the last success.
     package let failureCount: Int32

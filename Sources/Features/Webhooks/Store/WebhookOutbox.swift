@@ -3,7 +3,7 @@ package import Postgres
 package import SyncModel
 import SyncStore
 
-/// Writes down what endpoints are to be told, in the transaction of what it tells of: committed with it, or not at all.
+/// Records deliveries in the transaction of the event that they report: committed with it, or not at all.
 package enum WebhookOutbox {
     /// A query that adds a delivery at each endpoint of the organization that wishes to know; none where no endpoint
     /// does. It takes no lock that another transaction waits for, so its place among a transaction's queries does not
@@ -48,8 +48,8 @@ package enum WebhookOutbox {
         """
     )
 
-    /// The same where an upstream is found to be away, or back, that was not known to be: one replica of those that
-    /// find it out tells it.
+    /// Records that an upstream became unavailable, or available again, if that is new: of several replicas that detect
+    /// it, one records it.
     package static func upstream(_ record: WebhookRecord, at moment: Timestamp) -> [Query] {
         let isDown = record.event == .upstreamDown
         return [
@@ -98,7 +98,7 @@ package enum WebhookOutbox {
         """
     }
 
-    /// What endpoints are told, in the transaction that holds the upstream's row and marks it then.
+    /// Records the deliveries, in the transaction that locks the upstream's row and then marks it.
     private static func upstreamNews(_ state: String) -> String {
         """
         INSERT INTO webhook_deliveries AS d (\(names))

@@ -54,7 +54,7 @@ enum WebhookStatements {
             """
     )
 
-    /// Endpoints that are told of entities, and have not heard of all: a plain read of small tables.
+    /// Endpoints that subscribe to entities, and have not received all of them: a plain read of small tables.
     static let behind = Statement(
         "webhooks_behind",
         """
@@ -128,7 +128,7 @@ enum WebhookStatements {
         .text("last_error", \.outcome.lastError)
     )
 
-    /// Under the endpoint's lock nobody else changes a delivery that waits.
+    /// Under the endpoint's lock no other transaction changes a delivery that waits.
     static let settle = Statement(
         "webhooks_settle",
         """
@@ -168,8 +168,8 @@ enum WebhookStatements {
         """
     )
 
-    /// The feed's end, and entities behind a position, if it is of this epoch: positions are in commit order, so none
-    /// is passed over. A row without an entity says that there are none.
+    /// The feed's end, and the entities after a position, if it is of this epoch: positions are in commit order, so no
+    /// entity is skipped. A row without an entity means that there are no further ones.
     static let entities = Statement(
         "webhooks_entities",
         """
@@ -208,7 +208,7 @@ enum WebhookStatements {
         """
     )
 
-    /// Ends a step. A lease that is not gone on with ends.
+    /// Ends a step. A lease that is not continued ends.
     static let write = Statement(
         "webhooks_write",
         """

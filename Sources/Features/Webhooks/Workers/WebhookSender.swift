@@ -14,7 +14,7 @@ package struct WebhookSender: Sendable {
     package static let timeout: Duration = .seconds(15)
     /// How long looking a name up may take.
     static let lookUpTimeout: Duration = .seconds(5)
-    /// Bytes of an answer that are read; the rest is not, and says nothing.
+    /// Bytes of a response that are read; the rest is discarded unread.
     static let maximumAnswerBytes = 4_096
 
     private let policy: AddressPolicy
