@@ -1,8 +1,8 @@
 import SyncDispatch
 import Tokens
 
-/// A running gateway's health, beside the store's view of the database: for `/readyz`, and for the metric that says
-/// the same.
+/// A running gateway's health, in addition to the store's view of the database: for `/readyz`, and for the metric with
+/// the same value.
 struct GatewayHealth: Sendable {
     let serving: ServingState
     let dispatcher: Dispatcher

@@ -61,7 +61,7 @@ extension PrometheusRegistry {
         )
     }
 
-    /// `sluice_build_info`, always 1: its label says which version runs.
+    /// Adds `sluice_build_info`, which is always 1; its label is the running version.
     func addBuildInformation() {
         addGauge("sluice_build_info", "Always 1; the label tells the version.", by: "version") { [Version.current: 1] }
     }

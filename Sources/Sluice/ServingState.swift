@@ -3,8 +3,10 @@ import ServiceLifecycle
 import SyncHTTP
 import Synchronization
 
-/// Whether the listeners can serve requests. The last service of the group, hence the first that hears of a shutdown:
-/// load balancers see `/readyz` fail before the public listener closes.
+/// Whether the listeners can serve requests.
+///
+/// It is the last service of the group, so it is the first to receive a shutdown: load balancers see `/readyz` fail
+/// before the public listener closes.
 final class ServingState: Service {
     private enum Phase {
         case starting, serving, ending

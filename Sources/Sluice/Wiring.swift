@@ -57,7 +57,7 @@ enum Wiring {
         return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
-    /// Runs the gateway until a signal ends it: HTTP first, so that requests in hand still get committed, then the
+    /// Runs the gateway until a signal ends it: HTTP first, so that requests in progress still get committed, then the
     /// dispatcher, the committers and the pool.
     ///
     /// - Parameters:
@@ -125,7 +125,7 @@ enum Wiring {
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: logger
         )
-        // 13 s by default: a push in hand gets its usual time, and the services behind it some seconds more
+        // 13 s by default: a push in progress gets its usual time, and the remaining services some seconds more
         configuration.maximumGracefulShutdownDuration = settings.databasePatience.push + .milliseconds(8_500)
         configuration.maximumCancellationDuration = .seconds(1)
         async let _ = SecondInterrupt.watch(logger: logger)

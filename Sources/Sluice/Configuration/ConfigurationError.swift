@@ -1,4 +1,4 @@
-/// Settings that cannot work. Each problem names the setting and says what is allowed; none holds a secret.
+/// Invalid settings. Each problem names the setting and the allowed values; no problem contains a secret.
 struct ConfigurationError: Error, Sendable, CustomStringConvertible {
     /// Whole sentences, in the order of the settings.
     let problems: [String]

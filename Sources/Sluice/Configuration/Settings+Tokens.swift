@@ -4,8 +4,8 @@ import Tokens
 extension Settings {
     /// The accepted tokens. Reads every file of keys, secrets and issuers, which may have changed.
     ///
-    /// - Throws: where no key is configured, a file cannot be read, or public keys may sign for other services and
-    ///   neither issuer nor audience tells their tokens apart.
+    /// - Throws: if no key is configured, if a file cannot be read, or if public keys may sign for other services and
+    ///   neither issuer nor audience distinguishes their tokens.
     func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {

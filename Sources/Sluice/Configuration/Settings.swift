@@ -62,7 +62,7 @@ struct Settings: Sendable {
         inForce = reader.inForce
     }
 
-    /// A setting's checked value; nil where it has none.
+    /// A setting's checked value; nil if it has no value.
     subscript(setting: Setting) -> String? {
         get { values[setting.name] }
         set { values[setting.name] = newValue }
@@ -133,10 +133,10 @@ extension Settings {
     var jwtIssuersFile: String? { self[.jwtIssuersFile] }
     var jwtIssuer: String? { self[.jwtIssuer] }
     var jwtAudience: String? { self[.jwtAudience] }
-    /// Whether the operator says that public keys sign for this gateway alone.
+    /// Whether the operator declared that public keys sign for this gateway alone.
     var hasExclusiveKeys: Bool { self[.jwtExclusiveKeys] == "yes" }
     var jwtAudienceClaim: ClaimPlace { place(.jwtAudienceClaim) ?? ClaimPlace(named: "aud") }
-    /// Where tokens say who their user is and for which organization.
+    /// The claims of a token with its user and organization.
     var identityPlaces: IdentityPlaces {
         var places = IdentityPlaces()
         if let user = place(.jwtUserClaim) { places.user = user }

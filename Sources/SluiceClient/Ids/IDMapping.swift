@@ -13,7 +13,7 @@ struct IDMapping: Sendable {
     let serverID: JSON?
     let status: Status
 
-    /// How a push names the entity: the server id where the phone has no id of its own for it.
+    /// The id of the entity in a push: the server id if the phone has no id for it.
     var wireID: JSON? { clientID ?? serverID }
 
     init(entityType: String, key: String, clientID: JSON?, serverID: JSON?, status: Status) {

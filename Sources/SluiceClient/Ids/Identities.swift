@@ -37,7 +37,7 @@ final class Identities {
 
     /// How a push names a row.
     ///
-    /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library knows nothing of.
+    /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library has no record of.
     func wireID(_ name: EntityName) throws -> JSON {
         guard let mapping = try mapping(name), mapping.status != .failed, let id = mapping.wireID else {
             throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
@@ -83,8 +83,9 @@ final class Identities {
     /// what the gateway shows of a conflict has the server's.
     enum Numbers { case device, server }
 
-    /// A document of the gateway's in the phone's terms. What it names for the first time gets a key; a number that the
-    /// device has not been told of stays away.
+    /// Translates a document of the gateway to the phone's keys.
+    ///
+    /// An entity that it names for the first time gets a key. A number that the device has not received is left out.
     func toLocal(_ document: JSON, _ entity: EntitySync, numbersAre numbers: Numbers = .device) throws -> JSON {
         try entity.replacingIDs(in: document) { type, id in
             let target = try map.entity(type)
@@ -141,10 +142,12 @@ final class Identities {
         return UUID.random().wire
     }
 
-    /// What the phone made keeps its key, also where the entity was given another one before the phone heard whose it
-    /// is: because another row names it. That key goes, and what has it has the phone's.
+    /// Keeps the key that the phone gave to its own row, and replaces another key of the same entity.
     ///
-    /// - Returns: false where more is known under the other key than that it is named.
+    /// The entity has another key if another row named it before the phone received the mapping. That key is removed,
+    /// and rows that use it get the phone's.
+    ///
+    /// - Returns: false if the other key has more data than references to it.
     func give(_ name: IDMapping, to own: IDMapping, _ entity: EntitySync) throws -> Bool {
         guard try name.isNameOnly(db), try KeyRewriter(map, db).merge(name, into: own, entity) == own.key else {
             return false

@@ -68,8 +68,8 @@ extension JSON {
 }
 
 extension JSON {
-    /// Strings are equal where their characters are the same scalar by scalar: to Swift's own comparison `é` is `é`
-    /// however it is composed, and an edit that composes it anew would be none.
+    /// Compares strings scalar by scalar: Swift's own comparison takes differently composed forms of `é` as equal, and
+    /// would ignore an edit that changes the composition.
     public static func == (left: JSON, right: JSON) -> Bool {
         switch (left, right) {
         case (.null, .null): true

@@ -86,11 +86,13 @@ extension SluiceClient {
         }
     }
 
-    /// Enqueues the creation of every row that the library knows nothing of: for an app that had rows before it had the
-    /// library, once, in the migration's wake. A row is enqueued behind the rows of its type that it names; of what it
-    /// names in other types either enqueue those before, or all with one call: ``enqueueUnknown(of:_:in:)``.
+    /// Enqueues the creation of every row that the library has no record of.
     ///
-    /// Rows that the server has already are created there once more; pull first where that may be, with keys that are
+    /// It is for an app that had rows before it had the library: call it once, after the migration. A row is enqueued
+    /// after the rows of its type that it names. For rows of other types, enqueue those first, or all with one call:
+    /// ``enqueueUnknown(of:_:in:)``.
+    ///
+    /// Rows that the server already has are created there again. If that is possible, pull first, with keys that are
     /// the server's ids.
     ///
     /// - Returns: how many rows were enqueued.
@@ -104,10 +106,11 @@ extension SluiceClient {
         try enqueueUnknown(of: [type], options, in: db)
     }
 
-    /// Enqueues the creation of every row of several types that the library knows nothing of, each behind the rows that
-    /// it names: the order of the types does not matter.
+    /// Enqueues the creation of every row of several types that the library has no record of.
     ///
-    /// Rows that the server has already are created there once more; pull first where that may be, with keys that are
+    /// Each row is enqueued after the rows that it names: the order of the types does not matter.
+    ///
+    /// Rows that the server already has are created there again. If that is possible, pull first, with keys that are
     /// the server's ids. A table is read a few hundred rows at a time.
     ///
     /// - Returns: how many rows were enqueued.

@@ -5,7 +5,7 @@ import GRDB
 struct UpdateEdit {
     /// Nil where nothing is changed.
     let patch: JSON?
-    /// Whether somebody else has changed the same members since the person read them.
+    /// Whether another writer has changed the same members since the user read them.
     let isOverlapping: Bool
 
     /// - Parameters:
@@ -30,8 +30,10 @@ struct UpdateEdit {
         isOverlapping = ours.contains { member in theirs[member.key].map { $0 != member.value } ?? false }
     }
 
-    /// A document in which members are as they were before where their column is the same: a moment to the microsecond
-    /// was read to the millisecond, `25` as 25.0, no member as the column's default, and nobody has touched it.
+    /// Returns a document that keeps the previous value of each member whose column is unchanged.
+    ///
+    /// The two may differ without an edit: a moment to the microsecond was read to the millisecond, `25` as 25.0, a
+    /// missing member as the column's default.
     private static func untouched(
         _ entity: EntitySync,
         _ map: EntityMap,

@@ -23,7 +23,7 @@ public struct Write {
     let content: Content
     var options: Options
 
-    /// What may be said about any write.
+    /// The options of any write.
     public struct Options: Sendable {
         /// 0 to 1,000, of writes in one position; nil for the entity's.
         public var priority: Int?
@@ -75,9 +75,10 @@ public struct Write {
         try Write(.update, record, options)
     }
 
-    /// A row that a person has changed since it was read, in a form that was open for a while, say. What is sent is what
-    /// the person changed; what others have changed meanwhile stays, and is shown. Where both changed the same, it is a
-    /// conflict, as ``Options/isChecked`` has it.
+    /// Updates a row that a person has changed since it was read, for example in a form that was open for a while.
+    ///
+    /// Only the person's changes are sent. Changes that others made since then stay, and are shown. A member that both
+    /// changed is a conflict, subject to ``Options/isChecked``.
     ///
     /// - Parameter original: the record as it was read.
     /// - Throws: what the records throw when they are encoded.
@@ -118,10 +119,10 @@ public struct Write {
     ///
     /// - Parameters:
     ///   - method: `POST`, `PATCH`, `PUT` or `DELETE`.
-    ///   - endpoint: a path that begins with `/`. Client ids may stand anywhere in it, `{local_id}` for `key`.
-    ///   - payload: client ids may stand anywhere in it.
+    ///   - endpoint: a path that begins with `/`. It may contain client ids in any place, and `{local_id}` for `key`.
+    ///   - payload: may contain client ids in any place.
     ///   - type: the record whose entity type the request is of.
-    ///   - key: the row that it is about. A `POST` without one makes an entity of its own.
+    ///   - key: the row that the request is about. A `POST` without a key creates a separate entity.
     public static func request<Record: Syncable>(
         _ method: String,
         _ endpoint: String,

@@ -6,7 +6,7 @@ struct PushBatch: Sendable {
     /// Bounds of a push: the gateway's defaults.
     struct Limits: Sendable {
         var entries = 500
-        /// Of all entries, in bytes; the gateway takes 4 MiB with what stands around them.
+        /// Of all entries, in bytes; the gateway accepts 4 MiB including the rest of the body.
         var bytes = (4 << 20) - 4_096
 
         init() {}
@@ -107,8 +107,10 @@ extension PushBatch {
         try shown.refresh(Outbox.renumberQueued(from: first, db))
     }
 
-    /// What names the client id of a create that was given up is refused here, as the gateway refuses what depends on
-    /// a rejected entry: it would take the id for data, and everybody would have a row that names nothing.
+    /// Refuses writes that name the client id of a create that was given up.
+    ///
+    /// The gateway refuses in the same way what depends on a rejected entry. Here it would take the id for data, and
+    /// every user would receive a row with a dangling reference.
     ///
     /// - Returns: whether there was any.
     private static func refuseOrphans(among rows: [OutboxRow], _ db: Database) throws -> Bool {

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// Writes what the gateway says of mutations, within one transaction: the outbox, the ids, the base, the app's rows.
+/// Writes the gateway's states of mutations, within one transaction: the outbox, the ids, the base, the app's rows.
 final class Results {
     private let map: EntityMap
     private let db: Database
@@ -29,7 +29,7 @@ final class Results {
         )
         guard let row = try Row.fetchOne(statement, arguments: [result.id.wire]) else { return false }
         let before: String = row["status"]
-        // an answer that was under way while an event told more
+        // an older response that arrives after an event with a later state
         if ["succeeded", "discarded"].contains(before), !result.status.isFinal { return true }
         try write(result)
         guard let entity = map[row["entity_type"]], let key: String = row["key"] else { return true }
@@ -185,8 +185,8 @@ final class Results {
         try rows.refresh(entity, name.key)
     }
 
-    /// What was given up goes, and what stands in its place is shown (`docs/clients.md`, rolling back): the feed does
-    /// not bring it again.
+    /// Removes a write that was given up, and shows the server's entity in its place (`docs/clients.md`, rolling back):
+    /// the feed does not bring it again.
     private func discard(_ result: MutationResult, _ entity: EntitySync, _ name: EntityName) throws {
         if let current = result.current {
             let known = try Base.of(name, db)?.version ?? 0

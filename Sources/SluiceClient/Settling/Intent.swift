@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What a person decided about a mutation, until the gateway has heard of it.
+/// A person's decision about a mutation, until the gateway has received it.
 struct Intent: Sendable {
     enum Action: String, Sendable { case retry, discard, resolve }
 
@@ -44,8 +44,8 @@ struct Intent: Sendable {
         )
     }
 
-    /// A phone that was restored from a backup may have given up writes that it took for never sent: the gateway has
-    /// taken their numbers, and is told.
+    /// Repeats discards for the gateway. A phone that was restored from a backup may have given up writes as never sent
+    /// although the gateway has accepted their numbers.
     static func repeatDiscards(above known: Int64, upTo accepted: Int64, _ db: Database, now: Date) throws {
         try db.execute(
             sql: """
@@ -57,7 +57,7 @@ struct Intent: Sendable {
         )
     }
 
-    /// What was given up together with something else has no decision of its own, only a row that is hidden.
+    /// A write that was given up together with another one has no separate decision, only a row that is hidden.
     static func giveUpHidden(above watermark: Int64, _ db: Database, now: Date) throws {
         try db.execute(
             sql: """

@@ -1,7 +1,7 @@
 public import Foundation
 import GRDB
 
-/// What has become of a write. It is read from the database: it survives a restart.
+/// The outcome of a write. It is read from the database: it survives a restart.
 public enum Outcome: Sendable, Hashable {
     /// In the outbox, and never sent.
     case queued

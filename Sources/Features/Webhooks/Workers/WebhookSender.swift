@@ -78,7 +78,7 @@ package struct WebhookSender: Sendable {
         }
         let found = await lookUp(target.host)
         guard let address = found.first else { return refused("the host's name could not be resolved") }
-        // one that is not allowed spoils all: who answers so is up to something, or does not know what the name says
+        // one forbidden address rejects all: such a response is an attack, or a name whose owner has no control of it
         if let problem = found.lazy.compactMap({ policy.problem($0, isTLS: target.isTLS) }).first {
             return refused("nothing is sent there: \(problem)")
         }
@@ -93,7 +93,7 @@ package struct WebhookSender: Sendable {
 
     private func lookUp(_ host: String) async -> [IPAddress] {
         await withTaskGroup(of: [IPAddress]?.self) { group in
-            // the system's resolver cannot be given up, so whoever waits for it is
+            // the system's resolver cannot be cancelled, so the wait for it is given up
             let (stream, continuation) = AsyncStream<[IPAddress]>.makeStream()
             Task { [addresses] in
                 continuation.yield(await addresses(host))

@@ -4,7 +4,7 @@ import NIOHTTP1
 import StandardWebhooks
 import SyncModel
 
-/// What `sluice webhooks listen` says of a webhook, and answers.
+/// Prints the webhooks that `sluice webhooks listen` receives, and responds to them.
 struct WebhookDesk: Sendable {
     /// Bytes of a body that are taken.
     static let maximumBytes = 1_048_576

@@ -2,7 +2,7 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// A change of a document in the demo's REST API, as the API tells a gateway of it.
+/// A change of a document in the demo's REST API, as the API reports it to a gateway.
 struct DemoEvent: Sendable {
     /// The collection's path.
     let collection: Substring

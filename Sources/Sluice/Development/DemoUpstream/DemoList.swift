@@ -22,7 +22,7 @@ struct DemoList: Sendable {
     /// The query without ``after``.
     private let query: [(name: String, value: String)]
 
-    /// Where an item stands.
+    /// The place of an item in the list.
     private struct Place: Comparable {
         /// Nil in a list by id.
         let at: Timestamp?

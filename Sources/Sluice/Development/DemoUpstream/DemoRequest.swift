@@ -27,7 +27,7 @@ struct DemoRequest: Sendable {
         return nil
     }
 
-    /// Whether another request asks for the same, whatever its conditions.
+    /// Whether another request has the same method, target and body, under any conditions.
     func isRepeated(by other: DemoRequest) -> Bool {
         method == other.method && target == other.target && body == other.body
     }

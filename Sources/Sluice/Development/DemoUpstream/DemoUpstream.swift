@@ -10,7 +10,7 @@ import Synchronization
 /// with the gateway, and its documents are lost.
 final class DemoUpstream: Service {
     let address: ListenAddress
-    /// Tells a gateway what changes.
+    /// Reports changes to a gateway.
     let webhook: DemoWebhook
     private let channel: any Channel
     private let report: @Sendable (String) -> Void
