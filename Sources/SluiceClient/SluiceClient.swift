@@ -132,10 +132,10 @@ public final class SluiceClient: Sendable {
     /// Puts a change into the outbox, in the transaction in which the app makes it: both take effect, or neither does.
     ///
     /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``; nil for an update that changes nothing.
-    /// - Throws: ``SluiceError/invalid(_:)`` for a write that cannot be sent;
+    /// - Throws: ``SluiceError/invalid(_:)`` for a write that cannot be sent.
     ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row, or a reference to one, that the library has no
-    ///   record of; ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized;
-    ///   ``SluiceError/otherAccount`` after a sign-out; the database's errors.
+    ///   record of. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
+    ///   ``SluiceError/otherAccount`` after a sign-out. The database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
         try checkInside(db)

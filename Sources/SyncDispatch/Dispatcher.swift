@@ -38,8 +38,9 @@ package final class Dispatcher: Service {
     }
 
     /// - Parameters:
-    ///   - worker: the gateway's id, so that whoever sees a lease knows whose it is.
-    ///   - noteUpstream: told with each request whether more go to the organization's upstream, and why not.
+    ///   - worker: the gateway's id, which identifies the owner of a lease.
+    ///   - noteUpstream: called after each request with whether more requests go to the organization's upstream, and
+    ///     why not.
     package init(
         store: Store,
         upstream: any Upstream,
@@ -85,7 +86,7 @@ package final class Dispatcher: Service {
     /// Why lanes are not run; empty when they are.
     package var reasons: [String] { state.withLock { $0.reasons(at: .now) } }
 
-    /// Begins nothing more; what is under way goes on. Graceful shutdown does so too, but later.
+    /// Begins nothing more; work in progress continues. Graceful shutdown does so too, but later.
     package func drain() {
         isDraining.store(true, ordering: .relaxed)
         inbox.post { $0.isClosed = true }

@@ -89,8 +89,8 @@ package final class HTTPUpstream: Upstream {
 
     /// Why a host's name cannot be looked up now; nil where it can.
     ///
-    /// The client beneath looks names up one after the other on each event loop. A name that the resolver does not answer
-    /// would delay the requests of all other organizations there, so it must not get that far.
+    /// The client beneath looks names up in sequence on each event loop. A name that the resolver does not answer would
+    /// delay the requests of all other organizations there, so it must not get that far.
     func problem(ofName host: String, of organization: UUID) async -> String? {
         switch await names.addresses(of: host, for: organization) {
         case .addresses: nil

@@ -50,9 +50,11 @@ package struct HTTPUpstreamConfiguration: Sendable {
 }
 
 extension HTTPClient {
-    /// A client that does everything on one event loop. Where a request and its connection have two, an answer that comes
-    /// before all of the request is sent, on a connection that is closed at once, ends the process: the connection is given
-    /// back to a pool that has forgotten it (AsyncHTTPClient 1.37).
+    /// Creates a client that does everything on one event loop.
+    ///
+    /// If a request and its connection have two, one case ends the process (AsyncHTTPClient 1.37). A response arrives
+    /// before all of the request is sent, on a connection that is closed immediately. Then the connection is returned
+    /// to a pool that has forgotten it.
     package convenience init(
         _ configuration: Configuration,
         on loop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()

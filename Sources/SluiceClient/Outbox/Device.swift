@@ -22,7 +22,7 @@ struct Device {
     /// The number is used up once the outbox contains it. Nothing is written for it here, since each page that a write
     /// changes is one more in the log.
     ///
-    /// - Parameter device: the device that the number is for; nil for the device of the file, whatever it is.
+    /// - Parameter device: the device that the number is for; nil for the device of the file.
     /// - Throws: ``SluiceError/otherAccount`` where there is no such device: the user has signed out.
     static func nextSequence(_ db: Database, of device: UUID? = nil) throws -> Int64 {
         let next = try db.cachedStatement(

@@ -85,8 +85,8 @@ final class RowWriter {
         do {
             let before = db.totalChangesCount
             // from the cache each time: a statement that has failed cannot be used again, and would refuse the next row
-            // for the fault of the one before (https://www.sqlite.org/c3ref/reset.html); and if a trigger of the app
-            // has a fault, there is no statement
+            // for the fault of the one before (https://www.sqlite.org/c3ref/reset.html). If a trigger of the app has a
+            // fault, there is no statement.
             try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(values))
             return db.totalChangesCount == before ? .unchanged : .inserted
         } catch let error as DatabaseError where error.isAboutRow && db.isInsideTransaction {

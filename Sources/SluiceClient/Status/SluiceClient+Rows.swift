@@ -23,12 +23,14 @@ extension SluiceClient {
         try name(of: type, key).flatMap { try IDMapping.of($0.entityType, key: $0.key, db)?.serverID }
     }
 
-    /// The record as the server has it, without this phone's writes: what a person compares an own version with that
-    /// failed or is in conflict. Columns that are not synchronized are as the row has them.
+    /// Returns the record as the server has it, without this phone's writes.
+    ///
+    /// A person compares it with a failed or conflicting version. Columns that are not synchronized are as the row has
+    /// them.
     ///
     /// - Returns: nil where the server has no such entity, or it was deleted.
-    /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not of the write's type;
-    ///   ``SluiceError/invalid(_:)`` if a member does not fit its column; errors of the record's decoding, for example
+    /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not of the write's type.
+    ///   ``SluiceError/invalid(_:)`` if a member does not fit its column. Errors of the record's decoding, for example
     ///   for a column that is not synchronized, may not be NULL and has no row to take it from.
     public func theirs<Record: Syncable & FetchableRecord>(
         of write: FailedWrite,

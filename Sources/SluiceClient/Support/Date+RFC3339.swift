@@ -77,7 +77,7 @@ extension Date {
         guard isWritable else { return nil }
     }
 
-    /// Seconds before UTC of `Z` or `+01:00`; nil for what is none.
+    /// Returns the seconds before UTC of `Z` or `+01:00`; nil for other text.
     private static func offset(_ bytes: ArraySlice<UInt8>) -> Int? {
         func follows(_ pattern: String) -> Bool {
             pattern.utf8.count == bytes.count && zip(pattern.utf8, bytes).allSatisfy(fits)
@@ -104,7 +104,7 @@ extension Date {
 
     private static let zero = UInt8(ascii: "0")
 
-    /// Whether a byte is what a pattern asks for: a digit where that has a `d`, else itself, in whichever case.
+    /// Whether a byte matches a pattern: a digit for `d`, otherwise the same letter in either case.
     private static func fits(_ pattern: UInt8, _ byte: UInt8) -> Bool {
         pattern == UInt8(ascii: "d") ? byte >= zero && byte <= zero + 9 : byte == pattern || byte == pattern | 0x20
     }

@@ -7,8 +7,8 @@ import Foundation
 extension URLSession {
     /// Sends a request.
     ///
-    /// It ends at once when the task is cancelled, and soon after the request's time is over, whatever the session does
-    /// about it: on Linux a cancelled transfer may never be heard of again.
+    /// It ends immediately when the task is cancelled, and soon after the request's time is over, regardless of the
+    /// session: on Linux a cancelled transfer may never report its end.
     ///
     /// - Throws: `CancellationError`, `URLError`.
     func answer(to request: URLRequest) async throws -> (body: Data, response: URLResponse) {

@@ -80,7 +80,7 @@ extension EntitySync {
 }
 
 extension [String: DatabaseValue] {
-    /// SQLite knows columns in whichever case; nearly all apps write them in one.
+    /// SQLite ignores the case of column names; nearly all apps write a name always in the same case.
     fileprivate func value(ofColumn name: String) -> DatabaseValue? {
         if let value = self[name] { return value }
         let name = name.lowercased()

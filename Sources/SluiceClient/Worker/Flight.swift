@@ -7,7 +7,7 @@ struct Flight: Sendable {
     /// How long the row is held without a renewal, in seconds: longer than a request takes.
     let lease: TimeInterval
 
-    /// This client among all, in whatever process: its process and an id of its own.
+    /// This client among all clients of all processes: its process and its own id.
     let holder: String
 
     /// - Parameter timeout: seconds that a request may take.

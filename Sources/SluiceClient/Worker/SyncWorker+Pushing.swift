@@ -3,8 +3,8 @@ import GRDB
 
 /// The stages that carry writes to the gateway.
 extension SyncWorker {
-    /// Tells the gateway of this device once a launch, and learns how far it has taken the device's numbers: a phone
-    /// that was restored from a backup goes on behind them.
+    /// Registers this device at the gateway once a launch, and reads how far the gateway has accepted the device's
+    /// numbers: a phone that was restored from a backup continues after them.
     func register() async throws {
         guard !hasRegistered else { return }
         let device = try await write { db, _ in try Device.id(db) }
@@ -48,7 +48,7 @@ extension SyncWorker {
             switch reply {
             case .ok(let answer):
                 result = MutationResult(answer)
-                // JSON of something else that stands between: the decision is not known to be taken
+                // JSON of another server in between: it is unknown whether the decision was accepted
                 guard result?.id == intent.mutationID else {
                     throw Stop.again(Trouble(text: "an answer to a decision that is none"))
                 }
@@ -148,7 +148,7 @@ extension SyncWorker {
         }
     }
 
-    /// Asks what became of what was taken, by pushing it once more: the gateway answers what it knows.
+    /// Reads the outcomes of accepted mutations by pushing them again: the gateway returns their states.
     func recheck() async throws {
         try await askAfterStopped()
         guard isRecheckDue else { return }

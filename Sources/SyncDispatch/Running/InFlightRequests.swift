@@ -2,7 +2,7 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// Requests under way. Each is sent in a task of its own, so that it can be given up while its lane's runner still
+/// Requests in progress. Each is sent in a separate task, so that it can be given up while its lane's runner still
 /// writes the outcome.
 final class InFlightRequests: Sendable {
     private struct State {

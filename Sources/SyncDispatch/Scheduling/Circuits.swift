@@ -15,7 +15,7 @@ final class Circuits: Sendable {
     /// How many are open.
     var openCount: Int { breakers.withLock { $0.values.count { $0.isOpen } } }
 
-    /// What operators are told of those that are open, longest first.
+    /// Returns the reports of open circuits for operators, those open longest first.
     func reports(limit: Int) -> [CircuitReport] {
         let open = breakers.withLock { breakers in breakers.compactMap { $1.report(of: $0) } }
         return Array(open.sorted { ($0.since, $0.organization) < ($1.since, $1.organization) }.prefix(limit))
@@ -44,7 +44,7 @@ final class Circuits: Sendable {
         breakers.withLock { $0[organization]?.giveBack(now: moment) }
     }
 
-    /// Notes the outcome of a lane's request; tells whether that opened or closed the circuit.
+    /// Records the outcome of a lane's request; returns whether that opened or closed the circuit.
     func note(_ kind: Outcome.Kind, of lane: LaneKey) -> Change? {
         let moment = now()
         return breakers.withLock { breakers in

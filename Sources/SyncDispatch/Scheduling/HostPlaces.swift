@@ -21,7 +21,7 @@ package enum HostPace: Sendable, Hashable {
 /// - Organizations with slow hosts take at most half of the places.
 /// - The bytes of requests that await an answer are bounded in the same way.
 ///
-/// An organization that awaits an answer counts as slow, whatever was measured before. Pure: the caller measures.
+/// An organization that awaits an answer counts as slow, regardless of earlier measurements. Pure: the caller measures.
 package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     struct Limits: Sendable {
         /// Holders that work at the same time.

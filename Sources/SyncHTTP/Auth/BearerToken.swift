@@ -47,8 +47,8 @@ package enum BearerToken {
         return Refusal(Problem(.unauthorized, description), headers: [.wwwAuthenticate: challenge])
     }
 
-    /// What may stand in a header between quotes (RFC 6750, 3): ASCII without `"` and `\`. In a path that a setting
-    /// names, either kind of quotes means the same.
+    /// Returns text that is valid in a header between quotes (RFC 6750, 3): ASCII without `"` and `\`. In a path that a
+    /// setting names, either kind of quotes means the same.
     private static func plain(_ description: String) -> String {
         String(
             description.unicodeScalars.map { character in

@@ -45,7 +45,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
     // MARK: - Work
 
-    /// Begins the work; nil when there is none now.
+    /// Begins the work; nil if there is no work now.
     func begin() -> SubscriberState.Work? { state.withLock { $0.begin() } }
 
     /// Ends the work.

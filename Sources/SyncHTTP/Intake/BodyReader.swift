@@ -103,7 +103,7 @@ package struct BodyReader: Sendable {
         return bytes
     }
 
-    /// A body in one part is copied once. A longer one takes memory only as it arrives, whatever length was announced.
+    /// A body in one part is copied once. A longer one takes memory only as it arrives, for any announced length.
     private func firstCapacity(_ arrived: Int, _ announced: Int?) -> Int {
         max(arrived, min(announced ?? 0, 65_536))
     }

@@ -136,7 +136,7 @@ package struct PushEndpoint: Sendable {
         return reply(to: answer, preferences)
     }
 
-    /// Counts a push that was not committed, and says why.
+    /// Counts a push that was not committed, and returns the error for its response.
     package func refused(_ error: any Error, _ preferences: Preferences) -> any Error {
         metrics.record(error)
         return refusal(error, preferences)
@@ -148,7 +148,7 @@ package struct PushEndpoint: Sendable {
         return reply
     }
 
-    /// A strict push that is refused was handled strictly, and the answer says so.
+    /// A strict push that is refused was handled strictly, and the response's header states that.
     private func refusal(_ error: any Error, _ preferences: Preferences) -> any Error {
         guard let problem = error as? Problem, problem.code == .validationFailed, preferences.isStrict == true else {
             return error

@@ -47,7 +47,7 @@ package struct AnswerContents {
 }
 
 extension MutationRecord {
-    /// The bytes of what an answer shows of the mutation beside its names and times, where they are many.
+    /// The bytes of the mutation's large members in a response, in addition to its names and times.
     package var contentBytes: Int {
         [error?.count ?? 0, responseBody?.count ?? 0].filter { $0 > WorkBounds.small }.reduce(0, +)
     }

@@ -9,7 +9,7 @@ struct HealthEndpoints: Sendable {
     /// What an operator should know although requests can be served.
     let notices: @Sendable () -> [String]
 
-    /// Answers that the process runs. Says nothing about the database: a restart would not bring it back.
+    /// Responds that the process runs. It does not check the database: a restart would not restore that.
     func live(_ exchange: Exchange) async throws -> Answer {
         Answer(.ok) { writer in
             writer.member("status", "ok" as StaticString)

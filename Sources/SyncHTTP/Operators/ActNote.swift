@@ -3,7 +3,7 @@ package import JSONText
 package import SyncModel
 import Synchronization
 
-/// Takes what an endpoint tells of the act that it is doing, for the audit.
+/// Collects an endpoint's details of its act, for the audit log.
 package final class ActNote: Sendable {
     /// Members of a body that are named.
     private static let namedMembers = 32
@@ -36,13 +36,13 @@ package final class ActNote: Sendable {
         }
     }
 
-    /// Notes why: where the act's own reason has no room for it, among what came of it.
+    /// Records the reason; if it is too long for the act's own reason, it is recorded among the results.
     package func note(reason: String) {
         guard reason.utf8.count <= AuditReason.maximumBytes else { return note("reason", reason) }
         outcome.withLock { $0.reason = reason }
     }
 
-    /// Notes what a request says anything of: the names of its body's members, and none of their values.
+    /// Records the names of a body's members, without their values.
     package func note(membersOf body: [UInt8]) {
         guard let members = (try? JSONTree(parsing: body))?.root.members else { return }
         note("members", raw: Self.list(members.prefix(Self.namedMembers).map { String($0.0.string.prefix(64)) }))

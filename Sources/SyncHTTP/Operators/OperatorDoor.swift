@@ -2,13 +2,13 @@ package import HTTPTypes
 package import SyncModel
 package import SyncStore
 
-/// Lets operators in: by a bearer token, or by the cookie that the console has got for one.
+/// Authenticates operators: by a bearer token, or by the cookie that the console received for one.
 package struct OperatorDoor: Sendable {
     package let tokens: OperatorTokens
     package let ended: EndedSessions
     package let now: TimeSource
 
-    /// Who is let in: by which token, and until when in seconds since 1970 where that has an end.
+    /// An authenticated operator: the token and, if it has an end, its end in seconds since 1970.
     package struct Guest: Sendable {
         package let token: OperatorToken
         package var end: Int64?

@@ -1,8 +1,8 @@
 import Crypto
 import SyncModel
 
-/// The secrets for `/admin`, kept as their digests. There may be several, so that one can be replaced by another
-/// without a moment in which neither is valid, and so that each operator can have one of their own.
+/// The secrets for `/admin`, kept as their digests. There may be several, so that a replacement leaves no moment in
+/// which neither is valid, and so that each operator can have a separate one.
 package struct OperatorTokens: Sendable, Equatable {
     /// Tokens that may be configured.
     package static let maximum = 16

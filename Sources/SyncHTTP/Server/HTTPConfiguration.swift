@@ -7,7 +7,8 @@ package struct HTTPConfiguration: Sendable {
     package var publicAddress = ListenAddress(host: "127.0.0.1", port: 8080)
     /// Where health, metrics and `/admin` are served; `SLUICE_OPERATIONS_ADDRESS`.
     package var operationsAddress = ListenAddress(host: "127.0.0.1", port: 8081)
-    /// The web pages that may ask; nil: none, and answers say nothing of origins. `SLUICE_CORS_ORIGINS`.
+    /// The origins of web pages that may send requests; nil: no origin, and responses have no CORS headers.
+    /// `SLUICE_CORS_ORIGINS`.
     package var allowedOrigins: AllowedOrigins?
     /// The bearer tokens of `/admin`, which does not exist without one; `SLUICE_OPERATOR_TOKEN`.
     package var operatorTokens: OperatorTokens?
@@ -55,14 +56,15 @@ package struct HTTPConfiguration: Sendable {
     /// The longest `wait` that is granted; a longer one is cut to this.
     package var maximumWait: Duration = .seconds(60)
 
-    /// Tells upstreams of erased users, for whoever asked for an erasure; nil leaves it to the service that goes on with
-    /// them.
+    /// Notifies upstreams of erased users while the erasure's request waits; nil leaves that to the service that
+    /// continues erasures.
     package var upstream: (any Upstream)?
     /// Sends probes to upstreams, as operators ask for them; nil: they are not sent.
     package var probes: (any UpstreamReader)?
     /// How long a request to join two users, or to erase one, waits for their lanes to come to rest.
     package var joinPatience: Duration = .seconds(30)
-    /// For how many seconds both are not served before, so that every gateway knows.
+    /// The seconds for which neither of two joined users is served before the join, so that every gateway has read
+    /// that.
     package var joinSettling = Catalog.settlingSeconds
 
     /// How often the caller of a waiting request is checked. Cached organizations are five seconds old at most, so a
@@ -70,12 +72,13 @@ package struct HTTPConfiguration: Sendable {
     package var checkInterval: Duration = .seconds(Catalog.waitSeconds)
     /// How often a stream of events sends a keep-alive.
     package var keepAlive: Duration = .seconds(15)
-    /// How often is looked which callers of streams are still served: they hear of it within five seconds.
+    /// The interval at which callers of streams are checked for whether they are still served: a stream ends within
+    /// five seconds.
     package var streamCheckInterval: Duration = .seconds(4)
     /// How long a stream of events lasts at most; clients connect again, perhaps to another replica.
     package var maximumStream: Duration = .seconds(3_600)
-    /// Listeners to events, beside the connections. Beyond it, one more ends the oldest of the organization that has
-    /// the most, or is answered 503 where that is its own.
+    /// The maximum number of event listeners, in addition to the connections. Beyond it, a new one ends the oldest
+    /// listener of the organization that has the most, or receives 503 if that is its own organization.
     package var maximumListeners = 10_000
     /// Listeners that one user may have; one more ends the oldest.
     package var listenersPerUser = 100
@@ -86,7 +89,7 @@ package struct HTTPConfiguration: Sendable {
     package var jwks = Array(#"{"keys":[]}"#.utf8)
     /// Where webhooks may be sent.
     package var webhookAddresses = AddressPolicy()
-    /// What receivers verify `v1a` signatures of webhooks by; nil where there are none.
+    /// The key with which receivers verify `v1a` signatures of webhooks; nil if there are no such signatures.
     package var webhookPublicKey: String?
     /// The program's version, shown by `/livez`.
     package var version = "unknown"

@@ -47,8 +47,7 @@ package struct WebhookRecord: Sendable, Hashable {
 extension WebhookRecord {
     /// Returns the events of a mutation's outcome.
     ///
-    /// There are none unless the mutation waits for a person: then the outcome and, if the mutation halts its lane, the
-    /// halt.
+    /// Empty unless the mutation waits for a person: then the outcome and, if the mutation halts its lane, the halt.
     ///
     /// - Parameters:
     ///   - halts: whether the mutation is what halts its lane now.

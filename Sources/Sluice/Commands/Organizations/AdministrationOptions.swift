@@ -39,7 +39,7 @@ struct AdministrationOptions: ParsableArguments {
         try await withStore { store, _ throws(Problem) -> Value in try await body(store.administration) }
     }
 
-    /// Runs an act on the database as ``withStore(_:orElse:result:told:_:)`` does.
+    /// Runs an act on the database, without the settings; otherwise like the function with both.
     func run<Value: Sendable>(
         _ act: CommandAct,
         orElse nothing: NothingDone,

@@ -25,7 +25,7 @@ extension Answer {
         self.init(status, json: JSONWriter.object(capacity: capacity, members))
     }
 
-    /// 200 with the value found; 404 where there is none.
+    /// Responds with 200 and the value found, or with 404 without a value.
     package static func found(_ body: (some AnswerBody)?) throws(Refusal) -> Answer {
         guard let body else { throw .notFound }
         return Answer(.ok, body)

@@ -7,7 +7,7 @@ package struct EntityTag: Sendable {
 
     package init(of body: [UInt8]) {
         let digits = Array("0123456789abcdef".utf8)
-        // half of the digest is more than enough to tell bodies apart
+        // half of the digest is more than enough to distinguish bodies
         let digest = SHA256.hash(data: body).prefix(16)
         let name = digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
         text = "\"\(String(decoding: name, as: UTF8.self))\""

@@ -2,7 +2,7 @@ import NIOCore
 import ServiceLifecycle
 import SyncModel
 
-/// Why a wait ends that would else go on: its answer would be somebody else's by now, and the request is to be made anew.
+/// Why a wait ends early: its response would belong to another user now, and the client must repeat the request.
 struct WaitEnded: Error {
     let problem: Problem
 }

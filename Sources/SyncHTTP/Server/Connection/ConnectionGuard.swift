@@ -194,8 +194,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Whoever ends the connection, an idle timer or a shutdown among them, ends it behind what was written: the channel
-    /// would drop all that the client has not taken yet.
+    /// Closes the connection after all written data, for every caller, including an idle timer and a shutdown: the
+    /// channel would drop what the client has not read yet.
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         let unsent = unsent(context)
         guard mode != .input, unsent > 0, let sent = allSent(context) else {

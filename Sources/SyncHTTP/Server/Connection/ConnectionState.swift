@@ -5,7 +5,7 @@ struct ConnectionState {
     /// What to do about a deadline.
     enum TimerAction: Equatable {
         case wait(until: NIODeadline)
-        /// The body is late: tell the reader.
+        /// The body is late: notify the reader.
         case refuseBody
         case close
         case nothing
@@ -52,7 +52,7 @@ struct ConnectionState {
     }
 
     /// Whether to read more. A request that was sent ahead waits in the system's buffers, not in ours; in a shutdown,
-    /// any that comes behind those in hand.
+    /// so does any request after those in progress.
     var mayRead: Bool {
         requestsInHand < (isShuttingDown && bodyDeadline == nil ? 1 : 2)
     }
@@ -64,7 +64,7 @@ struct ConnectionState {
         }
     }
 
-    /// While an earlier request is in hand nothing is read, so the last body's time does not run.
+    /// While an earlier request is in progress nothing is read, so the last body's time does not run.
     private var runningBodyDeadline: NIODeadline? { requestsInHand == 1 ? bodyDeadline : nil }
 
     /// A request is taken only if it will be answered: what comes behind the last one that the connection answers is
@@ -81,8 +81,8 @@ struct ConnectionState {
         if takesParts { bodyDeadline = nil }
     }
 
-    /// Every request in hand is answered before the connection ends. A response whose request has not arrived in full
-    /// ends it: the rest of the request is dropped.
+    /// Every request in progress is answered before the connection ends. A response whose request has not arrived in
+    /// full ends it: the rest of the request is dropped.
     /// - Returns: whether the response has to announce the end.
     mutating func writeHead() -> Bool {
         let isLast = requestsInHand <= 1

@@ -2,8 +2,7 @@ import NIOCore
 import NIOHTTP1
 import NIOHTTPTypesHTTP1
 
-/// Checks heads as they were sent: further on, neither the version of a request nor its number of `Host` fields can be
-/// told.
+/// Checks heads as they were sent: later handlers see neither the version of a request nor its number of `Host` fields.
 ///
 /// Closes the connection of a client of HTTP/1.0 after the answer, which is how it knows that this was all, and
 /// refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that takes another one would send them

@@ -11,7 +11,7 @@ package struct UnverifiedBodyLimits: Sendable {
     package var free = 8_192
     /// How long a body may take to arrive.
     package var patience: Duration = .seconds(15)
-    /// How long a body may arrive as slowly as it likes.
+    /// The time during which a body may arrive at any speed.
     package var grace: Duration = .seconds(3)
     /// Bytes a second that a body must have had in the mean, once the grace is over.
     package var rate = 16_384

@@ -1,7 +1,7 @@
 package import HTTPTypes
 import SyncModel
 
-/// Finds the route of a request. Literal paths are looked up, templates tried one after the other: there are few.
+/// Finds the route of a request. Literal paths are looked up, templates tried in sequence: there are few.
 package struct RouteTable: Sendable {
     /// The result of a look-up.
     package enum Match: Sendable {
@@ -13,7 +13,7 @@ package struct RouteTable: Sendable {
 
     private var literal: [ExactText: Resource] = [:]
     private var templates: [Resource] = []
-    /// By the paths that they stand under.
+    /// By the paths that they are below.
     private var trees: [ExactText: Route] = [:]
 
     /// Adds a method to a path. Segments of the template like `{id}` match any one segment.

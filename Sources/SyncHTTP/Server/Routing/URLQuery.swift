@@ -148,7 +148,7 @@ package struct URLQuery: Sendable {
         return Int(text)
     }
 
-    /// Percent-encoded UTF-8 text, decoded; nil for what is none.
+    /// Decodes percent-encoded UTF-8 text; returns nil for invalid text.
     package static func decode(_ text: some Collection<UInt8>) -> String? {
         guard text.contains(UInt8(ascii: "%")) else { return valid(Array(text)) }
         var bytes: [UInt8] = []
