@@ -206,7 +206,7 @@ public final class SluiceClient: Sendable {
         }
     }
 
-    /// Stops synchronizing. What is under way at the gateway takes effect there, and is asked after later.
+    /// Stops synchronizing. Requests in progress take effect at the gateway, and their outcome is requested later.
     public func suspend() {
         running.withLock { running in
             running.isOn = false
@@ -233,7 +233,8 @@ public final class SluiceClient: Sendable {
         suspend()
     }
 
-    /// Pushes what waits and pulls what is new, for a background task, or where an app decides itself when to.
+    /// Pushes waiting writes and pulls new changes, for a background task, or for an app that schedules synchronization
+    /// itself.
     ///
     /// - Parameter deadline: how long it may take; it returns before, when nothing is left to do.
     /// - Returns: the status at the end.

@@ -92,7 +92,7 @@ package final class Dispatcher: Service {
         inbox.post { $0.isClosed = true }
     }
 
-    /// Looks into the database at once.
+    /// Polls the database immediately.
     package func poll() {
         inbox.post { $0.mustPoll = true }
     }

@@ -7,7 +7,7 @@ package import SyncModel
 
 /// Reads from upstreams, by the connections that mutations are sent on.
 extension HTTPUpstream: UpstreamReader {
-    /// Never throws: every failure is an answer. A cancelled task is answered soon.
+    /// Never throws: every failure is a response. A cancelled task returns soon.
     package func fetch(_ request: UpstreamFetch, from upstream: UpstreamSettings) async -> FetchAnswer {
         let deadline = NIODeadline.now() + TimeAmount(request.timeout)
         let prepared: HTTPClient.Request

@@ -5,8 +5,8 @@ import Synchronization
 
 /// Looks host names up on separate threads, so that names that take long delay no other name.
 ///
-/// The system's resolver blocks a thread until it has an answer, which takes half a minute where a name server is
-/// silent, and it cannot be cancelled. A name that is being looked up takes one thread however many callers want it, and
+/// The system's resolver blocks a thread until it has an answer, which takes half a minute if a name server is silent,
+/// and it cannot be cancelled. A name that is being looked up takes one thread for any number of callers, and
 /// organizations share the threads (``FairShares``).
 package final class HostNames: Sendable {
     package enum Answer: Sendable, Hashable {
@@ -111,7 +111,7 @@ package final class HostNames: Sendable {
 }
 
 extension HostNames.State {
-    /// - Returns: an answer at once, or a ticket for the caller that waits.
+    /// - Returns: an immediate answer, or a ticket for the waiting caller.
     fileprivate mutating func begin(
         _ host: String,
         _ organization: UUID,

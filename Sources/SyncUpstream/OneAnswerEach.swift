@@ -51,7 +51,7 @@ final class OneAnswerEach: ChannelDuplexHandler {
         promise?.fail(ChannelError.ioOnClosedChannel)
     }
 
-    /// The answer is what it is; the connection is done with.
+    /// The response stays valid; the connection is not used again.
     private func spoil(_ context: ChannelHandlerContext) {
         isSpoilt = true
         handOn(context)

@@ -1,4 +1,4 @@
-// The frame around every page: who is signed in, where one can go, and which page an address is.
+// The frame around every page: the signed-in operator, the navigation, and the routes from addresses to pages.
 import { amount, announce, button, call, get, h, icon, loadMe, me, noun, onSignedOut, plural, problemBox, query, refill, said, shortCount, WAVES } from './ui.js'
 import { everywhere, help, step } from './keys.js'
 import * as live from './live.js'

@@ -108,7 +108,7 @@ let ahead = 0
 export const setClock = at => { if (at) ahead = Date.parse(at) - Date.now() }
 export const clock = () => Date.now() + ahead
 
-// A moment as a distance from now, with the moment itself where one looks closer. It keeps up by itself.
+// A moment as a distance from now, with the moment itself as its title. It updates automatically.
 export function ago(at) {
 	if (!at) return h('span.muted', '–')
 	const element = h('time', { datetime: at, title: at.replace('T', ' ').replace('Z', ' UTC') })

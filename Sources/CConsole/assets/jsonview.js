@@ -9,7 +9,7 @@ export const textOf = value =>
 	value == null ? null : value instanceof Source ? value.text : JSON.stringify(value)
 
 // A piece of JSON.
-// @param marks what was rewritten, by pointer: a word of it, shown where one looks closer
+// @param marks rewritten values, by pointer: a note on each, shown as its title
 export function jsonView(value, { label, marks = new Map() } = {}) {
 	const source = textOf(value) ?? 'null'
 	const box = h('pre.json', { tabindex: '0', role: 'group', 'aria-label': label })

@@ -1,4 +1,4 @@
-// What was done to many at once, the newest first.
+// Bulk operations, the newest first.
 import { ago, empty, filters, h, link, narrow, number, of, organizationPath, pages, pill, said } from './ui.js'
 import { ORGANIZATION } from './lists.js'
 import * as live from './live.js'

@@ -1,4 +1,4 @@
-// An organization's REST API: where it is, what it is sent, and whether it answers.
+// An organization's REST API: its address, the requests to it, and whether it responds.
 import { ask, button, call, facts, field, filters, form, h, lock, may, number, of, problemBox, record, refill, said, section, toast } from './ui.js'
 
 const PLAIN = { asWritten: new Set() }

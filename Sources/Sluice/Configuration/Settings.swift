@@ -46,8 +46,8 @@ struct Settings: Sendable {
         return settings
     }
 
-    /// The default that is tried where no database was set, and the unknown names that were: appended to the
-    /// database's error. Empty where one was set.
+    /// A hint that is appended to the database's error if no database was set: the default that is tried, and unknown
+    /// names that were set. Otherwise empty.
     var databaseHint: String {
         guard isDatabaseUnset, let fallback = Setting.databaseURL.fallback else { return "" }
         let tried = "\(Setting.databaseURL.variable) is not set, so \(fallback) is tried"

@@ -29,7 +29,7 @@ struct TokenExplanation {
         return [header, issuer, key].prefix { $0.subject != refusal.subject } + [refusal]
     }
 
-    /// What is known of the provider, where the user's claim is no good.
+    /// Warnings about the provider, if the user's claim is unsuitable.
     var cautions: [Diagnosis] { settings.map { ProviderCautions.of($0, payload: examination.payload) } ?? [] }
 
     /// The last line.

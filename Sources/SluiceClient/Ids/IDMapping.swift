@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What the phone calls an entity, and what the server does (seed 000).
+/// The ids of an entity on the phone and at the server (seed 000).
 struct IDMapping: Sendable {
     enum Status: String, Sendable { case pending, resolved, failed }
 

@@ -3,7 +3,7 @@ import GRDB
 
 /// Translates between the phone's keys and the gateway's ids, within one transaction.
 ///
-/// What it looked up is remembered, so that a page of a thousand visits to twenty customers asks for twenty.
+/// Look-ups are cached, so that a page of a thousand visits to twenty customers looks up twenty.
 final class Identities {
     private let map: EntityMap
     private let db: Database
@@ -129,8 +129,8 @@ final class Identities {
         return key
     }
 
-    /// A key for what the phone sees for the first time: the user's own client id, else the server's id where the
-    /// column can hold it, else a UUID.
+    /// Returns a key for an entity that is new to the phone: the user's own client id, otherwise the server's id if the
+    /// column can hold it, otherwise a UUID.
     private func newKey(of entity: EntitySync, serverID: JSON, clientID: JSON?) throws -> String {
         let own = entity.keys == .stable ? [clientID, serverID] : [serverID]
         for id in own.compactMap({ $0 }) {
@@ -156,7 +156,7 @@ final class Identities {
         return true
     }
 
-    /// Forgets what it looked up: keys have changed.
+    /// Clears the cache: keys have changed.
     func forget() {
         known = [:]
         keys = [:]

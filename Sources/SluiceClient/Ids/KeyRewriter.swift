@@ -91,8 +91,8 @@ struct KeyRewriter {
         return other.key
     }
 
-    /// - Returns: false where the app's tables do not take the change; nothing is written then. What the gateway has
-    ///   answered counts all the same.
+    /// - Returns: false if the app's tables do not accept the change; then nothing is written. The gateway's response
+    ///   still counts.
     private func ifTaken(_ body: () throws -> Void) throws -> Bool {
         do {
             try db.inSavepoint {
@@ -248,7 +248,7 @@ struct KeyRewriter {
 }
 
 extension KeyRewriter {
-    /// Puts another number of the device into what has never been sent.
+    /// Replaces a number of the device in mutations that were never sent.
     private func renameQueued(_ entity: EntitySync, _ old: JSON, to new: JSON) throws {
         try db.execute(
             sql: """

@@ -22,8 +22,8 @@ public enum JSON: Sendable, Hashable {
 }
 
 extension JSON {
-    /// The member of an object, or nil. Setting nil takes the member away; setting one of what is no object makes it
-    /// one.
+    /// The member of an object, or nil. Setting nil removes the member. Setting a member of another value makes it an
+    /// object.
     public subscript(member: String) -> JSON? {
         get { object?[member] }
         set {

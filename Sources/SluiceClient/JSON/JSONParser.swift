@@ -3,7 +3,7 @@ struct JSONParser {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var position = 0
     private var depth = 0
-    /// Deeper than any document that the gateway takes (64 levels) with what it wraps around one.
+    /// Deeper than any document that the gateway accepts (64 levels) with the levels that it wraps around one.
     private static let depthLimit = 512
 
     private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }

@@ -8,7 +8,7 @@ struct Enqueuing {
     /// The number of the mutation that is made.
     let sequence: Int64
     let now: Date
-    /// Levels of a payload: what the gateway takes.
+    /// The maximum number of levels of a payload that the gateway accepts.
     private static let depth = 64
     private let identities: Identities
     private let rows: ShownRows

@@ -10,9 +10,9 @@ struct UpdateEdit {
 
     /// - Parameters:
     ///   - shown: the document that is shown before the edit.
-    ///   - original: what the person started from; nil for what is shown.
-    ///   - edited: what the person made of it.
-    ///   - standard: what a column has where the document has no such member, and NULL is not allowed.
+    ///   - original: the document that the person started from; nil for the shown one.
+    ///   - edited: the document after the person's edit.
+    ///   - standard: the value of a column if the document has no such member and NULL is not allowed.
     init(
         _ entity: EntitySync,
         _ map: EntityMap,

@@ -27,7 +27,8 @@ public struct Write {
     public struct Options: Sendable {
         /// 0 to 1,000, of writes in one position; nil for the entity's.
         public var priority: Int?
-        /// Other writes that must have taken effect before. What a write names by id it depends on by itself.
+        /// Other writes that must have taken effect before. A write depends automatically on the entities that it names
+        /// by id.
         public var dependencies: [UUID]
         /// What is done about a conflict; nil for the entity's.
         public var conflictResolution: ConflictResolution?
@@ -67,10 +68,12 @@ public struct Write {
         try Write(.create, record, options)
     }
 
-    /// A row that the app has just changed. What is sent is a merge patch (RFC 7396) of the columns that differ from
-    /// what was there; where none does, nothing is.
+    /// Updates a row that the app has just changed.
     ///
-    /// - Throws: what the record throws when it is encoded.
+    /// It sends a merge patch (RFC 7396) of the columns that differ from the known entity, and nothing if no column
+    /// does.
+    ///
+    /// - Throws: errors of the record's encoding.
     public static func update<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
         try Write(.update, record, options)
     }
@@ -115,7 +118,7 @@ public struct Write {
 
     /// A request to the organization's REST API, sent in order with everything else, once.
     ///
-    /// It changes no row on the phone: what the API makes of it comes by a pull.
+    /// It changes no row on the phone: a pull brings the API's changes.
     ///
     /// - Parameters:
     ///   - method: `POST`, `PATCH`, `PUT` or `DELETE`.

@@ -139,7 +139,7 @@ struct PageApplication {
         return try Bool.fetchOne(rest, arguments: [name.entityType, name.key]) ?? false
     }
 
-    /// What the outbox knows keeps its tombstone: a late answer may show an older state of it.
+    /// An entity with writes in the outbox keeps its tombstone: a late response may show an older state of it.
     private func isInOutbox(_ name: EntityName) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations WHERE entity_type = ? AND key = ?)"
@@ -149,8 +149,8 @@ struct PageApplication {
 
     // MARK: - The end of a pull from the beginning
 
-    /// Takes away what the pull did not show (`docs/clients.md`, after a 410): the server has deleted it. What an open
-    /// edit writes is decided by its own result.
+    /// Removes the entities that the pull did not contain (`docs/clients.md`, after a 410): the server has deleted
+    /// them. The result of an open edit decides about the edit's content.
     private func sweep(_ generation: Int64) throws {
         var names = try names(
             """

@@ -55,7 +55,8 @@ struct MutationResult: Sendable {
     /// The entity as the server has it in the mutation's place, if the gateway returns it.
     var current: JSON? { error?["current"].flatMap { $0.isNull ? nil : $0 } }
 
-    /// Whether the answer left out what the client needs to show, so that the mutation has to be read by itself.
+    /// Whether the response left out content that the client needs to show, so that the mutation must be read
+    /// separately.
     var isCut: Bool {
         guard [.conflict, .discarded, .failed].contains(status) else { return false }
         return error?["current_omitted"]?.bool ?? false || omitsError

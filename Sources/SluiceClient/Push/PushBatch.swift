@@ -29,8 +29,8 @@ struct PushBatch: Sendable {
 }
 
 extension PushBatch {
-    /// What is to be pushed next: first what was sent without an answer, again and alone, then what was never sent.
-    /// From the transaction on it counts as sent.
+    /// Returns the next mutations to be pushed: first those sent without a response, again and alone, then those never
+    /// sent. From the transaction on they count as sent.
     static func next(_ limits: Limits, _ db: Database, _ shown: ShownRows) throws -> PushBatch? {
         let unanswered = try rows(of: .sent, limits, db)
         if !unanswered.isEmpty { return try batch(unanswered, db) }

@@ -167,7 +167,7 @@ final class Results {
 
     // MARK: - What is shown
 
-    /// An edit that took effect goes once the base shows it; where the feed does not learn of it, it becomes the base.
+    /// Removes an edit that took effect once the base contains it; if the feed does not report it, it becomes the base.
     private func succeed(_ result: MutationResult, _ edit: Edit, _ entity: EntitySync, _ name: EntityName) throws {
         let base = try Base.of(name, db)
         if let version = result.version {

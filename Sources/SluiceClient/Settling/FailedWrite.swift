@@ -31,7 +31,7 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let createdAt: Date
     /// What is wrong.
     public let problem: Problem?
-    /// The upstream's answer: its status and body, where it gave one.
+    /// The upstream's response: its status and body, if there was one.
     public let response: JSON?
     /// The payload that was sent, with client ids and server ids as the gateway has them.
     public let payload: JSON?

@@ -10,7 +10,8 @@ struct Intent: Sendable {
     let action: Action
     let body: JSON
 
-    /// The oldest whose mutation the gateway has answered for; what was sent without an answer waits for that.
+    /// Returns the oldest intent whose mutation has a response from the gateway; one for a mutation that was sent
+    /// without a response waits for that.
     static func next(_ db: Database) throws -> Intent? {
         let row = try Row.fetchOne(
             db,

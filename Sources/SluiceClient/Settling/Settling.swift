@@ -197,8 +197,8 @@ struct Settling {
         try winner == .server ? hide(row) : show(row)
     }
 
-    /// The whole document, where an update is to have its way over a deletion: a patch would bring back what it
-    /// changes, and nothing else.
+    /// Returns the whole document, if an update is to override a deletion: a patch would restore only the members that
+    /// it changes.
     private func restored(_ row: OutboxRow) throws -> JSON? {
         guard row.operation == RowOperation.update.rawValue, let entity = map[row.entityType], let key = row.key else {
             return nil

@@ -50,7 +50,7 @@ final class RowWriter {
         deletion = "DELETE FROM \(table) WHERE \(key) = ?"
     }
 
-    /// What a column has where the document has no such member; nil where that is NULL.
+    /// Returns the value of a column if the document has no such member; nil for NULL.
     func standard(of column: SyncedColumn) throws -> DatabaseValue? { try defaults.get()[column.name.lowercased()] }
 
     /// - Parameter document: nil to delete the row.

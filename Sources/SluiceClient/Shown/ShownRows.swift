@@ -137,7 +137,7 @@ final class ShownRows {
         }
     }
 
-    /// What a column has where the document has no such member; nil where that is NULL.
+    /// Returns the value of a column if the document has no such member; nil for NULL.
     func standard(of column: SyncedColumn, in entity: EntitySync) throws -> DatabaseValue? {
         try writer(entity).standard(of: column)
     }

@@ -7,7 +7,7 @@ public enum Outcome: Sendable, Hashable {
     case queued
     /// Sent, without an answer so far. It may have taken effect.
     case sent
-    /// The gateway has it, durably; it runs by itself when its turn comes.
+    /// The gateway has it, durably; it runs automatically when its turn comes.
     case accepted
     /// The gateway has it, and it waits for these, by mutation id.
     case blocked(by: [UUID])

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a request came to. Only ``ok(_:)`` and ``refused(_:)`` are the gateway's own words.
+/// The result of a request. Only ``ok(_:)`` and ``refused(_:)`` are from the gateway itself.
 enum Reply: Sendable {
     case ok(JSON)
     /// A problem with the request itself.
@@ -22,7 +22,7 @@ struct Trouble: Sendable, Hashable {
 }
 
 extension Reply {
-    /// Reads an answer (`docs/clients.md`, the answer to a request).
+    /// Interprets a response (`docs/clients.md`, the answer to a request).
     ///
     /// - Parameters:
     ///   - retryAfter: the header of that name: seconds, or a date (RFC 9110, 10.2.3).

@@ -33,8 +33,8 @@ extension URLSession {
 }
 
 extension URLSessionConfiguration {
-    /// A copy that caches nothing: answers are of the moment, and on Linux a request that is cancelled as it begins ends
-    /// the process where there is a cache.
+    /// A copy that caches nothing: responses are of the moment, and on Linux a request that is cancelled as it begins
+    /// ends the process if there is a cache.
     var uncached: URLSessionConfiguration {
         guard let copy = copy() as? URLSessionConfiguration else { return self }
         copy.urlCache = nil

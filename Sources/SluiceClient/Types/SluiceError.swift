@@ -3,7 +3,7 @@ public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The entities or the database are unsuitable for the client: a programming error, which the app's first run
     /// shows.
     case configuration(String)
-    /// A record cannot be written as JSON, or a payload is not what the gateway takes.
+    /// A record cannot be written as JSON, or the gateway would not accept a payload.
     case invalid(String)
     /// An update, replacement or deletion of a row that was neither enqueued nor pulled before.
     case unknownEntity(entityType: String, key: String)

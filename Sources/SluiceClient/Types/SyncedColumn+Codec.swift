@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What a column holds, and what the member of a document is.
+/// Converts between a column's value and the member of a document.
 extension SyncedColumn {
     /// The member of a column's value; nil for NULL, which is an absent member.
     ///

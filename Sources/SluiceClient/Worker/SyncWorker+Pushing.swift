@@ -126,8 +126,8 @@ extension SyncWorker {
     private func handle(_ problem: Problem, of batch: PushBatch) async throws {
         switch problem.code {
         case "sequence_gap":
-            // one that does not set the phone back would come again at once, and one that sets it back by little each time
-            // not at once, but often
+            // a gap that does not set the phone back would recur immediately, and one that sets it back by little each
+            // time would recur often
             let expected = problem.json["expected"]?.int64
             guard let expected, (0..<(batch.afterSequence ?? .max)).contains(expected), mayReopen() else {
                 throw Stop.again(Trouble(text: problem.description))

@@ -48,7 +48,7 @@ actor SyncWorker {
     /// Pauses between questions after what the gateway has taken: they grow while nothing changes.
     private var recheckPause = SyncWorker.firstRecheck
     private var recheckedAt: ContinuousClock.Instant?
-    /// What a turn's own push left open is asked after in a later one, however long the turn takes.
+    /// Mutations that a turn's own push left open are checked in a later turn, for a turn of any length.
     private var turnBegan = ContinuousClock.now
     private var reopenedInTurn: ContinuousClock.Instant?
     private var prunedAt: ContinuousClock.Instant?

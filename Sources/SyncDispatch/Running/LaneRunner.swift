@@ -23,7 +23,7 @@ struct LaneRunner: Sendable {
     /// This process, as leases name it.
     let worker: UUID
     let logger: Logger
-    /// Whether the gateway shuts down: what is under way is finished, nothing more is begun.
+    /// Whether the gateway shuts down: work in progress is finished, nothing more is begun.
     let isDraining: @Sendable () -> Bool
     /// Whether other lanes wait for the place of one of an organization.
     let isCrowded: @Sendable (UUID) -> Bool

@@ -108,7 +108,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
             return slow.working < limits.placesOfSlow && working < limits.places && slow.held < limits.requestsOfSlow
                 && slow.bytes < limits.bytesOfSlow
         }
-        // slow ones that came back with an answer work too, and must not keep the others from their half
+        // slow ones whose answer has arrived work too, and must not keep the others from their half
         return fast.working + unmeasured.working + min(slow.working, limits.placesOfSlow) < limits.places
             || limits.places == 1 && working == 0
     }

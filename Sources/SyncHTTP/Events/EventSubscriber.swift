@@ -66,7 +66,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
     /// Writes, and notes how far the listener has come. The bytes count as held until the system has taken them.
     ///
-    /// - Parameter cursor: nil where it comes no further.
+    /// - Parameter cursor: nil if these bytes do not advance it.
     /// - Throws: ``NoRoom`` when other listeners hold too much; a listener that holds bytes itself is not written to
     ///   at all.
     func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(NoRoom) {

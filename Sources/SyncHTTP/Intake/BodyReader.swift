@@ -39,7 +39,7 @@ package struct BodyReader: Sendable {
         return try await use(body)
     }
 
-    /// Passes the body of a request whose sender is not authenticated yet to `use`, with the room that it takes. It takes
+    /// Passes the body of a request whose sender is not authenticated yet to `use`, with its own budget. It uses
     /// nothing of ``budget``.
     package func withUnverifiedBody<Result>(
         of exchange: Exchange,

@@ -2,8 +2,8 @@ package import HTTPTypes
 package import SyncModel
 package import SyncStore
 
-/// `POST /v1/mutations`: accepts a batch, and answers each mutation's result. `POST /v1/mutations/preview`: answers
-/// what the results would be. Both read bodies within one budget.
+/// `POST /v1/mutations`: accepts a batch, and returns each mutation's result. `POST /v1/mutations/preview`: returns the
+/// results that the batch would have. Both read bodies within one budget.
 package struct PushEndpoint: Sendable {
     package let store: Store
     package let bodies: BodyReader
@@ -158,8 +158,9 @@ package struct PushEndpoint: Sendable {
 }
 
 extension PushAnswer {
-    /// The answer with as much of its contents as there is room for: what was committed is answered in any case, and a
-    /// client can read each mutation by itself.
+    /// Returns the response with as much of its contents as there is room for.
+    ///
+    /// The results of a committed push are returned in any case, and a client can read each mutation separately.
     package func fitting(_ hold: AnswerHold) -> PushAnswer {
         let bytes = estimatedBytes
         // a push that waits holds nothing as long as its answer is small

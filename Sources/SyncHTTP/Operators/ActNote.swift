@@ -28,7 +28,7 @@ package final class ActNote: Sendable {
         outcome.withLock { $0.note(name, raw: value) }
     }
 
-    /// Notes whom the act is about, and whom that user is joined into.
+    /// Records the user that the act is about, and the target if the user is joined.
     package func note(user: UUID? = nil, into: UUID? = nil) {
         outcome.withLock { outcome in
             outcome.user = user ?? outcome.user
@@ -64,7 +64,7 @@ package final class ActNote: Sendable {
         return writer.bytes
     }
 
-    /// What was noted, behind how the request was answered.
+    /// Returns the recorded details, after the status of the response.
     package func outcome(status: Int, code: String?) -> AuditOutcome {
         outcome.withLock { noted in
             var whole = AuditOutcome()

@@ -48,10 +48,10 @@ package struct OperatorAudit: Sendable {
         }
     }
 
-    /// Writes a look at what users wrote, before it is answered.
+    /// Records an access to user content, before the response.
     ///
     /// - Parameter target: names of kinds, and which ones; users apart.
-    /// - Throws: where it cannot be written: then it must not be answered.
+    /// - Throws: if it cannot be recorded: then the content must not be returned.
     package func look(
         _ action: String,
         of organization: UUID,

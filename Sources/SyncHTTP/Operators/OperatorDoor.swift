@@ -14,9 +14,9 @@ package struct OperatorDoor: Sendable {
         package var end: Int64?
     }
 
-    /// The token that a request comes with.
+    /// Returns the token of a request.
     ///
-    /// - Throws: 401, or 403 where a cookie came along with what another page has asked.
+    /// - Throws: 401, or 403 if a request made by another page carries a cookie.
     package func guest(of request: HTTPRequest) async throws(Refusal) -> Guest {
         if request.headerFields[.authorization] == nil, let cookie = SessionCookie.value(request.headerFields) {
             guard let session = OperatorSession.token(of: cookie, among: tokens, at: now()) else {

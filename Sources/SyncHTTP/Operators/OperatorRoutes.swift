@@ -14,7 +14,7 @@ package struct OperatorRoutes {
     package let log: AuditLog
     package let notifier: ChangeNotifier
     private(set) var table: RouteTable
-    /// The names by which the audit calls acts, and looks at what users wrote.
+    /// The names of acts, and of accesses to user content, in the audit log.
     private(set) var audited: [String] = []
 
     package init(adding table: RouteTable, behind door: OperatorDoor, log: AuditLog, notifier: ChangeNotifier) {

@@ -27,11 +27,11 @@ package struct HTTPConfiguration: Sendable {
     package var heldBodyBytes = 67_108_864
     /// Bounds on bodies whose senders are not authenticated yet: messages for sources, and sign-ins of operators.
     package var unverifiedBodies = UnverifiedBodyLimits()
-    /// Bytes of bodies that are being decoded, or wait decoded for their commit: a hundred pushes of fifty, or thousands
-    /// of small ones. A request waits for room, and is answered 503 `overloaded` where none comes.
+    /// Bytes of bodies that are being decoded, or wait decoded for their commit: a hundred pushes of fifty, or
+    /// thousands of small ones. A request waits for room, and receives 503 `overloaded` if there is no room in time.
     package var decodedBodyBytes = 2_097_152
-    /// Bytes of answers held at the same time, over all requests; a request for a page waits for room, and is answered
-    /// 503 `overloaded` where none comes. An answer counts until the system has taken it for the client.
+    /// Bytes of responses held at the same time, over all requests. A request for a page waits for room, and receives
+    /// 503 `overloaded` if there is no room in time. A response counts until the system has accepted it for the client.
     /// `SLUICE_MAX_ANSWER_BYTES_IN_FLIGHT`.
     package var heldAnswerBytes = 67_108_864
     /// Pages read from the database at the same time; further requests wait for a turn. The other database connections

@@ -83,8 +83,8 @@ package struct SettleEndpoints: Sendable {
         }
     }
 
-    /// - Parameter settle: answers the mutation and how many were settled; nil for another user's mutation, which is
-    ///   answered as not found.
+    /// - Parameter settle: returns the mutation and the number of settled ones; nil for another user's mutation, whose
+    ///   response is 404.
     private func settle<Request: Sendable>(
         _ exchange: Exchange,
         isBodyOptional: Bool = true,

@@ -10,8 +10,9 @@ extension Administration {
         return try await rows(Self.getTypeStatement, key, "read an entity type", EntityTypeRow.read).first
     }
 
-    /// A page of an organization's entity types by name, and the last of them where there are more; nil when there is no
-    /// such organization.
+    /// Returns a page of an organization's entity types by name, and the last of them if there are more.
+    ///
+    /// Returns nil if there is no such organization.
     ///
     /// - Parameter limit: 1 to 1,000.
     package func entityTypes(

@@ -88,8 +88,8 @@ extension Administration {
         """
     )
 
-    /// Erased users of whom the backup brought something back are erased again, from the beginning, by the gateways. They are
-    /// known by their hashes: everybody of the organizations that have erased anyone is looked at.
+    /// Gateways erase users again, from the beginning, if the backup restored some of their data. These users are
+    /// recognized by their hashes: all users of organizations that have erased a user are checked.
     static let reopenErasuresStatement = Statement(
         "restore_erasures",
         """

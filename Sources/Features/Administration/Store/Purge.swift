@@ -10,8 +10,8 @@ extension Administration {
 
     /// Deletes an organization with all its data, in small batches; returns false if there is no such organization.
     ///
-    /// The organization takes no new lanes from the first step on, and the purge waits for the lanes that pushes under
-    /// way hold. Purged data do not come back; an interrupted purge continues when it is called again.
+    /// The organization accepts no new lanes from the first step on, and the purge waits for the lanes that pushes in
+    /// progress hold. Purged data do not come back; an interrupted purge continues when it is called again.
     package func purge(_ id: UUID) async throws(Problem) -> Bool {
         let key = Parameters(id)
         var batch = key

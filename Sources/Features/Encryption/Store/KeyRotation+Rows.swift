@@ -6,17 +6,19 @@ package import SyncStore
 /// Seals values that are stored in plain text or under an older data key, row by row, while gateways run: mutations
 /// and refusals under their lane's lock, entities under their own, a few at a time.
 extension KeyRotation {
-    /// Seals an organization's rows under its newest data key, users' rows with their own keys where it has them, and drops its older ones. Values sealed under it
-    /// already are only looked at, so an interrupted run continues when it is called again. Values that cannot be
-    /// opened are left as they are, and reported.
+    /// Seals an organization's rows under its newest data key, and drops its older keys.
+    ///
+    /// Rows of users with their own keys are sealed with these. Values already sealed under the key are only read, so
+    /// an interrupted run continues when it is called again. Values that cannot be opened are left as they are, and
+    /// reported.
     ///
     /// - Parameters:
     ///   - grace: seconds after the newest key was made before sealing starts; waits for their end.
     ///   - dropsKeys: whether to drop older data keys once no value is sealed under them.
     ///   - onWait: called with the seconds to wait first, if any.
     ///   - progress: called after each few hundred rows.
-    /// - Returns: nil where there is no such organization.
-    /// - Throws: `validation_failed` where the organization has no data key and there is no master key to wrap one;
+    /// - Returns: nil if there is no such organization.
+    /// - Throws: `validation_failed` if the organization has no data key and there is no master key to wrap one;
     ///   `store_unavailable` while its data are locked.
     package func sealRows(
         of organization: UUID,

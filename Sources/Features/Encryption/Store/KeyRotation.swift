@@ -96,9 +96,9 @@ package struct KeyRotation: Sendable {
     /// Makes a new data key for an organization, which seals all later writes; other gateways use it within five
     /// seconds.
     ///
-    /// - Returns: its number; nil where there is no such organization.
-    /// - Throws: `store_unavailable` where the newest data key cannot be opened here; `validation_failed` where no master
-    ///   key wraps.
+    /// - Returns: its number; nil if there is no such organization.
+    /// - Throws: `store_unavailable` if the newest data key cannot be opened here; `validation_failed` if no master key
+    ///   wraps.
     package func renew(_ organization: UUID) async throws(Problem) -> Int32? {
         let (masters, master) = try wrapping()
         return try await failure.reporting("renew a data key") {

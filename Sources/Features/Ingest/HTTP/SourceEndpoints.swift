@@ -80,7 +80,7 @@ struct SourceEndpoints: Sendable {
         }
     }
 
-    /// Has what a source has fetched at once.
+    /// Triggers an immediate fetch from a source.
     func run(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let key = try key(exchange)

@@ -113,7 +113,7 @@ struct SourceRunRequest {
 }
 
 extension SourceAdministration.Beginning {
-    /// Reads where a run is to begin: null for the beginning, or what the source's settings have for a place.
+    /// Reads the place at which a run begins: null for the beginning, or a place in the form of the source's settings.
     fileprivate init?(from value: JSONValue, of source: SourceRow, _ report: inout SettingsReport) {
         guard !value.isNull else {
             self = .anew

@@ -11,7 +11,8 @@ import SyncStore
 struct SourceVerifier: Sendable {
     /// Secrets that are good at a time.
     private static let width = 2
-    /// Signatures that are looked at: each of `v1a` takes as long as its body is, and who sends it is not known yet.
+    /// The number of signatures that are checked: the time for each of `v1a` grows with the body, and the sender is not
+    /// authenticated yet.
     private static let maximumSignatures = 6
 
     /// The headers of a message, before its body is read.

@@ -3,7 +3,7 @@ package import SyncModel
 
 /// What a mapping made of a body.
 package struct MappedEvents: Sendable {
-    /// Where an event came from.
+    /// The origin of an event.
     package struct Origin: Sendable, Hashable {
         /// Of its item in the body, as a JSON Pointer.
         @Exact package private(set) var place: String
@@ -50,7 +50,7 @@ package struct MappedEvents: Sendable {
 
 /// The ids of events whose rule does not define one.
 package enum MappedID: Sendable, Hashable {
-    /// As the message that they came in, with their place where it has several.
+    /// The id of their message, with their place in it if it has several.
     case message(ExactText)
     /// Derived from the content: entity, operation, and the version or, without one, time and document.
     case content

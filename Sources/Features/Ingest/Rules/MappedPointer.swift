@@ -25,7 +25,7 @@ package struct MappedPointer: Sendable, Hashable {
     func place(in place: String) -> String { isOfBody ? pointer : place + pointer }
 }
 
-/// The values that pointers lead to, each looked up once: in a body of any shape a look-up takes as long as the body is.
+/// The values of pointers, each looked up once: the time for a look-up grows with the size of the body.
 struct MappedValues {
     private let body: JSONValue
     private var ofBody: [ExactText: JSONValue?] = [:]

@@ -51,7 +51,7 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// What events are made by, of sources whose items are JSON of another's making; nil where the kind knows by itself.
+    /// The mapping of items to events, for sources whose items are any JSON; nil if the kind defines its events.
     package var mapping: SourceMapping? {
         switch self {
         case .webhook(let settings): settings.mapping

@@ -32,12 +32,12 @@ package struct SourceAdministration: Sendable {
         try await rows(Query(SourceAdminStatements.get, Self.parameters(key, now())), "read a source")
     }
 
-    /// Adds a source, or puts other settings in place of its present ones; nil when there is no such organization.
+    /// Adds a source, or replaces its settings; returns nil if there is no such organization.
     ///
     /// - Parameter usual: the secret of a new source if the update has no secret.
     /// - Returns: its row, and whether it is new.
-    /// - Throws: `validation_failed` where the organization has as many as it may, where the kind is another, or where the
-    ///   secret does not fit the kind.
+    /// - Throws: `validation_failed` if the organization already has the maximum number of sources, if the kind
+    ///   differs, or if the secret does not fit the kind.
     package func put(
         _ key: SourceKey,
         _ update: SourceUpdate,

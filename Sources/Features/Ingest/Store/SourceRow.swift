@@ -6,7 +6,7 @@ import SyncStore
 package struct SourceRow: Sendable {
     /// What it does now.
     package enum Activity: String, Sendable, Hashable, CaseIterable {
-        /// Takes what is sent.
+        /// Accepts messages.
         case receiving
         /// A gateway fetches what it has.
         case running

@@ -126,9 +126,11 @@ package struct SourceStore: Sendable {
         return isHeld ? until : nil
     }
 
-    /// Returns whether the worker still has the source. False once an operator has changed, disabled, restarted or
-    /// removed it, or suspended its organization: then the worker takes nothing more. Workers call it every few
-    /// seconds, and before they take what they have read.
+    /// Returns whether the worker still has the source.
+    ///
+    /// It is false once an operator has changed, disabled, restarted or removed the source, or suspended its
+    /// organization: then the worker must ingest nothing more. Workers call it every few seconds, and before they
+    /// ingest the events they have read.
     package func isHeld(_ claim: ClaimedSource) async throws(Problem) -> Bool {
         try await failure.reporting("look at a source") {
             let parameters = Parameters(of: claim.key.organization, claim.key.name, claim.token)

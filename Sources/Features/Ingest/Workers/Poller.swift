@@ -72,8 +72,10 @@ package final class Poller: Service {
 
     // MARK: - Running
 
-    /// Polls until graceful shutdown; then requests under way are given up, for they change nothing, what has been read
-    /// is taken, and every source is given back.
+    /// Polls until graceful shutdown.
+    ///
+    /// Then requests in progress are given up, because they change nothing, the events already read are ingested, and
+    /// every source is released.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.keepPolling() }
@@ -187,7 +189,7 @@ package final class Poller: Service {
         }
     }
 
-    /// - Returns: whether there is more to be read at once; nil where it is the next worker's.
+    /// - Returns: whether there is more to be read immediately; nil if the source is left to the next worker.
     private func poll(_ claim: ClaimedSource) async -> Bool? {
         let run = PollRun(
             claim: claim,

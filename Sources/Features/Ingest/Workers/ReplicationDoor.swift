@@ -2,7 +2,7 @@ package import Postgres
 package import SyncModel
 import SyncUpstream
 
-/// Where an organization's database is reached: its host is looked up, and none is connected to that the operator has not
+/// Connects to an organization's database: it looks the host up, and refuses addresses that the operator has not
 /// allowed.
 package struct ReplicationDoor: Sendable {
     /// - Throws: why nothing is sent there.

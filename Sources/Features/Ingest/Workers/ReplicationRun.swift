@@ -432,7 +432,8 @@ final class ReplicationRun: Sendable {
         stream.confirm(progress.withLock { $0.written })
     }
 
-    /// Looks at the slot now and then. What the tables lack counts once all is read that the log had from before.
+    /// Checks the slot at intervals. A defect of the tables counts only after all earlier entries of the log have been
+    /// read.
     private func watch(_ inspection: SlotInspection, _ lack: SlotInspection.Lack?) async throws {
         var notedAt = ContinuousClock.now
         while true {

@@ -38,12 +38,12 @@ struct SlotInspection {
         let end: LogPosition
     }
 
-    /// Looks at everything, and makes the slot where it is missing and may be made.
+    /// Checks everything, and creates the slot if it is missing and may be created.
     ///
     /// - Parameters:
-    ///   - state: how far an earlier worker came.
+    ///   - state: the progress of an earlier worker.
     ///   - seen: called with the slot's state, good or bad.
-    /// - Returns: what the tables lack, too, unless this is the first time: then that is thrown.
+    /// - Returns: also the tables' defect, unless this is the first time: then it is thrown.
     /// - Throws: the defect, with a description.
     func prepare(
         _ state: ReplicationState?,

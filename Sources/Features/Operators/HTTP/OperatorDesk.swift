@@ -97,7 +97,7 @@ final class OperatorDesk: Service {
         history.withLock { $0.note(totals, oldest: oldest, at: moment) }
     }
 
-    /// Looks for what has waited longest, as often as the history has a point.
+    /// Reads the oldest waiting mutation, once for each point of the history.
     private func lookAtOldest() async {
         let state = try? await reader.state()
         let age = state.map { state in

@@ -6,7 +6,7 @@ package enum OperationState: String, Sendable, Hashable, CaseIterable {
     case running
     /// An operator ended it; the mutations settled before stay settled.
     case cancelled
-    /// It came to the end of what it is about.
+    /// It has processed all of its mutations.
     case done
     /// It was given up: one mutation after another could not be settled.
     case failed

@@ -29,7 +29,7 @@ package enum OperationCandidates {
         }
     }
 
-    /// A look: what matches, and then the last that was looked at where there may be more.
+    /// A search: the matching mutations, then the last one that was read if there may be more.
     package static func look(
         _ filter: StuckFilter,
         ids: [UUID]?,

@@ -111,8 +111,9 @@ enum OperationStatements {
         """
     )
 
-    /// Ends a step: what it skipped and failed at, its place, and the lease until then. No row where the lease was lost, or
-    /// the operation ended.
+    /// Ends a step: records the numbers of skipped and failed mutations and the place, and renews the lease.
+    ///
+    /// Returns no row if the lease was lost, or if the operation ended.
     static let advance = Statement(
         "operation_advance",
         """

@@ -89,7 +89,7 @@ struct StoppedLaneCursor {
             let made = UInt64(parts[4], radix: 36)
         else { throw .foreignCursor }
         guard made == filter else { throw .cursorOfAnotherFilter }
-        // what has come to its moment since runs, or is listed with what is due next
+        // a lane whose moment has passed since then runs, or is listed among those that are due next
         self.place = (max(Timestamp(microseconds: moment), now), organization ?? place, user)
     }
 

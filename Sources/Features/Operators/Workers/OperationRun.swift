@@ -170,7 +170,7 @@ package struct OperationRun: Sendable {
         return Step(operation: next, tally: tally, isLast: place == nil)
     }
 
-    /// What goes wrong with one lane here is no reason to leave the others; what goes wrong with the database is.
+    /// A failure of one lane does not stop the others; a failure of the database does.
     private func settle(
         _ places: [OperationCandidates.Place],
         of user: UUID,

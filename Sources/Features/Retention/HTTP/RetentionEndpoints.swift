@@ -15,7 +15,7 @@ struct RetentionEndpoints: Sendable {
     let now: TimeSource
     let logger: Logger
 
-    /// Answers retention's state, and what it would do now.
+    /// Responds with retention's state, and a preview of its next run.
     func forecast(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let deadline = ContinuousClock.now + Self.patience

@@ -26,7 +26,7 @@ struct LocalIDRetention {
         }
     }
 
-    /// No index finds all devices' ids of an entity at once, for a device's first pull would then write all over it:
+    /// No index has all devices' ids of an entity, because a device's first pull would then write to all of its parts:
     /// each device is looked up, some at a time.
     func drop(of entities: [EntityKey], on connection: Connection) async throws {
         let found = try await connection.run(Query(Self.ofDeviceTypesStatement, parameters(entities)))

@@ -31,7 +31,7 @@ extension RetentionDebt {
             let late = kind.cutoff(cutoffs).microseconds - at
             if late > 0 { overdue[kind] = Double(late) / 1_000_000 }
         }
-        // what was delivered goes when payloads go, the rest with the records
+        // delivered messages are deleted with payloads, the others with the records
         let delivered = try row.optionalTimestamp("delivered").map { cutoffs.payloads.microseconds - $0 }
         let undelivered = try row.optionalTimestamp("undelivered").map { cutoffs.everything.microseconds - $0 }
         let late = [delivered, undelivered].compactMap(\.self).max() ?? 0

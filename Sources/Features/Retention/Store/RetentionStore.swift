@@ -94,13 +94,13 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Looks at a page of one kind of an organization, and deletes what is old.
+    /// Reads a page of one kind of an organization's rows, and deletes the old ones.
     ///
     /// - Parameters:
-    ///   - place: where the step before ended; nil for the oldest.
+    ///   - place: where the previous step ended; nil for the oldest.
     ///   - limit: rows of the page.
     ///   - lease: nil for a preview: nothing is changed, and `changed` is the number of rows that would be.
-    /// - Returns: the step's result; nil when the lease was lost.
+    /// - Returns: the step's result; nil if the lease was lost.
     /// - Throws: `overloaded` when lanes stay locked, `store_unavailable`.
     package func step(
         _ kind: RetentionKind,

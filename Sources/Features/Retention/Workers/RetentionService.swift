@@ -56,7 +56,7 @@ package final class RetentionService: Service {
 
     package var state: State { shared.withLock { $0 } }
 
-    /// Looks now and then, and works where a run is due, until graceful shutdown.
+    /// Polls at intervals, and works when a run is due, until graceful shutdown.
     package func run() async throws {
         let bell = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         bell.continuation.yield()

@@ -104,10 +104,10 @@ package struct EntityImport {
         mayBeKnown = !options.isDryRun
     }
 
-    /// Takes everything that `next` answers, part by part, until it answers nil.
+    /// Imports all parts that `next` returns, until it returns nil.
     ///
-    /// - Throws: what `next` throws; why nothing more can be taken: `store_unavailable` and `overloaded` once patience is
-    ///   over, `organization_unknown`; `invalid_request` for what is no text.
+    /// - Throws: errors of `next`, and the reason why the import cannot continue: `store_unavailable` and `overloaded`
+    ///   after the last attempt, `organization_unknown`; `invalid_request` for input that is no text.
     package mutating func run(_ next: () async throws -> [UInt8]?) async throws -> Report {
         while let part = try await next() {
             if isAtBeginning, part.starts(with: [0x1f, 0x8b]) {

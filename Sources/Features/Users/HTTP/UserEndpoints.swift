@@ -69,7 +69,7 @@ struct UserEndpoints: Sendable {
         }
     }
 
-    /// The user who comes under a text, or came as long as settings were others.
+    /// Returns the user of a token with this subject, under the present or earlier settings.
     private func user(_ subject: Subject, in organization: UUID) async throws -> UserRow? {
         if let user = try await store.administration.user(subject, in: organization) { return user }
         guard case .id(let user) = try? userCalled(subject) else { return nil }

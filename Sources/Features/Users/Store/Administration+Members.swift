@@ -22,8 +22,9 @@ extension Administration {
         return rows.affected > 0
     }
 
-    /// Removes a user, or the one that it was joined into, from an organization with explicit provisioning; what the user
-    /// pushed stays. False when the user was unknown.
+    /// Removes a user, or the one that it was joined into, from an organization with explicit provisioning.
+    ///
+    /// The user's pushed data stay. Returns false if the user was unknown.
     package func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         let whole = try await whole(user, in: organization)
         let parameters = Parameters(of: LaneKey(organization: organization, user: whole))

@@ -13,7 +13,7 @@ extension Administration {
     /// - Parameters:
     ///   - limit: 1 to 1,000.
     ///   - first: where the page begins; nil for the first page.
-    /// - Returns: the users, and where the next page begins, if there is one; nil when there is no such organization.
+    /// - Returns: the users, and where the next page begins, if there is one; nil if there is no such organization.
     package func users(
         of organization: UUID,
         limit: Int,

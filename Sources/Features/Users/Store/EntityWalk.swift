@@ -3,8 +3,10 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Looks through an organization's entities for those of a user. No index knows them by their owner, for it would cost
-/// each write something: so all are looked at, in the order of the feed, a page at a time and without locks.
+/// Searches an organization's entities for those of a user.
+///
+/// No index has them by their owner, because it would make each write slower. So all are read, in the order of the
+/// feed, a page at a time and without locks.
 ///
 /// An entity that is written during the walk moves up, and is found again. The owner of an entity does not change, and
 /// a user whose lane is idle writes nothing: of such a user the walk misses no entity.

@@ -85,8 +85,8 @@ enum ErasureStatements {
         """
     )
 
-    /// Rows are named by what was read, organization and user included: named by $1 and $2, all of the user's would be
-    /// looked at for each.
+    /// Rows are matched by the values read, organization and user included: matched by $1 and $2, PostgreSQL would read
+    /// all of the user's rows for each.
     ///
     /// - Parameters:
     ///   - keys: the key behind organization and user.
@@ -250,7 +250,7 @@ enum ErasureStatements {
 
     // MARK: - The erasure
 
-    /// Notes what is to be done next ($3), and how far the feed was looked through ($4).
+    /// Records the next step ($3), and how far the feed was read ($4).
     static let move = Statement(
         "erase_move",
         """

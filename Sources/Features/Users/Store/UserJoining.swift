@@ -53,11 +53,12 @@ package struct UserJoining: Sendable {
         self.logger = logger
     }
 
-    /// Joins a user into another, as far as that goes at once: where a lane is busy, or not all gateways can know of
-    /// the join yet, it is to be called again.
+    /// Joins a user into another, as far as that is possible immediately.
     ///
-    /// - Returns: the join; nil where there is no such organization, or the user is not known to it.
-    /// - Throws: `validation_failed` where the two cannot be joined; then both are served as before.
+    /// Call it again if a lane is busy, or if not all gateways can have read the join yet.
+    ///
+    /// - Returns: the join; nil if there is no such organization, or if it has no record of the user.
+    /// - Throws: `validation_failed` if the two cannot be joined; then both are served as before.
     package func join(
         _ user: UUID,
         into target: UUID,

@@ -29,7 +29,7 @@ package final class ErasureService: Service {
 
     package var state: State { shared.withLock { $0 } }
 
-    /// Looks now and then, and works where one is due, until graceful shutdown: it may be cut off anywhere.
+    /// Polls at intervals, and works when an erasure is due, until graceful shutdown. It may be interrupted anywhere.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {

@@ -202,8 +202,9 @@ package struct WebhookAdministration: Sendable {
 
     // MARK: - Deliveries
 
-    /// An endpoint's deliveries, newest first, and the last of them where there are more; nil when there is no such
-    /// endpoint.
+    /// Returns an endpoint's deliveries, newest first, and the last of them if there are more.
+    ///
+    /// Returns nil if there is no such endpoint.
     ///
     /// - Parameters:
     ///   - status: nil for all.

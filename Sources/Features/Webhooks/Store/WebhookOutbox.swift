@@ -5,9 +5,9 @@ import SyncStore
 
 /// Records deliveries in the transaction of the event that they report: committed with it, or not at all.
 package enum WebhookOutbox {
-    /// A query that adds a delivery at each endpoint of the organization that wishes to know; none where no endpoint
-    /// does. It takes no lock that another transaction waits for, so its place among a transaction's queries does not
-    /// matter.
+    /// Returns a query that adds a delivery for each endpoint of the organization that subscribes to the event.
+    ///
+    /// It takes no lock that another transaction waits for, so its place among a transaction's queries does not matter.
     ///
     /// - Parameter records: at least one.
     package static func query(_ records: [WebhookRecord], at moment: Timestamp) -> Query {

@@ -199,10 +199,10 @@ package struct WebhookStore: Sendable {
     ///
     /// - Parameters:
     ///   - outcomes: of deliveries that earlier steps handed out.
-    ///   - answers: the endpoint's answers, in order.
+    ///   - answers: the endpoint's responses, in order.
     ///   - sameRound: indices of answers to attempts that began before the last failure was noted.
-    ///   - releases: whether the worker lets the endpoint go.
-    /// - Returns: nil where the lease was lost: then nothing is written.
+    ///   - releases: whether the worker releases the endpoint.
+    /// - Returns: nil if the lease was lost: then nothing is written.
     package func step(
         _ lease: Lease,
         _ outcomes: [WebhookOutcome] = [],

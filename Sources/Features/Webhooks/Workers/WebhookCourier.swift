@@ -336,7 +336,7 @@ package final class WebhookCourier: Service {
                 if isSameRound { results.sameRound.insert(results.answers.count) }
                 results.answers.append(answer)
             }
-            // what has waited for three days for an endpoint that does not answer is given up
+            // a delivery that has waited for three days for an endpoint that does not respond is given up
             if health.isOpen {
                 let moment = configuration.now()
                 for delivery in deliveries[next...] {

@@ -8,7 +8,7 @@ import SyncUpstream
 /// Sends messages to an endpoint that a tenant has named: only to addresses that the operator allows, and nowhere else.
 ///
 /// The name is looked up once for each line, all of its addresses are checked, and connections are made to one of those
-/// alone, so what the name leads to a moment later makes no difference. Redirects are not followed.
+/// alone, so a later change of the name has no effect. Redirects are not followed.
 package struct WebhookSender: Sendable {
     /// How long a request may take in all, looking the name up included.
     package static let timeout: Duration = .seconds(15)
@@ -67,7 +67,7 @@ package struct WebhookSender: Sendable {
         }
     }
 
-    /// Looks an endpoint's name up, and checks where it leads.
+    /// Looks an endpoint's name up, and checks its addresses.
     package func open(_ url: String) async -> Line {
         func refused(_ reason: String) -> Line { Line(url: url, client: nil, problem: reason, logger: logger) }
         let target: WebhookURL

@@ -59,7 +59,7 @@ struct AdministrationOptions: ParsableArguments {
     ///
     /// - Parameters:
     ///   - act: the act as recorded in the audit log; nil if nothing changes.
-    ///   - nothing: why `body` answered nil: what it was to act on is not there.
+    ///   - nothing: why `body` returned nil: the object of the act does not exist.
     ///   - result: how far the act went.
     ///   - told: adds further results to the audit record.
     func withStore<Value: Sendable>(

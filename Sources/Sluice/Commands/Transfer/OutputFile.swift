@@ -53,9 +53,9 @@ final class OutputFile {
         if descriptor != STDOUT_FILENO { close(descriptor) }
     }
 
-    /// The last whole line, nil of an empty file, and where it ends.
+    /// Returns the last complete line, nil for an empty file, and where it ends.
     ///
-    /// - Parameter beginning: what a first line begins with, where it was cut off: no other file is written on.
+    /// - Parameter beginning: the beginning of a first line that was cut off: no other file is continued.
     func lastLine(beginning: [UInt8]) throws -> (line: [UInt8]?, end: Int64) {
         let size = Int64(lseek(descriptor, 0, SEEK_END))
         let start = max(0, size - Self.tailBytes)

@@ -31,7 +31,7 @@ extension Answer {
         return Answer(.ok, body)
     }
 
-    /// 201 with what was created, 200 with what was changed; 404 where its parent does not exist.
+    /// Responds with 201 for a created value, 200 for a changed one, and 404 if its parent does not exist.
     package static func written<Body: AnswerBody>(_ written: (isNew: Bool, value: Body)?) throws(Refusal) -> Answer {
         guard let written else { throw .notFound }
         return Answer(written.isNew ? .created : .ok, written.value)

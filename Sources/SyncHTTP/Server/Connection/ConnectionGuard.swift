@@ -48,7 +48,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         if isGone { action() } else { onGone = action }
     }
 
-    /// Gives back an answer's room once the system has taken the next response for the client, or the connection has
+    /// Releases a response's room once the system has accepted the next response for the client, or the connection has
     /// ended.
     static func release(_ hold: AnswerHold, behindNextResponseOn channel: any Channel) async {
         let handing = channel.eventLoop.submit { releaseNow(hold, behindNextResponseOn: channel) }
@@ -69,8 +69,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Ends the wait for a body that is still arriving, as its time limit does: the request is answered 408, and the
-    /// connection ends. Does nothing where the body has arrived.
+    /// Ends the wait for a body that is still arriving, as its time limit does: the response is 408, and the connection
+    /// ends. Does nothing if the body has arrived.
     static func cutBody(on channel: any Channel) {
         channel.eventLoop.execute {
             let operations = channel.pipeline.syncOperations
@@ -212,7 +212,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         guard let encoder = try? context.pipeline.syncOperations.context(handlerType: HTTPResponseEncoder.self) else {
             return nil
         }
-        // goes behind everything else, and is nothing by itself
+        // an empty write, which completes after all earlier ones
         let promise = context.eventLoop.makePromise(of: Void.self)
         encoder.writeAndFlush(NIOAny(IOData.byteBuffer(ByteBuffer())), promise: promise)
         return promise.futureResult

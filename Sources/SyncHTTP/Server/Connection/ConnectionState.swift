@@ -67,7 +67,7 @@ struct ConnectionState {
     /// While an earlier request is in progress nothing is read, so the last body's time does not run.
     private var runningBodyDeadline: NIODeadline? { requestsInHand == 1 ? bodyDeadline : nil }
 
-    /// A request is taken only if it will be answered: what comes behind the last one that the connection answers is
+    /// A request is accepted only if it will be answered: data after the last request that the connection answers are
     /// dropped.
     mutating func readHead(closes: Bool, at now: NIODeadline) {
         takesParts = !closesAfterLast && !closesAfterResponse
@@ -112,7 +112,7 @@ struct ConnectionState {
         writeDeadline = isWritable && !isEnding ? nil : now + (isShuttingDown ? shutdownTimeout : writeTimeout)
     }
 
-    /// Takes no further request, and gives the client as long for what is left of the answers as for any.
+    /// Accepts no further request, and gives the client as much time for the rest of the responses as for any response.
     ///
     /// - Parameter unsent: bytes that the client has not accepted.
     mutating func end(unsent: Int, at now: NIODeadline) {

@@ -26,14 +26,14 @@ package struct UnverifiedBodyLimits: Sendable {
 
 /// Room for bodies whose senders are not known yet. This type only decides; ``UnverifiedBodies`` acts.
 ///
-/// A body takes room as its bytes arrive. A source, an address, and an address at one source may each hold a part of the
-/// room. Where a part is used up, the body that has been arriving for longest is cut off, or else the largest one: a
+/// A body takes room as its bytes arrive. A source, an address, and an address at one source may each hold a part of
+/// the room. If a part is used up, the body that has been arriving for longest is cut off, or else the largest one. A
 /// message of a genuine sender arrives within moments, and a body that trickles in does not.
 package struct UnverifiedRoom: Sendable {
     /// Names a body.
     package typealias Ticket = Int
 
-    /// Where a body is addressed to, and where it comes from.
+    /// The destination and the origin of a body.
     package struct Origin: Sendable, Hashable {
         package let source: UUID
         package let address: String
@@ -95,7 +95,7 @@ package struct UnverifiedRoom: Sendable {
     /// Notes that a body has arrived as a whole: from then on it is not cut off.
     package mutating func complete(_ ticket: Ticket) { bodies[ticket]?.isWhole = true }
 
-    /// Gives back a body's room; does nothing where it was lost.
+    /// Releases a body's room; does nothing if it was lost.
     package mutating func end(_ ticket: Ticket) {
         guard let body = bodies.removeValue(forKey: ticket) else { return }
         count(-body.counted, body.origin)

@@ -23,7 +23,7 @@ package struct Exchange: Sendable {
     package var operatorToken: OperatorToken?
     /// When the operator's session ends, in seconds since 1970; nil where it has no end.
     package var operatorUntil: Int64?
-    /// Writes the operator's looks at what users wrote.
+    /// Records the operator's accesses to user content.
     package var audit: OperatorAudit?
     /// What is noted of the act that the request is.
     package var act: ActNote?

@@ -55,7 +55,7 @@ package struct RouteTable: Sendable {
         )
     }
 
-    /// Lets every path answer `OPTIONS`.
+    /// Adds `OPTIONS` to every path.
     package mutating func addOptions(_ crossOrigin: CrossOrigin) {
         for path in Array(literal.keys) { literal[path]?.addOptions(crossOrigin) }
         for index in templates.indices { templates[index].addOptions(crossOrigin) }

@@ -26,7 +26,7 @@ extension Commands {
         }
     }
 
-    /// The row shows what was written although it failed, so that is what is corrected.
+    /// The row still shows the failed write, so the row is corrected.
     private func editAndRetry<Record: Entry>(
         _ write: FailedWrite,
         _ type: Record.Type,

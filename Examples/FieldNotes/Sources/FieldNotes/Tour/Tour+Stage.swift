@@ -12,7 +12,7 @@ struct TourFailure: Error, CustomStringConvertible {
 extension Tour {
     func explain(_ text: String) { Terminal.write("\n\(text)\n\n") }
 
-    /// Types a command on a phone, and prints what the phone answers.
+    /// Types a command on a phone, and prints the phone's output.
     func type(_ phone: Phone, _ line: String) async throws {
         Terminal.write("\(phone.name)> \(line.shortened)\n")
         for line in try await Commands(phone: phone).run(line).split(separator: "\n") {

@@ -29,7 +29,7 @@ package struct PollPlanner: Sendable {
         fingerprint = PollState.fingerprint(of: settings, base: base)
     }
 
-    /// What an answer comes to.
+    /// The result of a response.
     package enum Reading: Sendable {
         /// Nothing is new.
         case unchanged(PollState)
@@ -87,7 +87,7 @@ package struct PollPlanner: Sendable {
 
     // MARK: - Reading
 
-    /// What the answer to ``request(_:of:timeout:)`` means.
+    /// Interprets the response to ``request(_:of:timeout:)``.
     package func reading(
         _ response: FetchedResponse,
         to request: UpstreamFetch,
@@ -249,7 +249,7 @@ package struct PollPlanner: Sendable {
         }
     }
 
-    /// What an answer of another status comes to.
+    /// Interprets a response with another status.
     private func refusal(_ response: FetchedResponse, in state: PollState) -> PollFailure {
         let status = response.status
         var answer = UpstreamResponse(status: status, location: response.location)

@@ -65,7 +65,8 @@ package struct PollState: Sendable, Hashable {
 
     // MARK: - The stored form
 
-    /// Reads what a worker wrote under these settings. Under others only what it has brought counts.
+    /// Reads the state that a worker wrote under these settings. Of a state under other settings, only `since` and the
+    /// notice count.
     ///
     /// - Parameter fingerprint: of the settings and the upstream.
     package init(stored: [UInt8]?, _ settings: PollerSettings, fingerprint: String) {
@@ -123,7 +124,7 @@ package struct PollState: Sendable, Hashable {
 
     var json: [UInt8] { json(fingerprint: nil) }
 
-    /// Differs where requests, or what is made of their answers, differ.
+    /// Returns a text that differs if requests, or the interpretation of their responses, differ.
     package static func fingerprint(of settings: PollerSettings, base: BaseURL) -> String {
         var writer = JSONWriter()
         writer.beginObject()

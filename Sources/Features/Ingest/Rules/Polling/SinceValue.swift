@@ -54,7 +54,7 @@ package enum SinceValue: Sendable, Hashable {
         return (1...maximumBytes).contains(bytes.count) && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
     }
 
-    /// What was stored, as settings read it; nil where they mean something else.
+    /// Returns the stored value as the settings interpret it; nil if it does not fit them.
     func fitting(_ form: PollerSettings.Since.Form) -> SinceValue? {
         var writer = JSONWriter()
         write(to: &writer)
