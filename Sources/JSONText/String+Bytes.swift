@@ -132,7 +132,7 @@ extension StringProtocol {
         return text[..<(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)]
     }
 
-    /// The part from the first of some characters on; empty where there is none.
+    /// The part from the first of some characters on; empty if there is no such one.
     func from(_ delimiters: Character...) -> Substring {
         let text = Substring(self)
         return text[(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)...]

@@ -6,7 +6,7 @@ struct PortOwner: Sendable, Equatable {
     /// The program's name, without its folder.
     let program: String
     let arguments: [String]
-    /// The process's working directory; empty where it is not shown.
+    /// The process's working directory; empty if it is not shown.
     let directory: String
 
     /// A description for an error: `another sluice dev (process 4711, in /home/me/sluice/.sluice)`.

@@ -36,7 +36,7 @@ final class ServingState: Service {
         self.notify = notify
     }
 
-    /// Why requests cannot be served; empty when they can.
+    /// Why requests cannot be served; empty if they can.
     var reasons: [String] {
         switch state.withLock({ $0.phase }) {
         case .starting: ["the public listener does not take connections yet"]

@@ -61,7 +61,7 @@ enum Wiring {
     /// dispatcher, the committers and the pool.
     ///
     /// - Parameters:
-    ///   - signer: signs tokens for upstreams; nil where there is no key for it.
+    ///   - signer: signs tokens for upstreams; nil if there is no key for it.
     ///   - companions: services that start before the gateway's and end after them.
     ///   - database: checks a database that was away at the start.
     ///   - whenListening: called once with the addresses, when both listeners take connections.

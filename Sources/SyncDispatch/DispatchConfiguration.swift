@@ -13,7 +13,7 @@ package struct DispatchConfiguration: Sendable {
     package var burst = 64
     /// How long a lane runs before it gives its place to waiting ones, after its current mutation.
     package var turn: Duration = .seconds(5)
-    /// How long requests under way may take once the gateway shuts down, in seconds.
+    /// How long requests in progress may take once the gateway shuts down, in seconds.
     package var grace: Double = 7
     /// The clock of leases and back-offs.
     package var now: TimeSource

@@ -83,7 +83,7 @@ package final class Dispatcher: Service {
     /// The circuits that are open here, those first that have been so for longest.
     package func openCircuits(limit: Int) -> [CircuitReport] { circuits.reports(limit: limit) }
 
-    /// Why lanes are not run; empty when they are.
+    /// Why lanes are not run; empty if they are.
     package var reasons: [String] { state.withLock { $0.reasons(at: .now) } }
 
     /// Begins nothing more; work in progress continues. Graceful shutdown does so too, but later.
@@ -97,8 +97,8 @@ package final class Dispatcher: Service {
         inbox.post { $0.mustPoll = true }
     }
 
-    /// Runs lanes until graceful shutdown; then requests under way are finished, or given up when they take long, and
-    /// every lane is given back.
+    /// Runs lanes until graceful shutdown; then requests in progress are finished, or given up when they take long, and
+    /// every lane is released.
     package func run() async throws {
         store.notifier.whenReady { [inbox] in inbox.post(ready: $0) }
         store.notifier.whenDueElsewhere { [inbox] in inbox.post { $0.mustPoll = true } }

@@ -29,7 +29,7 @@ package final class HTTPUpstream: Upstream {
     ///
     /// - Parameters:
     ///   - now: the clock that `Retry-After` is read by.
-    ///   - sign: makes tokens for `signed` credentials; nil when there is no key for them.
+    ///   - sign: makes tokens for `signed` credentials; nil if there is no key for them.
     ///   - names: looks up whether names resolve in time.
     ///   - logger: gets failures at level debug; never contents, credentials or paths.
     package init(

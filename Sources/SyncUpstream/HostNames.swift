@@ -105,7 +105,7 @@ package final class HostNames: Sendable {
 
     fileprivate struct Ticket {
         let number: Int
-        /// The holder of the thread that is to look the name up; nil where one does so already.
+        /// The holder of the thread that is to look the name up; nil if one does so already.
         let holder: LaneKey?
     }
 }

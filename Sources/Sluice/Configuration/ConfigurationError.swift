@@ -18,7 +18,7 @@ struct ConfigurationError: Error, Sendable, CustomStringConvertible {
 struct ConfigurationProblems {
     private var problems: [String] = []
 
-    /// What `body` makes; nil where it cannot, and its problems are noted.
+    /// What `body` makes; nil if it cannot, and its problems are noted.
     mutating func gather<Value>(_ body: () throws(ConfigurationError) -> Value) -> Value? {
         do throws(ConfigurationError) {
             return try body()

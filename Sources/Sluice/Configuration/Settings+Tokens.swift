@@ -74,7 +74,7 @@ extension Settings {
         throw ConfigurationError([problem] + unknownNames)
     }
 
-    /// Signs tokens for upstreams; nil where there is no key for it.
+    /// Signs tokens for upstreams; nil if there is no key for it.
     ///
     /// - Throws: where the key's file cannot be read, or used.
     func requestSigner() async throws(ConfigurationError) -> RequestSigner? {

@@ -14,7 +14,7 @@ struct Settings: Sendable {
     /// The values in force, by the setting's name; settings without a value are left out.
     private var values: [String: String] = [:]
 
-    /// The configured master keys; nil where nothing is sealed.
+    /// The configured master keys; nil if nothing is sealed.
     var masterKeys: MasterKeys?
     /// What an operator should know although it stops nothing.
     var warnings: [String]

@@ -4,7 +4,7 @@ import SyncModel
 
 /// The environment, or a file. All values are texts until they are checked.
 struct SettingsSource: Sendable {
-    /// The values by the setting's name; nil where a value is neither a text nor a number.
+    /// The values by the setting's name; nil if a value is neither a text nor a number.
     private let values: [String: String?]
     /// The file's path; nil for the environment.
     private let path: String?

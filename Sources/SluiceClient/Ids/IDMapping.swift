@@ -100,7 +100,7 @@ extension IDMapping {
         )
     }
 
-    /// - Returns: false where there is one of the same key, and nothing is written.
+    /// - Returns: false if there is one of the same key, and nothing is written.
     func insert(_ db: Database, at now: String) throws -> Bool {
         try insert(db, at: now, "NOTHING")
         return db.changesCount > 0

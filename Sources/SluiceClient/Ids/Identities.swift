@@ -190,7 +190,7 @@ final class Identities {
         )
     }
 
-    /// - Returns: false where the key has a mapping already, and nothing is written.
+    /// - Returns: false if the key has a mapping already, and nothing is written.
     func add(_ mapping: IDMapping) throws -> Bool {
         guard try mapping.insert(db, at: now) else { return false }
         known[EntityName(mapping.entityType, mapping.key)] = mapping

@@ -38,7 +38,7 @@ extension SluiceClient {
     /// To sign out and keep what waits for the next sign-in of the same user, ``suspend()`` is enough: a token of
     /// another user is not let near it.
     ///
-    /// - Throws: ``SluiceError/pendingWrites(_:)`` where there are any and they may not be discarded; then nothing is
+    /// - Throws: ``SluiceError/pendingWrites(_:)`` if there are any and they may not be discarded; then nothing is
     ///   erased, and synchronization is suspended.
     public func signOut(pending choice: PendingWrites = .refuse) async throws {
         await stop()

@@ -23,7 +23,7 @@ struct Device {
     /// changes is one more in the log.
     ///
     /// - Parameter device: the device that the number is for; nil for the device of the file.
-    /// - Throws: ``SluiceError/otherAccount`` where there is no such device: the user has signed out.
+    /// - Throws: ``SluiceError/otherAccount`` if there is no such device: the user has signed out.
     static func nextSequence(_ db: Database, of device: UUID? = nil) throws -> Int64 {
         let next = try db.cachedStatement(
             sql: """

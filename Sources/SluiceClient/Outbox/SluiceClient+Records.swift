@@ -37,7 +37,7 @@ extension SluiceClient {
 
     /// Updates a row and enqueues what has changed.
     ///
-    /// - Returns: the mutation's id; nil where nothing has changed that is synchronized.
+    /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
     /// - Throws: what `update` and ``enqueue(_:in:)`` throw.
     @discardableResult
     public func update<Record: Syncable & MutablePersistableRecord>(
@@ -55,7 +55,7 @@ extension SluiceClient {
     /// ``Write/update(_:from:_:)``.
     ///
     /// - Parameter original: the record as it was read.
-    /// - Returns: the mutation's id; nil where nothing has changed that is synchronized.
+    /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
     /// - Throws: what `update` and ``enqueue(_:in:)`` throw.
     @discardableResult
     public func update<Record: Syncable & MutablePersistableRecord>(
@@ -130,7 +130,7 @@ extension SluiceClient {
         return try names.map { try rows.enqueueAll(of: map.entity($0)) }.reduce(0, +)
     }
 
-    /// Both or neither, also where the app catches the error and commits the rest of its transaction.
+    /// Both or neither, also if the app catches the error and commits the rest of its transaction.
     private func together(in db: Database, _ body: () throws -> UUID?) throws -> UUID? {
         try checkTransaction(db)
         var id: UUID?

@@ -80,7 +80,7 @@ struct UnknownRows {
         return count
     }
 
-    /// A row that has to be enqueued before; nil for none, and where there is no such row.
+    /// A row that has to be enqueued before; nil for none, and if there is no such row.
     private func firstUnknown(in row: Found) throws -> Found? {
         guard try !isKnown(row.name) else { return nil }
         var targets: [EntityName] = []

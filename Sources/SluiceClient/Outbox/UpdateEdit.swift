@@ -3,7 +3,7 @@ import GRDB
 
 /// What an update changes, as a merge patch.
 struct UpdateEdit {
-    /// Nil where nothing is changed.
+    /// Nil if nothing is changed.
     let patch: JSON?
     /// Whether another writer has changed the same members since the user read them.
     let isOverlapping: Bool

@@ -15,7 +15,7 @@ struct PushBatch: Sendable {
     }
 
     let deviceID: UUID
-    /// Below the first entry; nil where all of them were taken before, and are asked after.
+    /// Below the first entry; nil if all of them were taken before, and are asked after.
     let afterSequence: Int64?
     let rows: [OutboxRow]
 

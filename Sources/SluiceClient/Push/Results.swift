@@ -17,7 +17,7 @@ final class Results {
         self.rows = rows
     }
 
-    /// - Returns: false where it is of no mutation in the outbox.
+    /// - Returns: false if it is of no mutation in the outbox.
     @discardableResult
     func apply(_ result: MutationResult) throws -> Bool {
         let statement = try db.cachedStatement(

@@ -7,7 +7,7 @@ struct Edit: Sendable {
 }
 
 extension Edit {
-    /// The members that both write; nil where one of them writes the whole entity.
+    /// The members that both write; nil if one of them writes the whole entity.
     func sharedMembers(with other: Edit) -> Set<String>? {
         guard operation == .update, other.operation == .update, let members = payload?.object,
             let others = other.payload?.object

@@ -28,7 +28,7 @@ extension SluiceClient {
     /// A person compares it with a failed or conflicting version. Columns that are not synchronized are as the row has
     /// them.
     ///
-    /// - Returns: nil where the server has no such entity, or it was deleted.
+    /// - Returns: nil if the server has no such entity, or it was deleted.
     /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not of the write's type.
     ///   ``SluiceError/invalid(_:)`` if a member does not fit its column. Errors of the record's decoding, for example
     ///   for a column that is not synchronized, may not be NULL and has no row to take it from.

@@ -8,14 +8,14 @@ public import GRDB
 public struct SyncedRow: Sendable, Hashable {
     /// The permanent id, in its own JSON kind; nil until the server has given one.
     public let serverID: JSON?
-    /// Writes of the row that are under way or wait.
+    /// Writes of the row that are in progress or wait.
     public let pending: Int
     /// Writes of it that a person has to decide about: ``FailedWrite/fetchAll(_:of:key:)``.
     public let failed: Int
     /// The entity as last received from the server, without the phone's own writes; nil if it was never received. Other
     /// rows are named by their keys.
     public let server: ServerState?
-    /// Why the app's table does not have the row as it should be; nil where it has.
+    /// Why the app's table does not have the row as it should be; nil if it has.
     public let held: String?
 
     /// For previews and tests of an app's views.

@@ -57,7 +57,7 @@ extension EntitySync {
 
     /// The row that a document would be, with the columns that are not synchronized as the table has them.
     ///
-    /// - Throws: ``SluiceError/invalid(_:)`` where a member does not fit its column.
+    /// - Throws: ``SluiceError/invalid(_:)`` if a member does not fit its column.
     func row(_ name: EntityName, _ document: JSON, _ map: EntityMap, _ db: Database) throws -> Row {
         guard let keyValue = key.databaseValue(of: name.key) else {
             throw SluiceError.invalid("the key column '\(key.column)' cannot hold '\(name.key)'")

@@ -36,7 +36,7 @@ extension SyncedColumn {
         }
     }
 
-    /// The column's value of a member; nil where it does not fit.
+    /// The column's value of a member; nil if it does not fit.
     func databaseValue(of json: JSON?, _ map: EntityMap) -> DatabaseValue? {
         guard let json, !json.isNull else { return .null }
         switch kind {

@@ -16,7 +16,7 @@ struct Flight: Sendable {
         holder = "\(ProcessMark.own.text)/\(UUID.random().wire)"
     }
 
-    /// - Returns: false where another one holds it.
+    /// - Returns: false if another one holds it.
     func take(_ db: Database, now: Date) throws -> Bool {
         let row = try Row.fetchOne(db, sql: "SELECT holder, expires_at FROM sluice_flight")
         if let row, isHeld(by: row["holder"], until: row["expires_at"], now: now) { return false }

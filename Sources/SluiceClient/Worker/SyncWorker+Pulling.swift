@@ -40,7 +40,7 @@ extension SyncWorker {
                 // once a turn: otherwise a gateway that accepts none of its own cursors would be asked without end
                 guard !hasStartedOver else { throw Stop.again(Trouble(text: problem.description)) }
                 hasStartedOver = true
-                // what is on the phone stays until the new pull has come to its end
+                // what is on the phone stays until the new pull has ended
                 try await write { db, now in try Feed.startOver(types, db, now: now) }
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
@@ -68,7 +68,7 @@ extension SyncWorker {
     }
 
     /// - Parameter numbers: the counters that the page was asked for with.
-    /// - Returns: false where the page is of a cursor, or of counters, that are no longer the phone's.
+    /// - Returns: false if the page is of a cursor, or of counters, that are no longer the phone's.
     private func apply(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
         do {
             return try await write { [map] db, now in

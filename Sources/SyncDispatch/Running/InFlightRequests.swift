@@ -32,7 +32,7 @@ final class InFlightRequests: Sendable {
         return await task.value
     }
 
-    /// Gives up the requests under way, and all later ones.
+    /// Gives up the requests in progress, and all later ones.
     func giveUp() {
         let tasks = state.withLock { state in
             state.isGivenUp = true

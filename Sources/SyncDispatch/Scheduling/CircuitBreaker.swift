@@ -73,7 +73,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// When a lane may ask again; nil when it may send now.
+    /// When a lane may ask again; nil if it may send now.
     func waits(_ lane: UUID, now: Timestamp) -> Timestamp? {
         switch state {
         case .closed: return nil
@@ -148,7 +148,7 @@ struct CircuitBreaker: Sendable {
             if tried.count == Self.triedLimit { tried.removeFirst() }
             tried.append(lane)
             open(pauses: isWorse ? pauses + 1 : pauses, now, jitter)
-        // it was under way when the circuit opened
+        // it was in progress when the circuit opened
         case .open: break
         }
     }

@@ -27,7 +27,7 @@ final class Circuits: Sendable {
         return breakers.withLock { $0[lane.organization]?.ask(lane.user, now: moment) } ?? .go
     }
 
-    /// When a lane may ask again; nil when it may send now.
+    /// When a lane may ask again; nil if it may send now.
     func waits(_ lane: LaneKey) -> Timestamp? {
         let moment = now()
         return breakers.withLock { $0[lane.organization]?.waits(lane.user, now: moment) }

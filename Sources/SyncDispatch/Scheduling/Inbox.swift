@@ -11,7 +11,7 @@ final class Inbox: Sendable {
     struct Messages {
         /// Lanes that may be claimed.
         var ready: [LaneKey] = []
-        /// Lanes that were given back.
+        /// Lanes that were released.
         var finished: [Finished] = []
         /// Whether it is time to look into the database.
         var mustPoll = false

@@ -7,7 +7,7 @@ import SyncModel
 /// ``HostPlaces`` bounds all lanes together. Organizations whose upstreams are slow have a separate line, and the two
 /// lines take turns, so a lane never waits behind lanes that have to wait for slow upstreams.
 ///
-/// A plain value; the dispatcher is its only owner. Lanes dropped for want of room are found again by polling.
+/// A plain value; the dispatcher is its only owner. Lanes dropped because there is no room are found again by polling.
 struct LaneScheduler {
     /// Lanes of one organization that wait here at most; more stay in the database.
     static let waitingLimit = 1_000
@@ -94,7 +94,7 @@ struct LaneScheduler {
         enter(organization, &tenant)
     }
 
-    /// The next lane to run; nil when none may.
+    /// The next lane to run; nil if none may.
     mutating func next() -> LaneKey? {
         for _ in 0..<2 {
             isSlowLineNext.toggle()
@@ -129,7 +129,7 @@ struct LaneScheduler {
     /// Applies what the clock of requests to upstreams has reported.
     mutating func apply(_ event: HostClock<LaneKey>.Event) { hosts.apply(event) }
 
-    /// Notes that a lane was given back.
+    /// Notes that a lane was released.
     ///
     /// - Parameter isDue: whether it is to run again at once, behind the others.
     mutating func finish(_ lane: LaneKey, isDue: Bool) {

@@ -57,7 +57,7 @@ extension RequestReport {
         var name: ExactText?
     }
 
-    /// The same of an object in a body; nil where anything is wrong.
+    /// The same of an object in a body; nil if anything is wrong.
     private mutating func name(
         _ value: JSONValue,
         called member: String,

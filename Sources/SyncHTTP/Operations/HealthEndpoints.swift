@@ -4,7 +4,7 @@ import JSONText
 /// `GET /livez` and `GET /readyz`.
 struct HealthEndpoints: Sendable {
     let version: String
-    /// Why requests can't be served; empty when they can.
+    /// Why requests can't be served; empty if they can.
     let reasons: @Sendable () async -> [String]
     /// What an operator should know although requests can be served.
     let notices: @Sendable () -> [String]

@@ -37,14 +37,14 @@ package struct OperatorDoor: Sendable {
         return Guest(token: token)
     }
 
-    /// - Throws: also 403 where the token is good for less.
+    /// - Throws: also 403 if the token is good for less.
     package func admit(_ request: HTTPRequest, for scope: OperatorScope) async throws(Refusal) -> Guest {
         let guest = try await guest(of: request)
         try Self.require(scope, of: guest.token)
         return guest
     }
 
-    /// - Throws: 403 where a token is good for less.
+    /// - Throws: 403 if a token is good for less.
     package static func require(_ scope: OperatorScope, of token: OperatorToken) throws(Refusal) {
         guard token.scope >= scope else {
             let own = token.scope.rawValue

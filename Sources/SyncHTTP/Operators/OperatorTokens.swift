@@ -20,7 +20,7 @@ package struct OperatorTokens: Sendable, Equatable {
         all = tokens
     }
 
-    /// The names of a token that is configured under more than one; nil where each token has one name. Which of them the
+    /// The names of a token that is configured under more than one; nil if each token has one name. Which of them the
     /// audit would name is not defined for the operators.
     package var conflictingNames: (String, String)? {
         for (index, token) in all.enumerated() {

@@ -16,7 +16,7 @@ struct UpstreamProbeEndpoint: Sendable {
     private static let excerptBytes = 2_048
 
     let catalog: Catalog
-    /// Nil where nothing is sent.
+    /// Nil if nothing is sent.
     let probes: (any UpstreamReader)?
     let bodies: BodyReader
 

@@ -6,8 +6,8 @@ import SyncStore
 /// A login role that reads an organization's rows.
 package struct ReaderBinding: Sendable {
     package let role: String
-    /// When the role was bound; nil where only the server's memberships show it, as on a cluster after a superuser
-    /// granted the membership by hand.
+    /// When the role was bound; nil if only the server's memberships show it, as on a cluster after a superuser granted
+    /// the membership by hand.
     package let createdAt: Timestamp?
     /// Whether the role has the memberships that the policies require. False after the row was copied to a server whose
     /// roles were not: adding the reader again repairs it.

@@ -17,7 +17,7 @@ extension Administration {
         }
     }
 
-    /// Creates or changes an organization's upstream. Nil when there is no such organization.
+    /// Creates or changes an organization's upstream. Nil if there is no such organization.
     ///
     /// - Throws: `validation_failed` with a pointer.
     package func putUpstream(

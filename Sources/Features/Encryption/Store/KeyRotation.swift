@@ -31,7 +31,7 @@ package struct KeyRotation: Sendable {
         try await stored(after: organization, number, besides: "").map(\.key)
     }
 
-    /// The data keys of an organization, the newest first, up to 100; nil where there is no such organization.
+    /// The data keys of an organization, the newest first, up to 100; nil if there is no such organization.
     package func keys(of organization: UUID) async throws(Problem) -> [Key]? {
         do {
             let results = try await pool.run([
@@ -60,7 +60,7 @@ package struct KeyRotation: Sendable {
     /// - Parameter progress: called with the number of keys rewrapped so far, a few hundred at a time.
     /// - Returns: the number of rewrapped keys, and the number of data keys left because their master keys are not
     ///   configured here.
-    /// - Throws: `validation_failed` where no master key wraps.
+    /// - Throws: `validation_failed` if no master key wraps.
     package func rewrap(_ progress: (Int) -> Void) async throws(Problem) -> (rewrapped: Int, unknown: Int) {
         let (masters, master) = try wrapping()
         var (rewrapped, unknown) = (0, 0)

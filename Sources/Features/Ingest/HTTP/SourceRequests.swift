@@ -129,7 +129,7 @@ extension SourceAdministration.Beginning {
 
     /// From JSON.
     ///
-    /// - Throws: `invalid_json`; `validation_failed` where there is no such place.
+    /// - Throws: `invalid_json`; `validation_failed` if there is no such place.
     package init(from json: [UInt8], of source: SourceRow) throws(Problem) {
         let tree: JSONTree
         do throws(JSONParseError) {

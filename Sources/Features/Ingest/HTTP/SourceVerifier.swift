@@ -43,7 +43,7 @@ struct SourceVerifier: Sendable {
     private let secrets = (0..<width).map { _ in WebhookSecret() }
     private let keys = (0..<width).map { _ in WebhookSigningKey().publicKey }
 
-    /// - Parameter receiver: nil where there is no such source: then no message is good, as of one that is disabled.
+    /// - Parameter receiver: nil if there is no such source: then no message is good, as of one that is disabled.
     func isGood(
         _ head: Head,
         _ body: [UInt8],

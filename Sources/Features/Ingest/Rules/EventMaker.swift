@@ -78,7 +78,7 @@ struct EventMaker {
 
     /// The event as a program would send it.
     ///
-    /// - Returns: also its id; nil where that is made of its content.
+    /// - Returns: also its id; nil if that is made of its content.
     private mutating func write(_ values: inout MappedValues, id: MappedID) -> (bytes: [UInt8], name: String?) {
         let operation = operation(&values)
         let name = name(&values, id)

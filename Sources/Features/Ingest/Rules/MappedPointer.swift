@@ -42,7 +42,7 @@ struct MappedValues {
         ofItem.removeAll(keepingCapacity: true)
     }
 
-    /// Nil where there is nothing, or null.
+    /// Nil if there is nothing, or null.
     mutating func value(at pointer: MappedPointer) -> JSONValue? {
         if pointer.isOfBody {
             if let known = ofBody[pointer.text] { return known }

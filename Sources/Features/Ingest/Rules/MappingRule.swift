@@ -55,7 +55,7 @@ package struct MappingRule: Sendable, Hashable {
         causing_key
         """
 
-    /// Reads a rule; nil where it has defects, which the report has then.
+    /// Reads a rule; nil if it has defects, which the report has then.
     init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         var (conditions, type, operation): ([Condition], String?, OperationChoice?) = ([], nil, nil)
         var pointers: [ExactText: MappedPointer] = [:]

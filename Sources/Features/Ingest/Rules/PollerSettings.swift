@@ -73,7 +73,7 @@ package struct PollerSettings: Sendable, Hashable {
         the settings of a poller: path, items, updated_since, paging, page_size, interval_seconds, headers, mapping
         """
 
-    /// Reads settings; nil where they have defects, which the report has then.
+    /// Reads settings; nil if they have defects, which the report has then.
     package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         var (path, items, mapping): (String?, MappedPointer?, SourceMapping?)
         var (since, pageSize): (Since?, PageSize?)
@@ -168,7 +168,7 @@ package struct PollerSettings: Sendable, Hashable {
     }
 
     /// The state that a worker begins with after an operator asked for everything from a place on: `{"from": …}`; nil
-    /// where there is no such place, which the report has then.
+    /// if there is no such place, which the report has then.
     func state(from value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [UInt8]? {
         guard let form = since?.form else {
             report.refuse(pointer, Rule.range, "from must be null, for all: there is no updated_since to begin at")

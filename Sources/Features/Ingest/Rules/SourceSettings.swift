@@ -18,7 +18,7 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Reads settings; nil where the report has a defect more.
+    /// Reads settings; nil if the report has a defect more.
     ///
     /// - Parameter pointer: the place of the settings in the request.
     package init?(_ kind: SourceKind, _ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
@@ -62,7 +62,7 @@ package enum SourceSettings: Sendable, Hashable {
 
     /// The state that a worker begins with after an operator asked for everything from a place on.
     ///
-    /// - Returns: nil where there is no such place, which the report has then.
+    /// - Returns: nil if there is no such place, which the report has then.
     package func state(
         from value: JSONValue,
         at pointer: String,

@@ -9,7 +9,7 @@ extension Administration {
     /// Revoked ones that are kept to be shown: the latest.
     static let revokedTokenLimit: Int64 = 100
 
-    /// The organization's service tokens, the newest first, revoked ones included; nil when there is no such
+    /// The organization's service tokens, the newest first, revoked ones included; nil if there is no such
     /// organization.
     package func serviceTokens(of organization: UUID) async throws(Problem) -> [ServiceTokenRow]? {
         guard try await self.organization(organization) != nil else { return nil }
@@ -20,7 +20,7 @@ extension Administration {
 
     /// Makes a service token for a source of events.
     ///
-    /// - Returns: the token, whose secret is kept nowhere else, with its row; nil when there is no such organization.
+    /// - Returns: the token, whose secret is kept nowhere else, with its row; nil if there is no such organization.
     /// - Throws: `validation_failed` for a source that is not well-formed, and where there are too many.
     package func makeServiceToken(
         for source: String,
@@ -58,7 +58,7 @@ extension Administration {
 
     /// Revokes a service token: this gateway refuses it immediately, other gateways within five seconds.
     ///
-    /// - Returns: its row; nil when there is no such token.
+    /// - Returns: its row; nil if there is no such token.
     package func revokeServiceToken(_ id: UUID, of organization: UUID) async throws(Problem) -> ServiceTokenRow? {
         let parameters = Parameters(of: organization, id, now())
         let rows = try await rows(Self.revokeTokenStatement, parameters, "revoke a service token") { row in

@@ -14,7 +14,7 @@ package struct SourceAdministration: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    /// An organization's sources, by name; nil when there is no such organization.
+    /// An organization's sources, by name; nil if there is no such organization.
     package func list(in organization: UUID) async throws(Problem) -> [SourceRow]? {
         do {
             let key = Parameters(of: organization)
@@ -99,7 +99,7 @@ package struct SourceAdministration: Sendable {
         }
     }
 
-    /// Gives a source another secret; the one before verifies, too, for a while. Nil when there is no such source.
+    /// Gives a source another secret; the one before verifies, too, for a while. Nil if there is no such source.
     ///
     /// - Parameter overlap: seconds that the one before verifies, too; 0: it ends at once.
     package func rotate(

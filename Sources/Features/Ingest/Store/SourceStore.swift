@@ -69,7 +69,7 @@ package struct SourceStore: Sendable {
 
     /// Takes a source, if it is due and no other worker has it.
     ///
-    /// - Returns: nil where it is not to be worked on now: it is disabled, another worker's or gone, or its organization
+    /// - Returns: nil if it is not to be worked on now: it is disabled, another worker's or gone, or its organization
     ///   is not served, or its settings are of a newer gateway.
     package func claim(_ key: SourceKey, _ kind: SourceKind) async throws(Problem) -> ClaimedSource? {
         guard let organization = try await catalog.organization(key.organization), organization.status == .active
@@ -154,7 +154,7 @@ package struct SourceStore: Sendable {
     /// - Parameters:
     ///   - state: a JSON object.
     ///   - hasEvents: whether there was something new.
-    /// - Returns: until when it has the source now; nil where it has it no more, and nothing was written.
+    /// - Returns: until when it has the source now; nil if it has it no more, and nothing was written.
     package func progress(
         _ claim: ClaimedSource,
         state: [UInt8],
@@ -171,7 +171,7 @@ package struct SourceStore: Sendable {
 
     /// Gives a source back.
     ///
-    /// - Returns: false where the worker had it no more: then nothing was written.
+    /// - Returns: false if the worker had it no more: then nothing was written.
     package func finish(_ claim: ClaimedSource, _ outcome: SourceOutcome) async throws(Problem) -> Bool {
         let moment = now()
         switch outcome {

@@ -142,7 +142,7 @@ struct PollRun: Sendable {
     }
 
     /// - Parameters:
-    ///   - state: to be written; nil where it stays.
+    ///   - state: to be written; nil if it stays.
     ///   - reached: how far it is.
     private func succeeded(
         _ planner: PollPlanner,

@@ -24,7 +24,7 @@ final class ReplicationRun: Sendable {
         let logger: Logger
         /// Called with the slot's state after each check.
         let watched: @Sendable (SlotReport) -> Void
-        /// Whether the source is to be given back.
+        /// Whether the source is to be released.
         let ends: @Sendable () -> Bool
     }
 

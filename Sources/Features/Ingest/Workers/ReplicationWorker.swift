@@ -83,7 +83,7 @@ package final class ReplicationWorker: Service {
         }
     }
 
-    /// Follows until graceful shutdown; then what is durable is confirmed, and every source given back.
+    /// Follows until graceful shutdown; then what is durable is confirmed, and every source released.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.keepFollowing() }

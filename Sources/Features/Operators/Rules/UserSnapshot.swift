@@ -16,7 +16,7 @@ package struct UserSnapshot: Sendable {
     /// A mutation that is asked about.
     package struct Question: Sendable {
         package let id: UUID
-        /// Nil where the user has none of that id.
+        /// Nil if the user has none of that id.
         package let record: MutationRecord?
         /// Open mutations of the lane before it.
         package let ahead: BoundedCount

@@ -336,7 +336,7 @@ private enum OperationWay {
         }
     }
 
-    /// Nil where a page that is not full is the last one.
+    /// Nil if a page that is not full is the last one.
     var edge: Statement? {
         switch self {
         case .ids, .user: nil

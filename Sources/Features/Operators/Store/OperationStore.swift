@@ -92,8 +92,8 @@ package struct OperationStore: Sendable {
     /// Makes an operation, which some gateway begins at once.
     ///
     /// - Parameter actor: who asked for it.
-    /// - Returns: nil when there is no such organization.
-    /// - Throws: `validation_failed` where as many run as may; `user_erased` where it is about an erased user.
+    /// - Returns: nil if there is no such organization.
+    /// - Throws: `validation_failed` where as many run as may; `user_erased` if it is about an erased user.
     package func make(
         _ draft: OperationDraft,
         in organization: UUID,
@@ -153,7 +153,7 @@ package struct OperationStore: Sendable {
         )
     }
 
-    /// Nil when there is no such operation.
+    /// Nil if there is no such operation.
     package func operation(_ id: UUID, in organization: UUID) async throws(Problem) -> OperationRow? {
         try await failure.reporting("read an operation") {
             try await pool.run([Query(OperationStatements.find, Parameters(of: organization, id))])[0]

@@ -18,7 +18,7 @@ package struct StoppedLanes: Sendable {
     package struct Lane: Sendable {
         package let key: LaneKey
         package let haltedBy: UUID?
-        /// When a gateway may take it; nil where nothing is to run.
+        /// When a gateway may take it; nil if nothing is to run.
         package let readyAt: Timestamp?
         /// Mutations that run once they may.
         package let queuedCount: Int32

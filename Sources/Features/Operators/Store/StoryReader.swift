@@ -16,7 +16,7 @@ package struct StoryReader: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    /// Nil when the user has no mutation of that id.
+    /// Nil if the user has no mutation of that id.
     package func story(of id: UUID, organization: Organization, user: UUID) async throws(Problem) -> MutationStory? {
         let lane = LaneKey(organization: organization.id, user: user)
         do {

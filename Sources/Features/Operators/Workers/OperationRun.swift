@@ -51,7 +51,7 @@ package struct OperationRun: Sendable {
         self.gateway = gateway
     }
 
-    /// Claims the operation that is due longest; nil where none is.
+    /// Claims the operation that is due longest; nil if none is.
     ///
     /// - Parameter organizations: organizations whose operations are left out.
     package func claim(excluding organizations: [UUID] = []) async throws(Problem) -> OperationRow? {

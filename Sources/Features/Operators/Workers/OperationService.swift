@@ -54,7 +54,7 @@ package final class OperationService: Service {
     package var count: Int { working.withLock { $0.values.reduce(0, +) } }
 
     package func run() async throws {
-        // at shutdown steps under way are finished, and operations given back
+        // at shutdown steps in progress are finished, and operations released
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<Self.places { group.addTask { await self.lookOnAndOn() } }
             group.addTask {
@@ -81,7 +81,7 @@ package final class OperationService: Service {
         }
     }
 
-    /// Works on an operation that is due until it ends, or its turn does; false where none is.
+    /// Works on an operation that is due until it ends, or its turn does; false if none is.
     package func look() async -> Bool {
         do {
             guard let operation = try await claim() else { return false }

@@ -26,7 +26,7 @@ package struct RetentionStore: Sendable {
 
     /// Claims the lease; nil while another replica holds it or no run is due.
     ///
-    /// - Parameter interval: from the end of a run to the next, in seconds; nil where a run is due in any case.
+    /// - Parameter interval: from the end of a run to the next, in seconds; nil if a run is due in any case.
     package func claim(owner: UUID, interval: Double?) async throws(Problem) -> RetentionLease? {
         let parameters = Parameters(
             owner,

@@ -33,7 +33,7 @@ package struct RetentionRun: Sendable {
         package var ending = Ending.finished
         /// How long the oldest row had been overdue when the run began, in seconds; 0 where none was.
         package var overdue: Double = 0
-        /// Whether everything was done; false where lanes stayed locked, or rows could not be opened.
+        /// Whether everything was done; false if lanes stayed locked, or rows could not be opened.
         package var isComplete = true
 
         package var isFinished: Bool {

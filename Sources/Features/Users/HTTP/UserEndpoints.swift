@@ -112,7 +112,7 @@ struct UserEndpoints: Sendable {
         }
     }
 
-    /// `subject`, of the issuer without a name where there is no `issuer`; nil without `subject`.
+    /// `subject`, of the issuer without a name if there is no `issuer`; nil without `subject`.
     private static func subject(_ query: URLQuery) throws(Problem) -> Subject? {
         let issuer = try query.text("issuer")
         guard let subject = try query.text("subject") else {

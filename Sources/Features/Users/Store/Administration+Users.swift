@@ -25,7 +25,7 @@ extension Administration {
         return (Array(found.prefix(limit)), found.count > limit ? found.last?.id : nil)
     }
 
-    /// A user of an organization; nil when nothing is known of such a one.
+    /// A user of an organization; nil if nothing is known of such a one.
     package func user(_ user: UUID, in organization: UUID) async throws(Problem) -> UserRow? {
         let parameters = Parameters(of: organization, user, Int64(1))
         let found = try await rows(Self.listUsersStatement, parameters, "read a user", UserRow.init).first
@@ -47,7 +47,7 @@ extension Administration {
 
     /// Lets the user in that an issuer calls so, before the issuer's first token for them or after it.
     ///
-    /// - Returns: whether the user had not been in, and the user; nil when there is no such organization.
+    /// - Returns: whether the user had not been in, and the user; nil if there is no such organization.
     /// - Throws: `user_erased` for one that was erased.
     package func putUser(
         _ subject: Subject,

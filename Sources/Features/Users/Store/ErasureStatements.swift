@@ -340,7 +340,7 @@ enum ErasureStatements {
         """
     )
 
-    /// Erasures that are under way, counted up to 1,000, and when the first of them began.
+    /// Erasures that are in progress, counted up to 1,000, and when the first of them began.
     static let backlog = Statement(
         "erase_backlog",
         """

@@ -21,7 +21,7 @@ struct JoinMove {
     ///   - entities: those that the user owns or wrote last, sorted.
     ///   - expected: the user's lane when these were looked for.
     /// - Returns: nil if a worker has taken a lane, or the user's lane has changed.
-    /// - Throws: `validation_failed` where the two cannot be one.
+    /// - Throws: `validation_failed` if the two cannot be one.
     func run(_ entities: [EntityKey], expecting expected: LaneState?) async throws -> UserJoinRow? {
         let parties = Parameters(of: user, target.user)
         let results = try await connection.run(
@@ -105,7 +105,7 @@ struct JoinMove {
     ///
     /// A value that no key opens stays unchanged.
     ///
-    /// - Throws: `store_unavailable` where another configuration can open a value.
+    /// - Throws: `store_unavailable` if another configuration can open a value.
     private func sealAnew() async throws {
         let target = target.user
         var renewal = Renewal(seal: seal) { $0.moved(to: target) }

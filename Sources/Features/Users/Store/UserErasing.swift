@@ -67,7 +67,7 @@ package struct UserErasing: Sendable {
     /// Call it again if the lane is busy, if not all gateways can have read the closure yet, or if the upstream cannot
     /// be notified.
     ///
-    /// - Returns: the erasure; nil where there is no such organization, or nothing is known of the user.
+    /// - Returns: the erasure; nil if there is no such organization, or nothing is known of the user.
     /// - Throws: `not_found` for a user who became part of another; `overloaded` while it is being joined with another, or
     ///   an older gateway is running.
     package func erase(_ user: UUID, in organization: UUID) async throws(Problem) -> UserErasureRow? {
@@ -156,7 +156,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Erasures that are under way, up to 1,000, and when the first of them began.
+    /// Erasures that are in progress, up to 1,000, and when the first of them began.
     package func backlog() async throws(Problem) -> (count: Int64, since: Timestamp?) {
         do {
             let found = try await pool.run([Query(ErasureStatements.backlog)])[0]
@@ -313,7 +313,7 @@ package struct UserErasing: Sendable {
         return Int64(hashes.count)
     }
 
-    /// Runs a transaction under a lane's lock, if there is a lane; nil where a worker has it.
+    /// Runs a transaction under a lane's lock, if there is a lane; nil if a worker has it.
     private func underLock<Value: Sendable>(
         _ lane: LaneKey,
         _ body: (Connection) async throws -> Value

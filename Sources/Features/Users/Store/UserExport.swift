@@ -24,7 +24,7 @@ package struct UserExport: Sendable {
 
     /// Whether there is anything of a user to export.
     ///
-    /// - Throws: `not_found` where the user became part of another, with that one's name.
+    /// - Throws: `not_found` if the user became part of another, with that one's name.
     package func isKnown(_ user: LaneKey) async throws(Problem) -> Bool {
         guard !Writer.isReserved(user.user) else { return false }
         let standing: Standing

@@ -9,7 +9,7 @@ import Synchronization
 package final class ErasureService: Service {
     /// What there is to do, on all replicas together, as of the last look.
     package struct State: Sendable {
-        /// Erasures under way, counted up to 1,000.
+        /// Erasures in progress, counted up to 1,000.
         package var count: Int64 = 0
         /// When the first of them began.
         package var since: Timestamp?
@@ -45,7 +45,7 @@ package final class ErasureService: Service {
         }
     }
 
-    /// Requests to upstreams that are under way at the same time.
+    /// Requests to upstreams that are in progress at the same time.
     static let requests = 8
 
     /// Continues all erasures that are due.

@@ -71,7 +71,7 @@ package struct WebhookHealth: Sendable, Hashable {
     static let firstPause: Double = 5
     static let longestPause: Double = 600
 
-    /// Failures since the last success. Attempts that were under way at the same time count as one.
+    /// Failures since the last success. Attempts that were in progress at the same time count as one.
     package private(set) var failureCount: Int32
     /// When the first of them failed.
     package private(set) var failingSince: Timestamp?

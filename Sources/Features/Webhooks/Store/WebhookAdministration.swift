@@ -26,7 +26,7 @@ package struct WebhookAdministration: Sendable {
 
     // MARK: - Endpoints
 
-    /// An organization's endpoints, oldest first; nil when there is no such organization.
+    /// An organization's endpoints, oldest first; nil if there is no such organization.
     package func list(in organization: UUID) async throws(Problem) -> [WebhookEndpointRow]? {
         do {
             let key = Parameters(of: organization)
@@ -48,10 +48,10 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// Adds an endpoint; nil when there is no such organization.
+    /// Adds an endpoint; nil if there is no such organization.
     ///
     /// - Parameter secret: what its messages are signed with.
-    /// - Throws: `validation_failed` where the organization has as many as it may.
+    /// - Throws: `validation_failed` if the organization has as many as it may.
     package func add(
         to organization: UUID,
         _ update: WebhookUpdate,
@@ -122,7 +122,7 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// Gives an endpoint another secret; the one before signs, too, for a while. Nil when there is no such endpoint.
+    /// Gives an endpoint another secret; the one before signs, too, for a while. Nil if there is no such endpoint.
     ///
     /// - Parameters:
     ///   - secret: the new one.
@@ -168,7 +168,7 @@ package struct WebhookAdministration: Sendable {
             var batch = key
             batch.add(Self.deleteBatch)
             let found = try await pool.run([Query(WebhookAdminStatements.delete, key)])[0].affected > 0
-            // also where it is gone: the one before may have been interrupted
+            // also if it is gone: the one before may have been interrupted
             var deleted = 1
             while deleted > 0 {
                 deleted = try await pool.transaction { [batch] connection in
@@ -262,7 +262,7 @@ package struct WebhookAdministration: Sendable {
 
     /// Has the oldest dead deliveries tried again, 1,000 at most.
     ///
-    /// - Returns: how many; nil when there is no such endpoint.
+    /// - Returns: how many; nil if there is no such endpoint.
     package func retryAll(of endpoint: WebhookKey) async throws(Problem) -> Int? {
         let parameters = Parameters(of: endpoint.organization, endpoint.id, now(), Int64(Self.retryBatch))
         do {

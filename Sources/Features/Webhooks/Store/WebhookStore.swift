@@ -120,7 +120,7 @@ package struct WebhookStore: Sendable {
 
     /// Takes an endpoint, if it may be sent to and no other worker has it.
     ///
-    /// - Returns: nil where it may not, or its organization is not served.
+    /// - Returns: nil if it may not, or its organization is not served.
     package func claim(_ endpoint: WebhookKey) async throws(Problem) -> Lease? {
         guard let organization = try await catalog.organization(endpoint.organization), organization.status == .active
         else { return nil }

@@ -47,7 +47,7 @@ package final class WebhookCourier: Service {
         package var turn = 8
         /// How often the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
-        /// How long messages under way may take once the gateway shuts down, in seconds.
+        /// How long messages in progress may take once the gateway shuts down, in seconds.
         package var grace: Double = 5
         /// The courier's clock.
         package var now: TimeSource

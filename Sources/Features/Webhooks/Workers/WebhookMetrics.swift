@@ -21,7 +21,7 @@ package struct WebhookMetrics: Sendable {
         self.counters = Dictionary(uniqueKeysWithValues: counters)
     }
 
-    /// - Parameter elapsed: nil where nothing was sent.
+    /// - Parameter elapsed: nil if nothing was sent.
     func attempt(_ status: WebhookOutcome.Status, took elapsed: Duration?) {
         counters[status]?.increment()
         if let elapsed { duration.recordNanoseconds(elapsed.nanoseconds) }

@@ -45,7 +45,7 @@ package struct WebhookSender: Sendable {
     /// Connections to one endpoint, for a few messages.
     package final class Line: Sendable {
         fileprivate let url: String
-        /// Why nothing can be sent; nil where it can.
+        /// Why nothing can be sent; nil if it can.
         fileprivate let problem: String?
         fileprivate let client: HTTPClient?
         private let logger: Logger

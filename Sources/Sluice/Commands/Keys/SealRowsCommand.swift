@@ -71,7 +71,7 @@ struct SealRowsCommand: AsyncParsableCommand {
         var left = 0
     }
 
-    /// Nil where there is no such organization.
+    /// Nil if there is no such organization.
     private func seal(
         _ organization: UUID,
         _ place: String,

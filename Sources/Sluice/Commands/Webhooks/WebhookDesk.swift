@@ -11,13 +11,13 @@ struct WebhookDesk: Sendable {
     /// Characters of a line that are shown.
     static let maximumShown = 4_000
 
-    /// Nil where nothing is checked.
+    /// Nil if nothing is checked.
     let verifier: WebhookVerifier?
     /// The status of an answer to what holds.
     let answer: Int
     let now: TimeSource
 
-    /// - Parameter body: nil where it is too long.
+    /// - Parameter body: nil if it is too long.
     func take(_ head: HTTPRequestHead, _ body: [UInt8]?) -> (status: Int, text: String) {
         let moment = now()
         var lines = ["\(moment.rfc3339) \(Self.shown(head.method.rawValue)) \(Self.shown(head.uri))"]

@@ -10,7 +10,7 @@ struct DemoEvent: Sendable {
     let version: Int
     /// The user whom the document belongs to.
     let owner: UUID
-    /// The whole document; nil where it was deleted.
+    /// The whole document; nil if it was deleted.
     let document: [UInt8]?
     /// `Idempotency-Key` of the request that changed it.
     let causingKey: String?

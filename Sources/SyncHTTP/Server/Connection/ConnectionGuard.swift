@@ -218,7 +218,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         return promise.futureResult
     }
 
-    /// A promise that gives back the response's room.
+    /// A promise that releases the response's room.
     private func releasing(_ context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) -> EventLoopPromise<
         Void
     >? {

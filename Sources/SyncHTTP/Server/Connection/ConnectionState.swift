@@ -123,7 +123,7 @@ struct ConnectionState {
 
     /// Ends the time of a body that is being read.
     ///
-    /// - Returns: false where none is; with requests sent ahead it is not known whose it is.
+    /// - Returns: false if none is; with requests sent ahead it is not known whose it is.
     mutating func cutBody() -> Bool {
         guard runningBodyDeadline != nil else { return false }
         bodyDeadline = nil

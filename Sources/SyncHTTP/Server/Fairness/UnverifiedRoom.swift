@@ -114,7 +114,7 @@ package struct UnverifiedRoom: Sendable {
 
     // MARK: - Steps
 
-    /// The bodies among which one has to give way so that another may take more; nil where there is room.
+    /// The bodies among which one has to give way so that another may take more; nil if there is room.
     private func scope(of origin: Origin, lacking more: Int) -> ((Origin) -> Bool)? {
         guard more > 0 else { return nil }
         if pairs[origin, default: 0] + more > limits.pairBytes { return { $0 == origin } }

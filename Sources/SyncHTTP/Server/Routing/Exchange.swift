@@ -21,7 +21,7 @@ package struct Exchange: Sendable {
     package var user = LaneKey.nobody
     /// The operator's token of the request, once authenticated.
     package var operatorToken: OperatorToken?
-    /// When the operator's session ends, in seconds since 1970; nil where it has no end.
+    /// When the operator's session ends, in seconds since 1970; nil if it has no end.
     package var operatorUntil: Int64?
     /// Records the operator's accesses to user content.
     package var audit: OperatorAudit?

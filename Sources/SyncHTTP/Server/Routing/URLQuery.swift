@@ -64,7 +64,7 @@ package struct URLQuery: Sendable {
         return uuid
     }
 
-    /// `true` or `false`; false where it is not given.
+    /// `true` or `false`; false if it is not given.
     package func flag(_ name: String) throws(Problem) -> Bool {
         switch try text(name) {
         case "true": return true

@@ -82,7 +82,7 @@ extension Commands {
 }
 
 extension FailedWrite {
-    /// The row that was written; nil where it is deleted.
+    /// The row that was written; nil if it is deleted.
     func record<Record: Entry>(_ type: Record.Type, _ db: Database) throws -> Record? {
         guard entityType == type.sync.entityType, let id = key.flatMap(UUID.init(uuidString:)) else { return nil }
         return try type.filter(Column("id") == id).fetchOne(db)

@@ -283,7 +283,7 @@ extension PollState {
 
     private static let patience = 5
 
-    /// The same without the pass that is under way.
+    /// The same without the pass that is in progress.
     var beginningAnew: PollState {
         var state = self
         state.pass = nil
@@ -293,7 +293,7 @@ extension PollState {
 }
 
 extension PollState.Pass {
-    /// Why there is no end behind this page; nil where there may be one.
+    /// Why there is no end behind this page; nil if there may be one.
     fileprivate mutating func goesRound(to place: PollState.Place, _ page: PollPage) -> String? {
         if pages >= PollPlanner.passPages { return "the list had no end after \(pages) pages" }
         // a link may lead back to the first page

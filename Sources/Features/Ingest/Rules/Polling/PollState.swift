@@ -7,7 +7,7 @@ package struct PollState: Sendable, Hashable {
     package internal(set) var since: SinceValue?
     /// The validators that detect a change of a list that was read completely, in one page.
     var validators: Validators?
-    /// The pass that is under way.
+    /// The pass that is in progress.
     var pass: Pass?
     /// A condition that an operator should know about although polling continues.
     var notice: Notice?

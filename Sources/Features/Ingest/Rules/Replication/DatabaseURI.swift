@@ -162,7 +162,7 @@ package struct DatabaseURI: Sendable, Hashable {
         return nil
     }
 
-    /// Why nothing is sent to an address that the host's name leads to; nil where it may be.
+    /// Why nothing is sent to an address that the host's name leads to; nil if it may be.
     package func problem(_ address: IPAddress, _ policy: AddressPolicy) -> String? {
         if let problem = policy.problem(address, isTLS: true) { return problem }
         guard !security.isEncrypted, policy.problem(address, isTLS: false) != nil else { return nil }

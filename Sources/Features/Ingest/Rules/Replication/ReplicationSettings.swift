@@ -14,7 +14,7 @@ package struct ReplicationSettings: Sendable, Hashable {
 
     private static let what = "the settings of a postgres source: slot, publication, create_slot, tables"
 
-    /// Reads settings; nil where they have defects, which the report has then.
+    /// Reads settings; nil if they have defects, which the report has then.
     package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         let before = report.problems.count
         var (slot, publication, createsSlot): (String?, String?, Bool) = (nil, nil, false)

@@ -74,7 +74,7 @@ package struct SlotReport: Sendable, Hashable {
     package var retainedBytes: Int64
     /// One of ``walStatuses``.
     @Exact package var walStatus: String
-    /// How much more the server's log may grow until the slot may be lost; nil where nothing bounds it but the disk.
+    /// How much more the server's log may grow until the slot may be lost; nil if nothing bounds it but the disk.
     package var safeBytes: Int64?
 
     package init(checkedAt: Timestamp, lagBytes: Int64, retainedBytes: Int64, walStatus: String, safeBytes: Int64?) {
