@@ -92,8 +92,10 @@ func < (left: (String, String), right: (String, String)) -> Bool {
     left.0 == right.0 ? left.1 < right.1 : left.0 < right.0
 }
 
-/// Searches for a character by its bytes. A combining mark behind a delimiter makes both one `Character`, which the
-/// standard library does not find: `/` and U+0338 are one.
+/// Searches for a character by its bytes.
+///
+/// A combining mark behind a delimiter makes both one `Character`, which the standard library does not find: `/` and
+/// U+0338 are one.
 extension StringProtocol {
     func hasPrefix(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
     func hasSuffix(_ suffix: String) -> Bool {

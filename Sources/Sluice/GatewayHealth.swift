@@ -10,8 +10,10 @@ struct GatewayHealth: Sendable {
     /// Checks a database that was away at the start.
     let database: DatabaseWatcher?
 
-    /// Why requests cannot be served; empty if they can. No request can be served before a key was fetched. Withdrawn
-    /// keys are no such reason: the gateway responds, and refuses all tokens.
+    /// Why requests cannot be served; empty if they can.
+    ///
+    /// No request can be served before a key was fetched. Withdrawn keys are no such reason: the gateway responds, and
+    /// refuses all tokens.
     var reasons: [String] {
         let keys = verifier.keyReport
         return serving.reasons + dispatcher.reasons + (Self.isWaiting(keys) ? Self.missing(keys) : [])

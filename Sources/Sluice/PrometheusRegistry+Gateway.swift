@@ -6,8 +6,9 @@ import Telemetry
 import Tokens
 
 extension PrometheusRegistry {
-    /// Describes metrics that code counts directly. To be called before that code creates them: a metric keeps the
-    /// description that it was created with.
+    /// Describes metrics that code counts directly.
+    ///
+    /// To be called before that code creates them: a metric keeps the description that it was created with.
     func describeEngine() {
         let push = "sluice_commit_group_"
         describe(push + "pushes", kind: .histogram, help: "Pushes committed in one transaction.")

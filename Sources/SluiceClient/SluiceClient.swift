@@ -274,8 +274,9 @@ public final class SluiceClient: Sendable {
         stream { try Outcome.fetch($0, mutation) }
     }
 
-    /// Waits until a write is final, or requires a person's decision. An app that was ended before that asks again,
-    /// with the same id.
+    /// Waits until a write is final, or requires a person's decision.
+    ///
+    /// An app that was ended before that asks again, with the same id.
     ///
     /// - Throws: ``SluiceError/unknownMutation`` for an id that is not in the outbox; `CancellationError`.
     public func outcome(of mutation: UUID) async throws -> Outcome {

@@ -1,7 +1,8 @@
 import NIOCore
 
-/// Postpones flushing to the end of the event loop's present work. The client flushes a request's head, its body and
-/// its end separately, each a system call and a packet.
+/// Postpones flushing to the end of the event loop's present work.
+///
+/// The client flushes a request's head, its body and its end separately, each a system call and a packet.
 ///
 /// The client reports a head as sent before it can be on the wire, as it must (``ResponseCollector/isSent``).
 final class FlushOnce: ChannelOutboundHandler {

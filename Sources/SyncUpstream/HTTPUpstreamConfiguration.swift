@@ -10,11 +10,13 @@ package struct HTTPUpstreamConfiguration: Sendable {
     /// How long connecting may take, TLS included, or waiting for a free connection; less when the request has less
     /// time.
     package var connectTimeout: Duration = .seconds(5)
-    /// How long a connection without a request is kept. Many servers end it themselves after a minute; one that is
-    /// used just as its server closes it costs an attempt.
+    /// How long a connection without a request is kept.
+    ///
+    /// Many servers end it themselves after a minute; one that is used just as its server closes it costs an attempt.
     package var idleTimeout: Duration = .seconds(30)
-    /// Connections to a host at the same time; more requests wait for one. Far above what lanes need: an
-    /// organization's `maximumConcurrency` bounds its requests, and hosts may be shared.
+    /// Connections to a host at the same time; more requests wait for one.
+    ///
+    /// Far above what lanes need: an organization's `maximumConcurrency` bounds its requests, and hosts may be shared.
     package var connectionsPerHost = 1_000
     /// The longest answer body that is read, in bytes.
     package var maximumBodyBytes = 1_048_576

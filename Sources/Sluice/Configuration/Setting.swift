@@ -1,5 +1,6 @@
-/// One setting: its name, its possible values and its meaning. The table of all of them (``all``) drives reading,
-/// validation, the help text and the warnings about unknown names.
+/// One setting: its name, its possible values and its meaning.
+///
+/// The table of all of them (``all``) drives reading, validation, the help text and the warnings about unknown names.
 struct Setting: Sendable {
     /// The form of a value.
     enum Form: Sendable {

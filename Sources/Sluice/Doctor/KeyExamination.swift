@@ -29,8 +29,9 @@ struct KeyExamination {
         }
     }
 
-    /// Reports public keys whose tokens neither issuer nor audience distinguishes. The settings permit them because the
-    /// operator declared that the keys are used for this gateway alone.
+    /// Reports public keys whose tokens neither issuer nor audience distinguishes.
+    ///
+    /// The settings permit them because the operator declared that the keys are used for this gateway alone.
     private func exclusivity() -> [Diagnosis] {
         guard let configuration = try? settings.tokenConfiguration() else { return [] }
         let open = configuration.issuers.filter { issuer in

@@ -210,8 +210,9 @@ struct KeyRewriter {
 
     // MARK: - The outbox
 
-    /// Replaces the client id by the server id in mutations that were never sent. Mutations that were sent are repeated
-    /// unchanged, byte for byte; the gateway accepts both ids.
+    /// Replaces the client id by the server id in mutations that were never sent.
+    ///
+    /// Mutations that were sent are repeated unchanged, byte for byte; the gateway accepts both ids.
     private func rewriteQueued(_ entity: EntitySync, _ clientID: JSON, to serverID: JSON) throws {
         try db.execute(
             sql: """

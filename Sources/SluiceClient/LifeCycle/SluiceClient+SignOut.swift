@@ -31,9 +31,10 @@ extension SluiceClient {
         }
     }
 
-    /// Erases the user's data from the database: the synchronized tables' rows, and all data of the library. Then
-    /// another user may sign in with the same file, on a separate client. This client, and every other one that has the
-    /// file open, writes nothing any more.
+    /// Erases the user's data from the database: the synchronized tables' rows, and all data of the library.
+    ///
+    /// Then another user may sign in with the same file, on a separate client. This client, and every other one that
+    /// has the file open, writes nothing any more.
     ///
     /// To sign out and keep what waits for the next sign-in of the same user, ``suspend()`` is enough: a token of
     /// another user is not let near it.
@@ -62,8 +63,9 @@ enum LibraryTables {
         "sluice_held",
     ]
 
-    /// Deletes the user's data: the synchronized tables' rows, and all data of the library. Clients that have the file
-    /// open for that user write nothing any more.
+    /// Deletes the user's data: the synchronized tables' rows, and all data of the library.
+    ///
+    /// Clients that have the file open for that user write nothing any more.
     static func wipe(_ map: EntityMap, _ db: Database) throws {
         try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
         for entity in map.entities { try db.execute(sql: "DELETE FROM \(entity.table.quotedDatabaseIdentifier)") }

@@ -27,8 +27,10 @@ enum Outbox {
         return Array(names)
     }
 
-    /// Reopens mutations after the gateway lost some: it was restored, or a push was lost. All mutations above its
-    /// watermark are sent again (`docs/clients.md`, sequence_gap), except those that were given up or never accepted.
+    /// Reopens mutations after the gateway lost some: it was restored, or a push was lost.
+    ///
+    /// All mutations above its watermark are sent again (`docs/clients.md`, sequence_gap), except those that were given
+    /// up or never accepted.
     static func reopen(above watermark: Int64, _ db: Database, now: Date) throws {
         // a write that a person gave up never runs; the gateway responds to the decision that there is no such write
         try Intent.giveUpHidden(above: watermark, db, now: now)

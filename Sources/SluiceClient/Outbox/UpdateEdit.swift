@@ -66,8 +66,9 @@ extension SyncedColumn {
         }
     }
 
-    /// Whether two numbers differ in their digits only: `129.90` was read as 129.9. `Decimal` holds 38 digits; longer
-    /// ones are compared as they are.
+    /// Whether two numbers differ in their digits only: `129.90` was read as 129.9.
+    ///
+    /// `Decimal` holds 38 digits; longer ones are compared as they are.
     private func isSameNumber(_ left: JSON, _ right: JSON) -> Bool {
         guard case .number(let left) = left, case .number(let right) = right,
             max(left.text.utf8.count, right.text.utf8.count) <= 38, let value = Decimal(string: left.text)

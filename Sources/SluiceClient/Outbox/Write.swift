@@ -27,8 +27,9 @@ public struct Write {
     public struct Options: Sendable {
         /// 0 to 1,000, of writes in one position; nil for the entity's.
         public var priority: Int?
-        /// Other writes that must have taken effect before. A write depends automatically on the entities that it names
-        /// by id.
+        /// Other writes that must have taken effect before.
+        ///
+        /// A write depends automatically on the entities that it names by id.
         public var dependencies: [UUID]
         /// What is done about a conflict; nil for the entity's.
         public var conflictResolution: ConflictResolution?

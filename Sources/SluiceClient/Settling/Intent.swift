@@ -45,8 +45,10 @@ struct Intent: Sendable {
         )
     }
 
-    /// Repeats discards for the gateway. A phone that was restored from a backup may have given up writes as never sent
-    /// although the gateway has accepted their numbers.
+    /// Repeats discards for the gateway.
+    ///
+    /// A phone that was restored from a backup may have given up writes as never sent although the gateway has accepted
+    /// their numbers.
     static func repeatDiscards(above known: Int64, upTo accepted: Int64, _ db: Database, now: Date) throws {
         try db.execute(
             sql: """

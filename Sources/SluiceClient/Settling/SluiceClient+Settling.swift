@@ -1,8 +1,9 @@
 public import Foundation
 public import GRDB
 
-/// Decisions about writes that did not take effect: ``failedWrites``. Each takes effect on the phone immediately, also
-/// offline, and is sent to the gateway like every write.
+/// Decisions about writes that did not take effect: ``failedWrites``.
+///
+/// Each takes effect on the phone immediately, also offline, and is sent to the gateway like every write.
 ///
 /// Each has two forms: one within a transaction of the app's, `in: db`, and one that opens a separate transaction.
 extension SluiceClient {

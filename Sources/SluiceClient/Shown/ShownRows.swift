@@ -59,8 +59,10 @@ final class ShownRows {
         try writer(entity).restore(values, key)
     }
 
-    /// Writes an entity's row from a base that the caller has read. Then it writes the rows that waited for it, and
-    /// those that waited for them, in sequence, for a chain of any length.
+    /// Writes an entity's row from a base that the caller has read.
+    ///
+    /// Then it writes the rows that waited for it, and those that waited for them, in sequence, for a chain of any
+    /// length.
     func refresh(_ entity: EntitySync, _ name: EntityName, base: Base?) throws {
         var arrived: [EntityName] = []
         try write(entity, name, base, &arrived)

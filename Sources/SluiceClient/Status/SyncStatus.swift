@@ -34,8 +34,10 @@ public struct SyncStatus: Sendable, Hashable {
         case erased(Problem)
         /// The gateway refuses this user, organization or device.
         case refused(Problem)
-        /// The user's queue at the gateway is stopped. `reason` is as in `docs/api.md` (`conflict`, `failure`,
-        /// `circuit_open`, `back_off`, `no_upstream`, `blocked`); `mutations` are those that stop it.
+        /// The user's queue at the gateway is stopped.
+        ///
+        /// `reason` is as in `docs/api.md` (`conflict`, `failure`, `circuit_open`, `back_off`, `no_upstream`,
+        /// `blocked`); `mutations` are those that stop it.
         case queue(reason: String, mutations: [UUID])
     }
 
@@ -64,7 +66,8 @@ public struct SyncStatus: Sendable, Hashable {
     /// When it tries again by itself; nil while synchronization is suspended.
     public var nextAttempt: Date?
 
-    /// Creates the initial status, for previews and tests of an app's views. A client's status is
-    /// ``SluiceClient/status``.
+    /// Creates the initial status, for previews and tests of an app's views.
+    ///
+    /// A client's status is ``SluiceClient/status``.
     public init() {}
 }

@@ -45,8 +45,9 @@ extension Date {
     ///   and for years in which calendars differ. Digits behind the third of a fraction are dropped.
     init?(rfc3339 text: String) { self.init(Array(text.utf8), "dddd-dd-ddTdd:dd:dd") }
 
-    /// Reads ``sqlite``: GRDB's own parser uses a calendar, and takes as long as a statement of SQLite. Nil for all
-    /// other forms that GRDB accepts.
+    /// Reads ``sqlite``: GRDB's own parser uses a calendar, and takes as long as a statement of SQLite.
+    ///
+    /// Nil for all other forms that GRDB accepts.
     init?(sqlite text: String) {
         guard text.utf8.count == 23 else { return nil }
         self.init(Array(text.utf8) + [UInt8(ascii: "Z")], "dddd-dd-dd dd:dd:dd")

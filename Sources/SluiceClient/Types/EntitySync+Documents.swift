@@ -1,7 +1,8 @@
 import GRDB
 
-/// Rows as documents, and documents as rows. Such documents are in the phone's own terms: where the gateway's name
-/// server ids, they name local keys.
+/// Rows as documents, and documents as rows.
+///
+/// Such documents are in the phone's own terms: where the gateway's name server ids, they name local keys.
 extension EntitySync {
     /// The document of a row's values, by column.
     ///

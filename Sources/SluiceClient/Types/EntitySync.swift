@@ -5,8 +5,9 @@ public struct EntitySync: Sendable {
         /// The key that the app gave a row never changes, and neither do references to it: navigation, foreign keys,
         /// files. The library translates it in requests and responses. See ``SluiceClient/serverID(of:key:in:)``.
         case stable
-        /// The key becomes the server id, in one transaction with every reference to it that is declared. The key's
-        /// column must be able to hold the ids that the server gives.
+        /// The key becomes the server id, in one transaction with every reference to it that is declared.
+        ///
+        /// The key's column must be able to hold the ids that the server gives.
         case rewritten
     }
 
@@ -32,8 +33,9 @@ public struct EntitySync: Sendable {
     public let idSpace: IDSpace
     /// Whether a row's key may change.
     public let keys: Keys
-    /// Of a type that is forwarded to an upstream, where: `/visits`. Creates go to it, everything else to
-    /// `/visits/{local_id}`. Nil for types of the gateway's built-in store.
+    /// Of a type that is forwarded to an upstream, where: `/visits`.
+    ///
+    /// Creates go to it, everything else to `/visits/{local_id}`. Nil for types of the gateway's built-in store.
     public let endpoint: String?
     /// 0 to 1,000; nil for the type's own.
     public let priority: Int?

@@ -82,8 +82,9 @@ public struct SyncedColumn: Sendable, Hashable {
         return .init(name, member, .json(paths))
     }
 
-    /// The key of a row of another entity type, or of the same. If the column is part of a foreign key, a row is shown
-    /// once the row that it references exists.
+    /// The key of a row of another entity type, or of the same.
+    ///
+    /// If the column is part of a foreign key, a row is shown once the row that it references exists.
     public static func reference(_ name: String, as member: String? = nil, to entityType: String) -> SyncedColumn {
         .init(name, member, .reference(entityType))
     }

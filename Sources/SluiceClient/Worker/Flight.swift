@@ -1,8 +1,9 @@
 import Foundation
 import GRDB
 
-/// The row that one process at a time holds while it synchronizes. Two at a time would do no harm, for the gateway
-/// takes each write once; they would send everything twice.
+/// The row that one process at a time holds while it synchronizes.
+///
+/// Two at a time would do no harm, for the gateway takes each write once; they would send everything twice.
 struct Flight: Sendable {
     /// How long the row is held without a renewal, in seconds: longer than a request takes.
     let lease: TimeInterval

@@ -85,8 +85,10 @@ extension SyncWorker {
         }
     }
 
-    /// Applies each change in a separate transaction. A change that its row's table still does not accept is held, and
-    /// the others are written: a page that could not be applied would be pulled repeatedly.
+    /// Applies each change in a separate transaction.
+    ///
+    /// A change that its row's table still does not accept is held, and the others are written: a page that could not
+    /// be applied would be pulled repeatedly.
     private func applyOneByOne(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
         guard try await write({ [map] db, _ in try DeviceNumbers(map, db).next() == numbers }) else { return false }
         for change in page.changes {

@@ -99,8 +99,9 @@ extension SyncWorker {
     /// Results that are read one by one behind a push, at most; the pull brings the entities of all others.
     private static let cutResults = 20
 
-    /// Reads mutations whose entity did not fit the answer to a push. The push is applied already, so a failure here
-    /// leaves the results as they are.
+    /// Reads mutations whose entity did not fit the answer to a push.
+    ///
+    /// The push is applied already, so a failure here leaves the results as they are.
     private func readCut(_ results: [MutationResult]) async {
         for id in results.filter(\.isCut).prefix(Self.cutResults).map(\.id) {
             guard case .ok(let answer)? = try? await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),

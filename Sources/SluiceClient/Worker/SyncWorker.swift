@@ -34,8 +34,9 @@ actor SyncWorker {
     let status: StatusHub
     let bell: Bell
     let flight: Flight
-    /// The device of the database when the client was created. After a sign-out the database has no device, or another
-    /// user's.
+    /// The device of the database when the client was created.
+    ///
+    /// After a sign-out the database has no device, or another user's.
     let device: UUID
     /// What a push may carry: less after a 413.
     var limits: PushBatch.Limits

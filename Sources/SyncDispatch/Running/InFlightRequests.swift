@@ -2,8 +2,9 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// Requests in progress. Each is sent in a separate task, so that it can be given up while its lane's runner still
-/// writes the outcome.
+/// Requests in progress.
+///
+/// Each is sent in a separate task, so that it can be given up while its lane's runner still writes the outcome.
 final class InFlightRequests: Sendable {
     private struct State {
         var tasks: [UUID: Task<UpstreamAnswer, Never>] = [:]

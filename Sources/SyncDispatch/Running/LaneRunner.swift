@@ -145,8 +145,9 @@ struct LaneRunner: Sendable {
         return .settle(dispatch, outcome)
     }
 
-    /// Whether the upstream has accepted another mutation since it first refused this one. Where that cannot be
-    /// determined now, the mutation stays held.
+    /// Whether the upstream has accepted another mutation since it first refused this one.
+    ///
+    /// Where that cannot be determined now, the mutation stays held.
     private func haveOthersSucceeded(
         _ answer: UpstreamAnswer,
         _ dispatch: Dispatch,

@@ -2,8 +2,9 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// The circuit breakers of all upstreams, one an organization. In memory of this replica alone: losing them at a
-/// restart costs a few requests.
+/// The circuit breakers of all upstreams, one an organization.
+///
+/// In memory of this replica alone: losing them at a restart costs a few requests.
 final class Circuits: Sendable {
     private let breakers = Mutex([UUID: CircuitBreaker]())
     private let now: TimeSource

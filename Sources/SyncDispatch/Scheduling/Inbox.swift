@@ -2,8 +2,9 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// Messages to the dispatcher, gathered until it looks. Bounded: ready lanes beyond the capacity are dropped, and
-/// found by polling.
+/// Messages to the dispatcher, gathered until it looks.
+///
+/// Bounded: ready lanes beyond the capacity are dropped, and found by polling.
 final class Inbox: Sendable {
     /// Ready lanes that are kept at most.
     static let capacity = 20_000

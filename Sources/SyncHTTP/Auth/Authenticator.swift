@@ -40,8 +40,9 @@ package struct Authenticator: Sendable {
         return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
     }
 
-    /// Whether the settings still let the issuer of a caller's token speak for the organization. What operators write
-    /// is in the database.
+    /// Whether the settings still let the issuer of a caller's token speak for the organization.
+    ///
+    /// What operators write is in the database.
     package func isVouchedFor(_ caller: Caller) -> Bool {
         guard let voucher = caller.voucher else { return true }
         return verifier.stillSpeaks(

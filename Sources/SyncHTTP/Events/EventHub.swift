@@ -169,8 +169,9 @@ final class EventHub: Service {
         }
     }
 
-    /// Ends the streams of callers who would now be refused, or be another user. The check costs one statement for a
-    /// thousand callers.
+    /// Ends the streams of callers who would now be refused, or be another user.
+    ///
+    /// The check costs one statement for a thousand callers.
     private func check() async throws {
         var callers: [LastingCaller: [EventSubscriber]] = [:]
         for subscriber in listening.withLock({ Array($0.subscribers.values) }) {

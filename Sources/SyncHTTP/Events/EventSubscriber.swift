@@ -3,8 +3,9 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// One listener to events: a bare socket, a cursor, and pending news. It costs some kilobytes while nothing happens;
-/// unsent bytes wait in the channel and nowhere else.
+/// One listener to events: a bare socket, a cursor, and pending news.
+///
+/// It costs some kilobytes while nothing happens; unsent bytes wait in the channel and nowhere else.
 final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     typealias InboundIn = ByteBuffer
 

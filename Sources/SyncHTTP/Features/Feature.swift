@@ -9,8 +9,9 @@ package protocol Feature: Sendable {
     /// Adds the feature's rows to the engine's transactions.
     static var participants: [any CommitParticipant] { get }
 
-    /// Describes the metrics that the feature's code counts. Called before that code creates them, because a metric keeps
-    /// the description that it was created with.
+    /// Describes the metrics that the feature's code counts.
+    ///
+    /// Called before that code creates them, because a metric keeps the description that it was created with.
     static func describeMetrics(in registry: PrometheusRegistry)
 
     /// Creates the feature's parts; starts nothing.

@@ -2,8 +2,9 @@ package import HTTPTypes
 package import SyncModel
 package import SyncStore
 
-/// `POST /v1/mutations`: accepts a batch, and returns each mutation's result. `POST /v1/mutations/preview`: returns the
-/// results that the batch would have. Both read bodies within one budget.
+/// `POST /v1/mutations`: accepts a batch, and returns each mutation's result.
+///
+/// `POST /v1/mutations/preview`: returns the results that the batch would have. Both read bodies within one budget.
 package struct PushEndpoint: Sendable {
     package let store: Store
     package let bodies: BodyReader
@@ -103,8 +104,9 @@ package struct PushEndpoint: Sendable {
         (preferences.wait ?? .zero) > .zero && !answer.unsettled.isEmpty
     }
 
-    /// Waits if the caller asked for it. The push stays accepted, so a wait that ends early, or for which there is no
-    /// room, is no failure.
+    /// Waits if the caller asked for it.
+    ///
+    /// The push stays accepted, so a wait that ends early, or for which there is no room, is no failure.
     private func settle(
         _ answer: PushAnswer,
         _ exchange: Exchange,

@@ -8,6 +8,7 @@ package struct HTTPConfiguration: Sendable {
     /// Where health, metrics and `/admin` are served; `SLUICE_OPERATIONS_ADDRESS`.
     package var operationsAddress = ListenAddress(host: "127.0.0.1", port: 8081)
     /// The origins of web pages that may send requests; nil: no origin, and responses have no CORS headers.
+    ///
     /// `SLUICE_CORS_ORIGINS`.
     package var allowedOrigins: AllowedOrigins?
     /// The bearer tokens of `/admin`, which does not exist without one; `SLUICE_OPERATOR_TOKEN`.
@@ -30,12 +31,14 @@ package struct HTTPConfiguration: Sendable {
     /// Bytes of bodies that are being decoded, or wait decoded for their commit: a hundred pushes of fifty, or
     /// thousands of small ones. A request waits for room, and receives 503 `overloaded` if there is no room in time.
     package var decodedBodyBytes = 2_097_152
-    /// Bytes of responses held at the same time, over all requests. A request for a page waits for room, and receives
-    /// 503 `overloaded` if there is no room in time. A response counts until the system has accepted it for the client.
-    /// `SLUICE_MAX_ANSWER_BYTES_IN_FLIGHT`.
+    /// Bytes of responses held at the same time, over all requests.
+    ///
+    /// A request for a page waits for room, and receives 503 `overloaded` if there is no room in time. A response
+    /// counts until the system has accepted it for the client. `SLUICE_MAX_ANSWER_BYTES_IN_FLIGHT`.
     package var heldAnswerBytes = 67_108_864
-    /// Pages read from the database at the same time; further requests wait for a turn. The other database connections
-    /// are left for short work.
+    /// Pages read from the database at the same time; further requests wait for a turn.
+    ///
+    /// The other database connections are left for short work.
     package var concurrentPages = 4
     /// Open connections of the public server; more wait in the system's queue. `SLUICE_MAX_CONNECTIONS`.
     package var maximumConnections = 10_000
@@ -46,8 +49,9 @@ package struct HTTPConfiguration: Sendable {
     package var bodyTimeout: Duration = .seconds(30)
     /// How long a connection may stay without a complete request head, whether silent or slow.
     package var idleTimeout: Duration = .seconds(75)
-    /// How long a client may take to accept the bytes in the connection's send buffer. Of a large answer it has to
-    /// take ``leastProgress`` bytes in this time, again and again.
+    /// How long a client may take to accept the bytes in the connection's send buffer.
+    ///
+    /// Of a large answer it has to take ``leastProgress`` bytes in this time, again and again.
     package var writeTimeout: Duration = .seconds(60)
     /// A client that takes fewer bytes within ``writeTimeout`` is cut off.
     package var leastProgress = 65_536
@@ -67,8 +71,9 @@ package struct HTTPConfiguration: Sendable {
     /// that.
     package var joinSettling = Catalog.settlingSeconds
 
-    /// How often the caller of a waiting request is checked. Cached organizations are five seconds old at most, so a
-    /// suspended one's waits end within seven.
+    /// How often the caller of a waiting request is checked.
+    ///
+    /// Cached organizations are five seconds old at most, so a suspended one's waits end within seven.
     package var checkInterval: Duration = .seconds(Catalog.waitSeconds)
     /// How often a stream of events sends a keep-alive.
     package var keepAlive: Duration = .seconds(15)
@@ -77,8 +82,10 @@ package struct HTTPConfiguration: Sendable {
     package var streamCheckInterval: Duration = .seconds(4)
     /// How long a stream of events lasts at most; clients connect again, perhaps to another replica.
     package var maximumStream: Duration = .seconds(3_600)
-    /// The maximum number of event listeners, in addition to the connections. Beyond it, a new one ends the oldest
-    /// listener of the organization that has the most, or receives 503 if that is its own organization.
+    /// The maximum number of event listeners, in addition to the connections.
+    ///
+    /// Beyond it, a new one ends the oldest listener of the organization that has the most, or receives 503 if that is
+    /// its own organization.
     package var maximumListeners = 10_000
     /// Listeners that one user may have; one more ends the oldest.
     package var listenersPerUser = 100

@@ -129,8 +129,10 @@ struct Responder: Sendable {
         }
     }
 
-    /// The level of a response's log line. The gateway's failures are warnings. While the store is unavailable every
-    /// request fails in the same way, so one line a second reports it.
+    /// The level of a response's log line.
+    ///
+    /// The gateway's failures are warnings. While the store is unavailable every request fails in the same way, so one
+    /// line a second reports it.
     private func level(for status: HTTPResponse.Status) -> Logger.Level {
         if status.code < 500 { return .debug }
         if status.code != 503 { return .error }

@@ -9,8 +9,9 @@ package struct ReaderBinding: Sendable {
     /// When the role was bound; nil if only the server's memberships show it, as on a cluster after a superuser granted
     /// the membership by hand.
     package let createdAt: Timestamp?
-    /// Whether the role has the memberships that the policies require. False after the row was copied to a server whose
-    /// roles were not: adding the reader again repairs it.
+    /// Whether the role has the memberships that the policies require.
+    ///
+    /// False after the row was copied to a server whose roles were not: adding the reader again repairs it.
     package let isEffective: Bool
 }
 

@@ -88,8 +88,9 @@ extension Administration {
         """
     )
 
-    /// Gateways erase users again, from the beginning, if the backup restored some of their data. These users are
-    /// recognized by their hashes: all users of organizations that have erased a user are checked.
+    /// Gateways erase users again, from the beginning, if the backup restored some of their data.
+    ///
+    /// These users are recognized by their hashes: all users of organizations that have erased a user are checked.
     static let reopenErasuresStatement = Statement(
         "restore_erasures",
         """

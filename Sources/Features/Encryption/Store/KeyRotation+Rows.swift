@@ -63,8 +63,9 @@ extension KeyRotation {
         }
     }
 
-    /// An organization that is being purged does not count. Makes its first data key, as the catalog does of all that it
-    /// reads.
+    /// An organization that is being purged does not count.
+    ///
+    /// Makes its first data key, as the catalog does of all that it reads.
     private func isThere(_ organization: UUID) async throws -> Bool {
         if let masterKeys, masterKeys.wrapping != nil {
             let keys = try OrganizationKeys.keys(await pool.run([OrganizationKeys.read(organization)])[0])

@@ -54,8 +54,9 @@ package struct KeyRotation: Sendable {
 
     // MARK: - Master keys
 
-    /// Wraps every data key, users' keys among them, by the first master key. Keys that it wraps already stay, so an interrupted run continues
-    /// when it is called again.
+    /// Wraps every data key, users' keys among them, by the first master key.
+    ///
+    /// Keys that it wraps already stay, so an interrupted run continues when it is called again.
     ///
     /// - Parameter progress: called with the number of keys rewrapped so far, a few hundred at a time.
     /// - Returns: the number of rewrapped keys, and the number of data keys left because their master keys are not

@@ -3,8 +3,10 @@ package import Postgres
 package import SyncModel
 package import SyncStore
 
-/// Seals one organization's rows. First it opens all of them, without locks: so it knows what does not open, and whose
-/// keys are gone, before it makes any. Then it seals those that are due, a few in each transaction.
+/// Seals one organization's rows.
+///
+/// First it opens all of them, without locks: so it knows what does not open, and whose keys are gone, before it makes
+/// any. Then it seals those that are due, a few in each transaction.
 package struct SealingRun {
     /// The number of rows that one statement checks for whether they require sealing.
     package static let scan = SealedLaneRows.scan

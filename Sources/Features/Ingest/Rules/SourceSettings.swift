@@ -88,8 +88,9 @@ package enum SourceSettings: Sendable, Hashable {
         return uri.problem(policy).map { "the connection URI \($0)" }
     }
 
-    /// Why a text can be no secret of such a source; nil for a good one, and where there is rightly none. Repeats nothing
-    /// of it.
+    /// Why a text can be no secret of such a source; nil for a good one, and where there is rightly none.
+    ///
+    /// Repeats nothing of it.
     package static func problem(ofSecret secret: String?, for kind: SourceKind) -> String? {
         switch kind {
         case .webhook: ReceiverSettings.problem(ofSecret: secret)

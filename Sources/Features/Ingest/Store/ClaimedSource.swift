@@ -7,8 +7,9 @@ package struct ClaimedSource: Sendable {
     package let settings: SourceSettings
     /// Opened.
     package let secret: String?
-    /// How far workers are, as the last of them wrote it: a JSON object. Nil: nothing was read yet, or all is to be read
-    /// again.
+    /// How far workers are, as the last of them wrote it: a JSON object.
+    ///
+    /// Nil: nothing was read yet, or all is to be read again.
     package let state: [UInt8]?
     /// What failed in a row before.
     package let failureCount: Int32

@@ -125,8 +125,9 @@ package final class SourceReceivers: Sendable {
 
     // MARK: - Results of messages
 
-    /// Records that a message was accepted, if that is new: to the minute. The message stays accepted even if the
-    /// record cannot be written.
+    /// Records that a message was accepted, if that is new: to the minute.
+    ///
+    /// The message stays accepted even if the record cannot be written.
     package func succeeded(_ receiver: Receiver) async {
         let moment = now()
         let isNews =

@@ -2,8 +2,9 @@ import Postgres
 
 /// The statements of the workers that fetch what sources have.
 enum SourceStatements {
-    /// Sources that a worker is to look at, those that have waited longest first. Of organizations that are not served
-    /// none is found.
+    /// Sources that a worker is to look at, those that have waited longest first.
+    ///
+    /// Of organizations that are not served none is found.
     static let due = Statement(
         "sources_due",
         """

@@ -2,8 +2,10 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// The database operations of the workers that fetch what sources have. Any number of replicas may use it at the same
-/// time: a lease's token only grows, and what a worker reports under an older one changes nothing.
+/// The database operations of the workers that fetch what sources have.
+///
+/// Any number of replicas may use it at the same time: a lease's token only grows, and what a worker reports under an
+/// older one changes nothing.
 package struct SourceStore: Sendable {
     /// How long a worker may hold a source without a word, in seconds.
     package static let leaseSeconds: Double = 60
@@ -148,8 +150,9 @@ package struct SourceStore: Sendable {
         return try await report(claim, SourceStatements.note, parameters, "note a source's state") ? until : nil
     }
 
-    /// Writes how far the worker is, and renews its lease. Call it once the events that the state covers are durable: a
-    /// worker that comes after begins behind them.
+    /// Writes how far the worker is, and renews its lease.
+    ///
+    /// Call it once the events that the state covers are durable: a worker that comes after begins behind them.
     ///
     /// - Parameters:
     ///   - state: a JSON object.

@@ -124,8 +124,9 @@ final class ReplicationRun: Sendable {
         guard isHeld else { throw End.lost }
     }
 
-    /// Writes how far this is, or only renews the lease. Only what became durable, or a stream without a failing batch,
-    /// counts as a success.
+    /// Writes how far this is, or only renews the lease.
+    ///
+    /// Only what became durable, or a stream without a failing batch, counts as a success.
     private func hold(writing: Bool) async throws {
         let now = progress.withLock { $0 }
         var state = now.state
@@ -432,8 +433,9 @@ final class ReplicationRun: Sendable {
         stream.confirm(progress.withLock { $0.written })
     }
 
-    /// Checks the slot at intervals. A defect of the tables counts only after all earlier entries of the log have been
-    /// read.
+    /// Checks the slot at intervals.
+    ///
+    /// A defect of the tables counts only after all earlier entries of the log have been read.
     private func watch(_ inspection: SlotInspection, _ lack: SlotInspection.Lack?) async throws {
         var notedAt = ContinuousClock.now
         while true {

@@ -116,8 +116,9 @@ package final class ReplicationWorker: Service {
         }
     }
 
-    /// Assigns places to sources, organization by organization. If no place is left, asks the sources that have had
-    /// theirs longest to release it.
+    /// Assigns places to sources, organization by organization.
+    ///
+    /// If no place is left, asks the sources that have had theirs longest to release it.
     func choose(_ sources: [SourceKey]) -> [SourceKey] {
         running.withLock { running in
             for source in sources {

@@ -18,8 +18,9 @@ struct BulkEndpoints: Sendable {
 
     private static let listQuery = URLQuery.mutationFilter.union(["user_id"])
 
-    /// The user whose mutations are viewed. A device is recorded only together with its user: an erasure does not
-    /// search for a device alone.
+    /// The user whose mutations are viewed.
+    ///
+    /// A device is recorded only together with its user: an erasure does not search for a device alone.
     func looked(_ exchange: Exchange) throws(Problem) -> ActTarget {
         let query = try URLQuery(of: exchange, allowing: Self.listQuery)
         var target = ActTarget()

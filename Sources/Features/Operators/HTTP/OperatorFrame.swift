@@ -2,8 +2,9 @@ import Foundation
 import JSONText
 import SyncHTTP
 
-/// Frames of the operators' events (WHATWG HTML, 9.2.5). They have no ids: a client that reconnects reads all of it
-/// again.
+/// Frames of the operators' events (WHATWG HTML, 9.2.5).
+///
+/// They have no ids: a client that reconnects reads all of it again.
 enum OperatorFrame {
     static let opening = Array("retry: 2000\n\n".utf8)
 

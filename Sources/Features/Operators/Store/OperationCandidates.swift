@@ -309,8 +309,9 @@ package enum OperationCandidates {
     ]
 }
 
-/// The index by which an operation's mutations are searched. Each has a separate statement, so that each plan uses its
-/// index for any values.
+/// The index by which an operation's mutations are searched.
+///
+/// Each has a separate statement, so that each plan uses its index for any values.
 private enum OperationWay {
     case ids, user, group, someGroups, organization
 

@@ -43,8 +43,9 @@ enum OperationStatements {
         "SELECT \(OperationRow.list) FROM operations o WHERE o.organization_id = $1 AND o.id = $2"
     )
 
-    /// Newest first, after a place ($2 to $4); $5: only of this state; $6: maximum number of rows. For all
-    /// organizations, $1 is an id that no organization has.
+    /// Newest first, after a place ($2 to $4); $5: only of this state; $6: maximum number of rows.
+    ///
+    /// For all organizations, $1 is an id that no organization has.
     private static func list(_ name: String, _ rows: String, _ order: String) -> Statement {
         Statement(
             name,

@@ -3,8 +3,9 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The index by which the stuck mutations are searched, each newest first. Each variant is a separate statement, so
-/// that each plan uses its index for any values.
+/// The index by which the stuck mutations are searched, each newest first.
+///
+/// Each variant is a separate statement, so that each plan uses its index for any values.
 enum StuckWay {
     case everywhere
     case someGroupsOfAll

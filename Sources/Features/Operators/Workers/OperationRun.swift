@@ -85,8 +85,9 @@ package struct OperationRun: Sendable {
         return (try? await pool.run([look])[0].count) ?? 0 > 0
     }
 
-    /// Works on a claimed operation until it ends, another gateway claims it, or `shouldStop` returns true. In the last
-    /// case another gateway may continue immediately.
+    /// Works on a claimed operation until it ends, another gateway claims it, or `shouldStop` returns true.
+    ///
+    /// In the last case another gateway may continue immediately.
     ///
     /// - Parameter rest: pauses for some seconds.
     package func work(

@@ -81,8 +81,9 @@ struct LocalIDRetention {
         """
     )
 
-    /// Lanes without open mutations need no id, so only devices of the others are looked up. If a mutation pushed in
-    /// the meantime names an entity that was deleted so long ago, it fails when its turn comes.
+    /// Lanes without open mutations need no id, so only devices of the others are looked up.
+    ///
+    /// If a mutation pushed in the meantime names an entity that was deleted so long ago, it fails when its turn comes.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
         """

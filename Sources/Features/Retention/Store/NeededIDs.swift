@@ -3,8 +3,9 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Client ids that open mutations of some lanes name: their mappings stay, however old they are. The lanes are locked,
-/// so none is added.
+/// Client ids that open mutations of some lanes name: their mappings stay, however old they are.
+///
+/// The lanes are locked, so none is added.
 struct NeededIDs {
     /// Open mutations that are scanned. In lanes beyond that all ids count as needed, and a later run looks again.
     static let limit = 5_000

@@ -1,7 +1,8 @@
 import Postgres
 
-/// Statements about the lease, and about pending work. Retention is one job for all organizations, so the former name
-/// none.
+/// Statements about the lease, and about pending work.
+///
+/// Retention is one job for all organizations, so the former name none.
 enum RetentionStatements {
     static let claim = Statement(
         "retention_claim",

@@ -77,8 +77,9 @@ package struct EntityImport {
     private var report = Report()
     private var held: [Line] = []
     private var heldBytes = 0
-    /// Whether lines may be known from a run before: until a part of the file is new throughout. What is known behind
-    /// that is recognized when its batch is taken.
+    /// Whether lines may be known from a run before: until a part of the file is new throughout.
+    ///
+    /// What is known behind that is recognized when its batch is taken.
     private var mayBeKnown: Bool
     private var isAtBeginning = true
 

@@ -5,8 +5,9 @@ package import SyncStore
 
 /// Members of organizations with explicit provisioning.
 extension Administration {
-    /// Adds a user, or the one that it was joined into. Nil if there is no such organization, else whether the user is
-    /// new.
+    /// Adds a user, or the one that it was joined into.
+    ///
+    /// Nil if there is no such organization, else whether the user is new.
     ///
     /// - Throws: `user_erased`; `invalid_request` of an id that no user has.
     package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {

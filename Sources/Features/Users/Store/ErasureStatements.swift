@@ -39,11 +39,14 @@ enum ErasureStatements {
 
     // MARK: - A lane's rows
 
-    /// How rows of a table are deleted. Two statements and not one: on a cluster, what goes into a table from rows that
-    /// another statement deletes would be copied there, which no role under row-level security may.
+    /// How rows of a table are deleted.
+    ///
+    /// Two statements and not one: on a cluster, what goes into a table from rows that another statement deletes would
+    /// be copied there, which no role under row-level security may.
     struct Deletion: Sendable {
-        /// $2: the user; $3: the hash; $4: rows at most. Answers how many there were or, where something stays of them,
-        /// a row with hashes for each.
+        /// $2: the user; $3: the hash; $4: rows at most.
+        ///
+        /// Answers how many there were or, where something stays of them, a row with hashes for each.
         let delete: Statement
         /// Keeps these hashes.
         var keep: Statement?
@@ -127,8 +130,9 @@ enum ErasureStatements {
         return Deletion(delete: delete, keep: keepNames)
     }
 
-    /// Operations that name the user or one of the user's mutations: they stay, without any user. All of these
-    /// statements have the same parameters.
+    /// Operations that name the user or one of the user's mutations: they stay, without any user.
+    ///
+    /// All of these statements have the same parameters.
     private static let operations = Statement(
         "erase_operations",
         """

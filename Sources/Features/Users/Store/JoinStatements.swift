@@ -159,8 +159,9 @@ enum JoinStatements {
     static let rejections = moving("rejections")
     static let attempts = moving("attempts")
 
-    /// Operations name the target from now on. One about the user's mutations ($4: now) ends: no such mutation is left,
-    /// and the target's own were not meant.
+    /// Operations name the target from now on.
+    ///
+    /// One about the user's mutations ($4: now) ends: no such mutation is left, and the target's own were not meant.
     static let operations = Statement(
         "join_operations",
         """

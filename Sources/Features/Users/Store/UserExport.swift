@@ -244,8 +244,9 @@ struct ExportLines: Sendable {
         line("message", row, [], [])
     }
 
-    /// One line: the kind, the members of `plain`, an object, and what was sealed. White space between tokens that a
-    /// phone sent is no end of a line.
+    /// One line: the kind, the members of `plain`, an object, and what was sealed.
+    ///
+    /// White space between tokens that a phone sent is no end of a line.
     private mutating func line(
         _ kind: String,
         _ plain: [UInt8],

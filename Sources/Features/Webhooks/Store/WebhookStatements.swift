@@ -5,8 +5,9 @@ import SyncStore
 
 /// The statements of the workers that deliver.
 enum WebhookStatements {
-    /// Endpoints that have something to send, by key: one look-up each, however much waits for it. Also those whose
-    /// first delivery is not due, so that a look knows how far it went.
+    /// Endpoints that have something to send, by key: one look-up each, however much waits for it.
+    ///
+    /// Also those whose first delivery is not due, so that a look knows how far it went.
     static let due = Statement(
         "webhooks_due",
         """

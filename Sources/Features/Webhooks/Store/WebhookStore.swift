@@ -35,8 +35,9 @@ package struct WebhookStore: Sendable {
 
     // MARK: - Recording
 
-    /// Records events in a separate transaction. The event of a change belongs into the change's transaction:
-    /// ``WebhookOutbox``.
+    /// Records events in a separate transaction.
+    ///
+    /// The event of a change belongs into the change's transaction: ``WebhookOutbox``.
     package func record(_ records: [WebhookRecord]) async throws(Problem) {
         guard !records.isEmpty else { return }
         _ = try await failure.reporting("record events for webhooks") {

@@ -160,8 +160,9 @@ package final class WebhookCourier: Service {
         }
     }
 
-    /// Stops further sends at graceful shutdown, and cancels those in flight when the grace has passed. The next worker
-    /// of the endpoint repeats a cancelled message under the same id.
+    /// Stops further sends at graceful shutdown, and cancels those in flight when the grace has passed.
+    ///
+    /// The next worker of the endpoint repeats a cancelled message under the same id.
     private func cancelSendsAfterGrace() async {
         try? await gracefulShutdown()
         isDraining.store(true, ordering: .relaxed)

@@ -6,8 +6,9 @@ import SyncHTTP
 import SyncModel
 import Synchronization
 
-/// The demo's REST API on a port of this machine. It takes connections from the first moment on; as a service it ends
-/// with the gateway, and its documents are lost.
+/// The demo's REST API on a port of this machine.
+///
+/// It takes connections from the first moment on; as a service it ends with the gateway, and its documents are lost.
 final class DemoUpstream: Service {
     let address: ListenAddress
     /// Reports changes to a gateway.

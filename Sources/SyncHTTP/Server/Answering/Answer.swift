@@ -16,8 +16,9 @@ package struct Answer: Sendable {
     package var standing: QuotaStanding?
     /// Takes the connection over after the head; takes precedence over ``body``.
     package var successor: SocketHandover.Successor?
-    /// Writes a body whose length is unknown before its end; takes precedence over ``body``. An error that it throws
-    /// breaks the connection off, so that the client can detect the missing rest.
+    /// Writes a body whose length is unknown before its end; takes precedence over ``body``.
+    ///
+    /// An error that it throws breaks the connection off, so that the client can detect the missing rest.
     package var stream: (@Sendable (_ write: ([UInt8]) async throws -> Void) async throws -> Void)?
 
     package init(_ status: HTTPResponse.Status, json body: [UInt8]) {

@@ -13,8 +13,9 @@ package struct EntityTag: Sendable {
         text = "\"\(String(decoding: name, as: UTF8.self))\""
     }
 
-    /// Whether an `If-None-Match` field names it, or anything (`*`). The comparison is weak: a tag that a cache has
-    /// marked as weak counts too (RFC 9110, 13.1.2).
+    /// Whether an `If-None-Match` field names it, or anything (`*`).
+    ///
+    /// The comparison is weak: a tag that a cache has marked as weak counts too (RFC 9110, 13.1.2).
     package func isAmong(_ field: String?) -> Bool {
         guard let field else { return false }
         // our tags hold no comma, so one within the quotes of another tag does no harm

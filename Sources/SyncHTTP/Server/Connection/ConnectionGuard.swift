@@ -42,8 +42,9 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         )
     }
 
-    /// Calls `action` as soon as the client is known to be gone. The last action set counts: a connection handles one
-    /// request at a time.
+    /// Calls `action` as soon as the client is known to be gone.
+    ///
+    /// The last action set counts: a connection handles one request at a time.
     func whenGone(_ action: @escaping @Sendable () -> Void) {
         if isGone { action() } else { onGone = action }
     }

@@ -51,8 +51,10 @@ struct ConnectionState {
         self.leastProgress = leastProgress
     }
 
-    /// Whether to read more. A request that was sent ahead waits in the system's buffers, not in ours; in a shutdown,
-    /// so does any request after those in progress.
+    /// Whether to read more.
+    ///
+    /// A request that was sent ahead waits in the system's buffers, not in ours; in a shutdown, so does any request
+    /// after those in progress.
     var mayRead: Bool {
         requestsInHand < (isShuttingDown && bodyDeadline == nil ? 1 : 2)
     }
@@ -81,8 +83,9 @@ struct ConnectionState {
         if takesParts { bodyDeadline = nil }
     }
 
-    /// Every request in progress is answered before the connection ends. A response whose request has not arrived in
-    /// full ends it: the rest of the request is dropped.
+    /// Every request in progress is answered before the connection ends.
+    ///
+    /// A response whose request has not arrived in full ends it: the rest of the request is dropped.
     /// - Returns: whether the response has to announce the end.
     mutating func writeHead() -> Bool {
         let isLast = requestsInHand <= 1

@@ -37,8 +37,9 @@ package struct CrossOrigin: Sendable {
         return answer
     }
 
-    /// Adds the headers that permit a page of an allowed origin to read the response. Refusals get them too, because a
-    /// page could not distinguish one from a network failure.
+    /// Adds the headers that permit a page of an allowed origin to read the response.
+    ///
+    /// Refusals get them too, because a page could not distinguish one from a network failure.
     func mark(_ answer: inout Answer, for headers: HTTPFields) {
         answer.headers.append(HTTPField(name: .vary, value: HTTPField.Name.origin.rawName))
         guard let origin = headers[.origin], origins.allows(origin) else { return }

@@ -2,8 +2,9 @@ import Metrics
 package import SyncModel
 import Synchronization
 
-/// A budget without a queue: bytes that may be held at the same time, or places. A request that does not fit is refused
-/// immediately.
+/// A budget without a queue: bytes that may be held at the same time, or places.
+///
+/// A request that does not fit is refused immediately.
 ///
 /// It bounds the resources that any number of clients occupy in the gateway; ``FairShares`` divides it.
 package final class FairBudget: Sendable {

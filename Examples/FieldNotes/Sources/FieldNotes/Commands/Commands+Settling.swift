@@ -2,8 +2,9 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// What a person decides about writes that did not take effect. All of it works offline too: decisions are sent when
-/// there is a network.
+/// What a person decides about writes that did not take effect.
+///
+/// All of it works offline too: decisions are sent when there is a network.
 extension Commands {
     func failed() async throws -> String {
         try await list { _ in true }

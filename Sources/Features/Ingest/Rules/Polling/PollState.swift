@@ -65,8 +65,9 @@ package struct PollState: Sendable, Hashable {
 
     // MARK: - The stored form
 
-    /// Reads the state that a worker wrote under these settings. Of a state under other settings, only `since` and the
-    /// notice count.
+    /// Reads the state that a worker wrote under these settings.
+    ///
+    /// Of a state under other settings, only `since` and the notice count.
     ///
     /// - Parameter fingerprint: of the settings and the upstream.
     package init(stored: [UInt8]?, _ settings: PollerSettings, fingerprint: String) {

@@ -1,8 +1,9 @@
 import Foundation
 package import SyncModel
 
-/// The URI of an organization's database: `postgresql://user:password@host:port/database`. Not all that libpq would take:
-/// what names files, services or other places of the gateway's machine is refused.
+/// The URI of an organization's database: `postgresql://user:password@host:port/database`.
+///
+/// Not all that libpq would take: what names files, services or other places of the gateway's machine is refused.
 package struct DatabaseURI: Sendable, Hashable {
     static let maximumBytes = 2_000
 
