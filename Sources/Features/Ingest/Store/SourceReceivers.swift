@@ -71,7 +71,7 @@ package final class SourceReceivers: Sendable {
         state.withLock { $0.sources.remove(key) }
     }
 
-    /// A source that receives webhooks; nil if there is no such one of this name.
+    /// A source that receives webhooks; nil if there is no source of this name.
     ///
     /// - Throws: `store_unavailable`.
     package func receiver(_ key: SourceKey) async throws(Problem) -> Receiver? {
