@@ -92,10 +92,8 @@ func < (left: (String, String), right: (String, String)) -> Bool {
     left.0 == right.0 ? left.1 < right.1 : left.0 < right.0
 }
 
-/// Searches for a character by its bytes.
-///
-/// A combining mark behind a delimiter makes both one `Character`, which the standard library does not find: `/` and
-/// U+0338 are one.
+/// Searches for a character by its bytes. A combining mark behind a delimiter makes both one `Character`, which the
+/// standard library does not find: `/` and U+0338 are one.
 extension StringProtocol {
     func hasPrefix(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
     func hasSuffix(_ suffix: String) -> Bool {
@@ -134,7 +132,7 @@ extension StringProtocol {
         return text[..<(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)]
     }
 
-    /// The part from the first of some characters on; empty if there is no such one.
+    /// The part from the first of some characters on; empty where there is none.
     func from(_ delimiters: Character...) -> Substring {
         let text = Substring(self)
         return text[(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)...]

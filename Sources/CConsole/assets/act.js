@@ -60,7 +60,7 @@ export function settle(kind, { base, story, again }) {
 	})
 }
 
-// Retries with another payload or endpoint, after the gateway has looked at them.
+// Retries with another payload or endpoint, after the gateway has checked them.
 export function edit({ base, story, again }) {
 	const { mutation, pushed } = story, payload = textOf(mutation.payload ?? pushed?.payload)
 	const editor = payload !== null && jsonEditor(payload, { label: 'Payload', id: 'edit-payload' })

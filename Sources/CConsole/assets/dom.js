@@ -40,7 +40,7 @@ const UNSEEN =
 
 const code = character => character.charCodeAt(0).toString(16).padStart(4, '0')
 
-// Text with what cannot be seen made visible, as nodes.
+// Text with its invisible characters made visible, as nodes.
 export function visible(text, name = character => `U+${code(character).toUpperCase()}`) {
 	const nodes = []
 	for (let rest = text; rest;) {

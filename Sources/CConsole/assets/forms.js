@@ -1,4 +1,4 @@
-// Fields, dialogs, and where a problem's pointers lead to.
+// Fields, dialogs, and the fields that a problem's pointers refer to.
 import { h, refill } from './dom.js'
 import { button, problemBox } from './parts.js'
 import { call, may } from './api.js'
@@ -91,7 +91,7 @@ export function lock(place) {
 	place.prepend(h('p.hint', 'Changing this needs the scope admin.'))
 }
 
-// Does it once at a time, and shows what goes wrong.
+// Performs the action once at a time, and shows errors.
 const once = (place, send, act) => async event => {
 	event.preventDefault()
 	if (send.disabled) return
@@ -106,7 +106,7 @@ const once = (place, send, act) => async event => {
 	}
 }
 
-// A field of a filter, with what the address has.
+// A field of a filter, with the value from the address.
 export const narrow = (view, [name, label, placeholder], more) => field({ name, label, placeholder, value: view.asked(name), ...more })
 
 // Fields that narrow a page. Their values are put into the address, so that it can be saved and shared.

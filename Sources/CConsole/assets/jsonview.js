@@ -4,7 +4,7 @@ import { Place, Source, flawOf, leaves, scan } from './json.js'
 
 const [LINES, STRING, DEPTH] = [300, 400, 24]
 
-// The source text of a member of an answer; null for null.
+// The source text of a member of a response; null for null.
 export const textOf = value =>
 	value == null ? null : value instanceof Source ? value.text : JSON.stringify(value)
 
@@ -42,7 +42,7 @@ function* laidOut(source) {
 	}
 }
 
-// The lines of a text as elements. What is no JSON is shown as text.
+// The lines of a text as elements. Text that is not JSON is shown unchanged.
 function* printed(source, marks) {
 	const place = marks.size && new Place()
 	let line = h('span.line')
@@ -121,7 +121,7 @@ export function jsonEditor(source, { label, id }) {
 	}
 }
 
-// A text with line breaks and two spaces a level; unchanged where it is no JSON.
+// A text with line breaks and two spaces a level; unchanged if it is not JSON.
 export function indented(source) {
 	try {
 		return [...laidOut(source)].map(({ token: { kind, start, end }, breaks, comma, indent }) =>

@@ -1,4 +1,4 @@
-// What pages are made of: tables, pills, facts, and what is shown while there is nothing to show yet.
+// The parts of pages: tables, pills, facts, and placeholders for empty ones.
 import { amount, count, h, path, query, refill, said, shortId, svg } from './dom.js'
 
 const WORDS = { in_flight: 'in flight', half_open: 'half open' }
@@ -128,7 +128,7 @@ export function pages(view, label, columns, [address, values, member], nothing, 
 export const tabs = (label, items, current) => {
 	const nav = h('nav.tabs', { 'aria-label': label }, items.map(([name, href]) =>
 		h('a', { href, 'aria-current': name === current && 'page' }, name)))
-	// where there is no room for all of them, the current one stays in sight: at first, and when the window changes
+	// if there is no room for all of them, the current one stays in sight: at first, and when the window changes
 	new ResizeObserver(() => {
 		const tab = nav.querySelector('[aria-current]')?.getBoundingClientRect(), room = nav.getBoundingClientRect()
 		if (tab) nav.scrollLeft += tab.left - room.left - (room.width - tab.width) / 2

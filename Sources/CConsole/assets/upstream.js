@@ -55,7 +55,7 @@ const MEANS = {
 	429: 'The upstream is reachable, and asks for fewer requests.',
 }
 
-// An answer of 4xx shows that the upstream is reachable; of these, only a refused credential keeps mutations from it.
+// A response of 4xx shows that the upstream is reachable; of these, only a refused credential prevents mutations.
 const judge = status => status >= 200 && status < 400 ? 'good' : MEANS[status] === CREDENTIAL || !(status >= 400 && status < 500) || status === 407 ? 'bad' : ''
 
 function probe(view, address) {

@@ -45,7 +45,7 @@ extension Administration {
         return bindings.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map(\.value)
     }
 
-    /// Lets a login role read one organization's rows by SQL, and no others.
+    /// Permits a login role to read one organization's rows by SQL, and no others.
     ///
     /// Repairs a binding whose memberships are missing. If this connection may not grant them, a superuser can: the next
     /// call finds the memberships and records the binding.
@@ -82,7 +82,7 @@ extension Administration {
         return isNew || script != nil
     }
 
-    /// Takes the right to read from a role. False if the role did not read this organization.
+    /// Revokes the right to read from a role. False if the role did not read this organization.
     package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
         let change = Query(Self.removeReaderStatement, Parameters(of: organization, role))
@@ -92,7 +92,7 @@ extension Administration {
         let hadRow = try await bind(change, granting: isMember ? script : nil) { _ in true }
         guard hadRow || isMember else { return false }
         if let facts, facts.isReader, facts.organization ?? organization == organization {
-            // a member without a binding sees no rows: where this connection may not revoke, that is enough
+            // a member without a binding sees no rows: if this connection may not revoke, that is sufficient
             _ = try? await pool.withConnection { connection in
                 try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
             }

@@ -36,7 +36,7 @@ extension Administration {
         }
     }
 
-    /// Users who were erased are looked for in every row.
+    /// Erased users are searched in every row.
     private static let restorePatience: Duration = .seconds(3_600)
 
     /// Counts the sessions of other gateways on the database, as far as the role can see them.

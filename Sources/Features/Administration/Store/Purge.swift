@@ -43,7 +43,7 @@ extension Administration {
     /// Rows of a table that are counted at most: the figure is for people, and need not be exact.
     package static let extentLimit: Int64 = 1_000_000
 
-    /// What a purge of an organization would delete: its tables, largest first, with their rows counted up to
+    /// Returns what a purge of an organization would delete: its tables, largest first, with their rows counted up to
     /// ``extentLimit``. Tables without rows are left out.
     package func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {
         let parameters = Parameters(id, Self.extentLimit)

@@ -5,8 +5,8 @@ package import SyncStore
 
 /// Seals one organization's rows.
 ///
-/// First it opens all of them, without locks: so it knows what does not open, and whose keys are gone, before it makes
-/// any. Then it seals those that are due, a few in each transaction.
+/// First it opens all of them, without locks. So it detects the values that do not open, and the users whose keys are
+/// gone, before it makes any key. Then it seals the rows that are due, a few in each transaction.
 package struct SealingRun {
     /// The number of rows that one statement checks for whether they require sealing.
     package static let scan = SealedLaneRows.scan

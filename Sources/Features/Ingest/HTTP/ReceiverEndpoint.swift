@@ -8,8 +8,10 @@ import SyncModel
 import SyncStore
 import Telemetry
 
-/// `POST /v1/sources/{organization}/{source}`: takes webhooks as an organization's API sends them, signed as Standard
-/// Webhooks has it. The signature is the authentication; nothing of a body is read before it holds.
+/// `POST /v1/sources/{organization}/{source}`: receives webhooks of an organization's API, signed according to Standard
+/// Webhooks.
+///
+/// The signature is the authentication; no body is parsed before it is verified.
 struct ReceiverEndpoint: Sendable {
     /// The largest message, in bytes, where pushes may not be smaller: it is read before it is known whose it is.
     static let maximumBytes = 1_048_576
@@ -97,7 +99,7 @@ struct ReceiverEndpoint: Sendable {
         return try await store.receivers.receiver(SourceKey(organization: organization, name: name))
     }
 
-    /// The same for each reason: who has no secret learns nothing of which sources there are.
+    /// The same for each reason: a caller without a secret cannot find out which sources exist.
     private func refuse(_ exchange: Exchange) -> Refusal {
         metrics.run(.webhook, .unauthorized)
         logger.log(
@@ -114,9 +116,9 @@ struct ReceiverEndpoint: Sendable {
         )
     }
 
-    // MARK: - What is signed well
+    // MARK: - Messages with a valid signature
 
-    /// Takes a message of a source, within its organization's quota of requests.
+    /// Ingests a message of a source, within its organization's quota of requests.
     private func take(
         _ body: [UInt8],
         _ messageID: String,

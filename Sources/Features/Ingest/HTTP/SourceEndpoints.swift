@@ -7,8 +7,8 @@ import SyncStore
 
 /// `/admin/organizations/{id}/sources`: what brings an organization's edits without a program between.
 ///
-/// A secret that the gateway made up is shown once, in the answer to the request that had it made; no other is shown at
-/// all.
+/// A secret that the gateway generated is shown once, in the response to the request that required it; no other is
+/// shown at all.
 struct SourceEndpoints: Sendable {
     let administration: SourceAdministration
     let bodies: BodyReader

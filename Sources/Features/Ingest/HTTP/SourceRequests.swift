@@ -55,7 +55,7 @@ extension SourceUpdate {
         self.init(settings: update, isEnabled: isEnabled, secret: secret)
     }
 
-    /// Checks where the source leads, as webhooks' URLs are checked.
+    /// Checks the source's address, as webhooks' URLs are checked.
     ///
     /// - Throws: `validation_failed` at `/secret`.
     package func check(_ policy: AddressPolicy) throws(Problem) {

@@ -26,7 +26,7 @@ struct SourceVerifier: Sendable {
             guard let id = headers[.webhookID], let timestamp = headers[.webhookTimestamp],
                 let signatures = headers[.webhookSignature],
                 !id.isEmpty, id.utf8.count <= WebhookVerifier.maximumIDBytes,
-                // what the name of an event cannot have
+                // characters that the name of an event cannot have
                 id.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }),
                 timestamp.utf8.count <= 12, let seconds = Int64(timestamp),
                 abs(now.seconds - seconds) <= WebhookVerifier.usualTolerance,

@@ -28,7 +28,7 @@ struct EventMaker {
         self.limits = limits
     }
 
-    /// More than an id or a time can be: what is longer is refused here, and not copied.
+    /// More than an id or a time can have: a longer value is refused here, and not copied.
     private static let maximumScalarBytes = 4_096
 
     func entry(_ values: inout MappedValues, id: MappedID) -> IngestRequest.Entry {

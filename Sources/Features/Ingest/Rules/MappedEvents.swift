@@ -1,7 +1,7 @@
 import JSONText
 package import SyncModel
 
-/// What a mapping made of a body.
+/// The result of mapping a body.
 package struct MappedEvents: Sendable {
     /// The origin of an event.
     package struct Origin: Sendable, Hashable {
@@ -28,7 +28,7 @@ package struct MappedEvents: Sendable {
         rules.append(rule)
     }
 
-    /// A verdict's problem with pointers into the body, where the judgement has those into a batch of these entries.
+    /// Returns a verdict's problem with its pointers into a batch of these entries replaced by pointers into the body.
     ///
     /// - Parameter index: of the entry in these events and in the batch.
     package func placed(_ problem: Problem, of index: Int) -> Problem {

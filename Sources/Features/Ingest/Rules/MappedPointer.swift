@@ -1,7 +1,7 @@
 import JSONText
 package import SyncModel
 
-/// Where a mapping finds a value: a JSON Pointer (RFC 6901) from the item on, or with `^` in front from the whole body on.
+/// The place of a value: a JSON Pointer (RFC 6901) from the item on, or with `^` in front from the whole body on.
 package struct MappedPointer: Sendable, Hashable {
     /// The longest, in bytes.
     package static let maximumBytes = 500

@@ -32,7 +32,7 @@ package struct MappingRule: Sendable, Hashable {
         }
     }
 
-    /// What a whole number means as a time.
+    /// The unit of a whole number that is a time.
     package enum TimeUnit: String, Sendable, Hashable, CaseIterable {
         case seconds
         case milliseconds

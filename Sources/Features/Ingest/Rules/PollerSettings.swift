@@ -16,7 +16,7 @@ package struct PollerSettings: Sendable, Hashable {
         package let form: Form
         /// The place of the time of change in an item; with `^` in front, its place in the page.
         package let from: MappedPointer
-        /// How much further back is asked for: what the API committed late is seen, too. In seconds.
+        /// How much further back the poller asks, to include changes that the API committed late. In seconds.
         package let overlapSeconds: Int
 
         /// How the parameter is written.

@@ -33,7 +33,7 @@ package enum SourceSettings: Sendable, Hashable {
         self = settings
     }
 
-    /// From the stored form; nil for what cannot be read, as settings of a newer gateway.
+    /// Reads the stored form; nil if it cannot be read, for example if a newer gateway wrote it.
     package init?(_ kind: SourceKind, stored: [UInt8]) {
         guard let tree = try? JSONTree(parsing: stored) else { return nil }
         var report = SettingsReport()
@@ -77,8 +77,8 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Why the gateway will not connect to where a good secret leads, as far as that is known before a name is resolved.
-    /// Repeats no password.
+    /// Returns why the gateway will not connect to the address in a valid secret, as far as that is known before a name
+    /// is resolved. It contains no password.
     package static func problem(
         ofSecret secret: String?,
         for kind: SourceKind,
@@ -88,7 +88,7 @@ package enum SourceSettings: Sendable, Hashable {
         return uri.problem(policy).map { "the connection URI \($0)" }
     }
 
-    /// Why a text can be no secret of such a source; nil for a good one, and where there is rightly none.
+    /// Returns why a text cannot be a secret of such a source; nil for a valid one, and if the kind needs no secret.
     ///
     /// Repeats nothing of it.
     package static func problem(ofSecret secret: String?, for kind: SourceKind) -> String? {

@@ -21,7 +21,7 @@ extension Administration {
     /// Makes a service token for a source of events.
     ///
     /// - Returns: the token, whose secret is kept nowhere else, with its row; nil if there is no such organization.
-    /// - Throws: `validation_failed` for a source that is not well-formed, and where there are too many.
+    /// - Throws: `validation_failed` for a source that is not well-formed, and if there are too many.
     package func makeServiceToken(
         for source: String,
         of organization: UUID
@@ -78,7 +78,7 @@ extension Administration {
         """
     )
 
-    /// Holds the organization's row: a purged one takes no new rows.
+    /// Locks the organization's row: a purged one accepts no new rows.
     static let makeTokenStatement = Statement(
         "admin_make_service_token",
         """

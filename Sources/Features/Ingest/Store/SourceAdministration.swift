@@ -101,7 +101,7 @@ package struct SourceAdministration: Sendable {
 
     /// Gives a source another secret; the one before verifies, too, for a while. Nil if there is no such source.
     ///
-    /// - Parameter overlap: seconds that the one before verifies, too; 0: it ends at once.
+    /// - Parameter overlap: seconds for which the previous secret also verifies; 0: it ends immediately.
     package func rotate(
         _ key: SourceKey,
         to secret: String,
@@ -137,13 +137,13 @@ package struct SourceAdministration: Sendable {
         }
     }
 
-    /// Where a run begins.
+    /// The beginning of a run.
     package enum Beginning: Sendable, Hashable {
-        /// Where the one before ended.
+        /// The end of the previous run.
         case goingOn
         /// With all there is.
         case anew
-        /// As the kind's settings made of what was asked for.
+        /// A place, in the form of the kind's settings.
         case at([UInt8])
     }
 

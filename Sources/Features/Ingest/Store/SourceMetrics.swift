@@ -8,7 +8,7 @@ package struct SourceMetrics: Sendable {
     /// Items that became events, by `kind` and `result`; `ignored` for those that no rule is for.
     package static let events = "sluice_source_events_total"
 
-    /// Batches of events that the feed did not take at once, by `kind` and `reason`.
+    /// Batches of events that the feed did not accept immediately, by `kind` and `reason`.
     package static let retries = "sluice_source_retries_total"
 
     /// Why a batch is tried again.

@@ -3,7 +3,7 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The sources that webhooks are received for. What is known of one is five seconds old at most.
+/// The sources that webhooks are received for, with a cache of at most five seconds.
 package final class SourceReceivers: Sendable {
     /// Sources that are remembered at most, those that do not exist included.
     static let capacity = 20_000

@@ -4,15 +4,15 @@ import SyncStore
 
 /// A source as operators see it: without its secrets.
 package struct SourceRow: Sendable {
-    /// What it does now.
+    /// Its present activity.
     package enum Activity: String, Sendable, Hashable, CaseIterable {
         /// Accepts messages.
         case receiving
-        /// A gateway fetches what it has.
+        /// A gateway fetches its data.
         case running
         /// A gateway is about to.
         case waiting
-        /// What was tried last failed: a gateway tries again after a pause.
+        /// The last attempt failed: a gateway tries again after a pause.
         case retrying
         case disabled
     }

@@ -31,7 +31,7 @@ enum SourceStatements {
         """
     )
 
-    /// What a worker reports counts only under the lease that it has.
+    /// A worker's report counts only under its present lease.
     private static let held = """
         s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL
         """

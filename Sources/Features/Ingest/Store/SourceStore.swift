@@ -4,8 +4,8 @@ import SyncStore
 
 /// The database operations of the workers that fetch what sources have.
 ///
-/// Any number of replicas may use it at the same time: a lease's token only grows, and what a worker reports under an
-/// older one changes nothing.
+/// Any number of replicas may use it at the same time: a lease's token only grows, and a worker's report under an older
+/// one changes nothing.
 package struct SourceStore: Sendable {
     /// How long a worker may hold a source without a word, in seconds.
     package static let leaseSeconds: Double = 60
@@ -38,7 +38,7 @@ package struct SourceStore: Sendable {
 
     /// Sources that a worker is to look at, those that have waited longest first: a plain read without locks.
     ///
-    /// - Parameter place: where the look before ended; nil begins.
+    /// - Parameter place: where the previous search ended; nil begins.
     /// - Returns: the sources found, and where the next search continues; nil at the end.
     package func due(_ kind: SourceKind, after place: Place? = nil) async throws(Problem) -> (
         due: [SourceKey], next: Place?
@@ -69,7 +69,7 @@ package struct SourceStore: Sendable {
 
     // MARK: - Working
 
-    /// Takes a source, if it is due and no other worker has it.
+    /// Claims a source, if it is due and no other worker has it.
     ///
     /// - Returns: nil if it is not to be worked on now: it is disabled, another worker's or gone, or its organization
     ///   is not served, or its settings are of a newer gateway.
@@ -81,7 +81,7 @@ package struct SourceStore: Sendable {
         let parameters = Parameters(of: key.organization, key.name, kind.rawValue, moment, until)
         do {
             return try await catalog.opening(key.organization) { seal in
-                // what cannot be opened is not claimed
+                // a source whose secret cannot be opened is not claimed
                 try await pool.transaction { connection in
                     let rows = try await connection.run(Query(SourceStatements.claim, parameters))
                     return try rows.read { row in try Self.claimed(&row, key, kind, until, seal) }.first ?? nil
@@ -152,7 +152,7 @@ package struct SourceStore: Sendable {
 
     /// Writes how far the worker is, and renews its lease.
     ///
-    /// Call it once the events that the state covers are durable: a worker that comes after begins behind them.
+    /// Call it once the events that the state covers are durable: a later worker begins after them.
     ///
     /// - Parameters:
     ///   - state: a JSON object.
@@ -261,10 +261,10 @@ package struct SourceStore: Sendable {
     /// Sources of a kind over all organizations that are served.
     package struct Census: Sendable, Hashable {
         package var ok = 0
-        /// Enabled, and what was tried last failed.
+        /// Enabled, and the last attempt failed.
         package var failing = 0
         package var disabled = 0
-        /// When the one that has had no success for longest had its last; its making, where it had none.
+        /// The last success of the source whose last success is the oldest; its creation, if it never succeeded.
         package var oldestSuccess: Timestamp?
 
         package init() {}

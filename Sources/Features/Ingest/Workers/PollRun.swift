@@ -19,12 +19,12 @@ struct PollRun: Sendable {
     /// The result of a run.
     struct Result: Sendable {
         var outcome: SourceOutcome
-        /// Whether there is more to be read at once.
+        /// Whether there is more to be read immediately.
         var goesOn = false
         var refused = 0
-        /// Where the first refused item is, and why.
+        /// The place of the first refused item, and the reason.
         var firstRefusal: String?
-        /// Why what was read could not be taken yet.
+        /// Why the events read could not be ingested yet.
         var postponement: String?
     }
 
@@ -76,7 +76,7 @@ struct PollRun: Sendable {
                 return finished(self.failure(failure, planner, state, failures), tally)
             case .page(let found): page = found
             }
-            // an operator may have changed or disabled it while the answer was awaited
+            // an operator may have changed or disabled it during the request
             guard await isHeld() else { return nil }
             let taken = await take(page)
             tally.add(taken.tally)
@@ -116,7 +116,7 @@ struct PollRun: Sendable {
         do throws(Problem) {
             return try await store.sources.isHeld(claim)
         } catch {
-            // the gateway's database is away: the lease decides
+            // the gateway's database is unavailable: the lease decides
             return true
         }
     }

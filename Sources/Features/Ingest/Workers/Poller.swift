@@ -6,9 +6,11 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Asks organizations' APIs for what changed: finds sources that are due, and has each worked on by one worker of all
-/// replicas at a time. Organizations take turns, and none has more than its part of the places. Hosts that are slow to
-/// answer cannot take all places: see ``HostPlaces``.
+/// Polls organizations' APIs for changes.
+///
+/// It finds sources that are due, and one worker of all replicas at a time polls each. Organizations take turns, and no
+/// organization has more than its share of the places. Hosts that respond slowly cannot take all places: see
+/// ``HostPlaces``.
 ///
 /// It has nothing to do with the circuits of requests that are forwarded: neither stops the other.
 package final class Poller: Service {
@@ -19,7 +21,7 @@ package final class Poller: Service {
         package var requestsPerPlace = 4
         /// Of these, for one organization.
         package var placesOfOrganization = 4
-        /// Pages after which a source gives its place away.
+        /// Pages after which a source releases its place.
         package var pages = 20
         /// Or seconds, between two pages.
         package var turn: Double = 60
@@ -27,7 +29,7 @@ package final class Poller: Service {
         package var pollInterval: Double = 1
         /// The interval at which a worker renews its lease, in seconds.
         package var renewInterval = SourceStore.renewSeconds
-        /// Tries of a batch that there is no room for, before the source gives its place away.
+        /// Attempts of a batch that there is no room for, before the source releases its place.
         package var patience = 5
         /// The pause before the second try, in seconds; later pauses double.
         package var retryPause = 0.5
@@ -67,7 +69,7 @@ package final class Poller: Service {
 
     /// Sources that are worked on.
     package var current: Int { running.withLock { $0.count } }
-    /// Of these, those that await an answer, and take no place.
+    /// Of these, those that await an answer, and occupy no place.
     package var awaiting: Int { running.withLock { $0.awaiting } }
 
     // MARK: - Running
@@ -131,7 +133,7 @@ package final class Poller: Service {
         } while place != nil && !ends
     }
 
-    /// Takes places for sources, an organization after the other; of one's sources those first that come first.
+    /// Assigns places to sources, organization by organization; within one, in the given order.
     func choose(_ sources: [SourceKey]) -> [SourceKey] {
         running.withLock { running in
             let candidates = sources.reversed().filter { !running.holds($0) }
@@ -158,7 +160,7 @@ package final class Poller: Service {
 
     /// Works on a source for as long as this worker has it.
     ///
-    /// - Returns: whether there is more to be read at once.
+    /// - Returns: whether there is more to be read immediately.
     private func hold(_ claim: ClaimedSource) async -> Bool {
         await withTaskGroup(of: Bool?.self) { group in
             group.addTask { await self.poll(claim) }

@@ -34,7 +34,7 @@ final class ReplicationRun: Sendable {
         var reached = LogPosition.zero
         /// What of it is written in the source's state.
         var written = LogPosition.zero
-        /// Whether events came since the state was written.
+        /// Whether events arrived since the state was written.
         var hasEvents = false
         /// Whether the state has other news, besides the position.
         var isNews = false
@@ -44,7 +44,7 @@ final class ReplicationRun: Sendable {
         var isBusy = false
         /// Whether an attempt to hand in the batch has failed: the source does not count as one that works.
         var isRetrying = false
-        /// Whether the feed took an event that it had not taken before.
+        /// Whether the feed accepted a new event.
         var hasTaken = false
         var heldAt = ContinuousClock.now
     }
@@ -118,7 +118,7 @@ final class ReplicationRun: Sendable {
         do throws(Problem) {
             isHeld = try await parts.sources.isHeld(claim)
         } catch {
-            // the gateway's database is away: the lease decides
+            // the gateway's database is unavailable: the lease decides
             return
         }
         guard isHeld else { throw End.lost }
@@ -144,7 +144,7 @@ final class ReplicationRun: Sendable {
                 until = try await parts.sources.renew(claim)
             }
         } catch {
-            // the gateway's database is away: there is time until the lease ends
+            // the gateway's database is unavailable: there is time until the lease ends
             guard now.heldAt.duration(to: .now) < .seconds(SourceStore.leaseSeconds) else { throw End.lost }
             return
         }
@@ -192,7 +192,7 @@ final class ReplicationRun: Sendable {
             parts.logger.warning("A publication is incomplete", metadata: metadata(["reason": "\(warning)"]))
         }
         var source = ReplicationStream.Source(slot: settings.slot, publications: [settings.publication])
-        // the slot is never ahead of what is stored here
+        // the slot is never ahead of the state stored here
         source.confirmsIdle = false
         let stream = try await ReplicationStream.open(database, source)
         parts.logger.info("A database's log is followed", metadata: metadata(["from": "\(begun.confirmed)"]))
@@ -293,7 +293,7 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Moves what was held of a transaction into the batch.
+    /// Moves a transaction's held events into the batch.
     private func flush(_ fold: inout TransactionFold, into batch: inout Batch, isFinal: Bool) async throws {
         guard !fold.isEmpty else { return }
         let unknown = fold.unknown(isFinal: isFinal)
@@ -409,7 +409,7 @@ final class ReplicationRun: Sendable {
                 progress.withLock { $0.reached = max($0.reached, idle.position) }
             }
             let now = progress.withLock { $0 }
-            // what ends at once is not what works
+            // a run that ends immediately proves nothing
             let isFirst =
                 !now.isProven && begun.duration(to: .now) >= configuration.proof && !now.isRetrying
                 && (now.hasTaken || !now.isBusy)

@@ -31,10 +31,10 @@ struct SlotInspection {
         let report: SlotReport
     }
 
-    /// What the tables have not, as the catalog has them now: the log may go back to when they had it.
+    /// A defect of the tables in the present catalog: older parts of the log may not have it.
     struct Lack {
         let trouble: SourceTrouble
-        /// Where the log ended when that was so.
+        /// The end of the log at that time.
         let end: LogPosition
     }
 
@@ -131,7 +131,7 @@ struct SlotInspection {
         )
     }
 
-    /// - Throws: what the publication lacks without which changes would be lost.
+    /// - Throws: a defect of the publication that would lose changes.
     func checkPublication() async throws -> Publication {
         let rows = try await connection.run(Query(Self.publicationStatement, Parameters(settings.publication)))
         let name = settings.publication.replacing("\"", with: "\"\"")
@@ -168,7 +168,7 @@ struct SlotInspection {
             + "'insert, update, delete, truncate')"
     }
 
-    /// - Returns: what is wrong with the columns.
+    /// - Returns: the defect of the columns.
     private func checkTables(_ publication: Publication) async throws -> SourceTrouble? {
         let names = settings.tables.map(\.name)
         let rows = try await connection.run(

@@ -30,7 +30,7 @@ struct SourceIntake: Sendable {
         case postponed(Range<Int>, reason: String)
         /// The feed can never take this event.
         case impossible(Int, Problem)
-        /// The feed takes no events of this source.
+        /// The feed accepts no events of this source.
         case rejected(Problem)
         /// The gateway ends, or the source is another worker's.
         case interrupted

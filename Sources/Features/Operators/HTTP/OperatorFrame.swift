@@ -23,7 +23,7 @@ enum OperatorFrame {
         return frame("operation", data)
     }
 
-    /// What is written here has no line breaks.
+    /// The data have no line breaks.
     private static func frame(_ name: StaticString, _ data: [UInt8]) -> [UInt8] {
         Array("event: \(name)\ndata: ".utf8) + data + Array("\n\n".utf8)
     }

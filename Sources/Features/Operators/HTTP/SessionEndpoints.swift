@@ -27,7 +27,7 @@ struct SessionEndpoints: Sendable {
         let text = try await bodies.withUnverifiedBody(of: exchange, addressedTo: LaneKey.nobody.user) { body, _ in
             try Self.token(in: body)
         }
-        // behind the body: who lets many bodies wait has no more tries for it
+        // after the body: a client with many waiting bodies gets no more attempts by them
         let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", door.now())
         switch limit.attempt(address, at: now, { door.tokens.token(text) }) {
         case .right(let token):

@@ -21,13 +21,14 @@ package final class SignInLimit: Sendable {
     package enum Attempt<Found: Sendable>: Sendable {
         case right(Found)
         case wrong
-        /// There were too many before it, and it was not looked at; seconds until the address may try again.
+        /// There were too many before it, and it was not checked; seconds until the address may try again.
         case tooMany(seconds: Int64)
     }
 
     /// Makes an attempt and counts it, in one step, so that concurrent attempts count like sequential ones.
     ///
-    /// - Parameter find: what the token is good for; nil for a wrong one. Quick, since others wait for it.
+    /// - Parameter find: returns what the token authenticates; nil for a wrong one. It must be quick, since others wait
+    ///   for it.
     package func attempt<Found: Sendable>(_ address: String, at now: Timestamp, _ find: () -> Found?) -> Attempt<Found>
     {
         windows.withLock { windows -> Attempt<Found> in

@@ -25,7 +25,7 @@ package struct Explanation: Sendable {
         self.findings = order.flatMap { severity in findings.filter { $0.severity == severity } }
     }
 
-    // MARK: - Who is served
+    // MARK: - The user's access
 
     private static func standing(_ snapshot: UserSnapshot) -> [Finding] {
         var findings: [Finding] = []
@@ -347,7 +347,7 @@ private enum Words {
         number == 1 ? "1 \(noun)" : "\(number) \(noun)s"
     }
 
-    /// Nil for none: what is not there is not spoken of.
+    /// Returns nil for zero, which is not mentioned.
     static func someOrNone(_ number: Int64, _ noun: String) -> String? {
         number > 0 ? count(number, noun) : nil
     }

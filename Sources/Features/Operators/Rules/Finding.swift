@@ -53,7 +53,7 @@ package struct Finding: Sendable, Hashable {
     package let action: String?
     /// The mutation that it is about.
     package let mutation: UUID?
-    /// When it is over by itself, as far as that is known.
+    /// When it ends without intervention, as far as that is known.
     package let until: Timestamp?
 
     init(

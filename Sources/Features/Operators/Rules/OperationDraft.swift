@@ -27,7 +27,7 @@ package struct OperationDraft: Sendable, Hashable {
 
     /// - Parameters:
     ///   - limit: the most bytes of a body.
-    ///   - isPreview: whether it is only asked what the operation would be about.
+    ///   - isPreview: whether the request is only a preview.
     /// - Throws: `invalid_json`; `invalid_request` with a pointer to the error.
     package init(body: [UInt8], limit: Int, isPreview: Bool) throws(Problem) {
         let names = ["kind", "filter", "dependents", "strategy", "reason", "per_second"]

@@ -2,7 +2,7 @@ import SyncModel
 
 /// The pace of an operation: never above its limit over its whole run, and without catching up after delays.
 package struct OperationPace: Sendable {
-    /// Mutations that one step looks at, at most.
+    /// The maximum number of mutations that one step reads.
     package static let batch = 50
 
     private let perSecond: Double

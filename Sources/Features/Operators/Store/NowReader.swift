@@ -5,7 +5,7 @@ import SyncStore
 
 /// Reads the current state once for any number of operators, and caches it for two seconds.
 package actor NowReader {
-    /// Where one count ends.
+    /// The limit of one count.
     package static let cap: Int64 = 10_000
     /// Seconds for which a silent gateway counts as there.
     private static let memory: Int64 = 60

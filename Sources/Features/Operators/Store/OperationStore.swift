@@ -89,7 +89,7 @@ package struct OperationStore: Sendable {
         return Self.bounded(found, isCut)
     }
 
-    /// Makes an operation, which some gateway begins at once.
+    /// Creates an operation, which some gateway begins immediately.
     ///
     /// - Parameter actor: who asked for it.
     /// - Returns: nil if there is no such organization.

@@ -6,7 +6,7 @@ import SyncStore
 /// Settles mutations of one lane for an operation, and returns the outcome of each.
 extension Settlement {
     /// - Parameters:
-    ///   - screen: what was found of the lane's, and by which operation.
+    ///   - screen: the mutations of the lane that an operation found.
     ///   - note: a query that records how many were settled, in the transaction that settles them, so that the count is
     ///     exact even if the gateway is lost.
     /// - Throws: what keeps all of them from being settled just now.
@@ -140,7 +140,7 @@ extension Settlement {
                 )
                 if found == nil { tally.skip(.notFound) } else { tally.done += 1 }
             } catch {
-                // what is wrong with one of them is not the others'
+                // a defect of one mutation does not affect the others
                 if error.code.status >= 500 { throw error }
                 tally.skip(error.code)
             }

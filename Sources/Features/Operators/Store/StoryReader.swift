@@ -8,7 +8,7 @@ import SyncStore
 /// It consists of the pushed content, the requests sent, the result of each attempt, the mutations it waits for, and
 /// its entity.
 package struct StoryReader: Sendable {
-    /// Client ids of a content that are looked up at most.
+    /// The maximum number of client ids in a content that are looked up.
     private static let names = 1_000
 
     let pool: Pool
@@ -48,7 +48,7 @@ package struct StoryReader: Sendable {
             Query(StoryStatements.waiters, key), Query(StoryStatements.ahead, key), Query(StoryStatements.entity, key),
             Query(StoryStatements.history, key), Query(BacklogReader.laneStatement, Parameters(of: lane)),
         ])
-        // what cannot be opened is shown as unreadable, and nothing waits for a newer key here
+        // values that cannot be opened are shown as unreadable, without waiting for a newer key
         let last = seal.lastWord
         let details = try results[2].read { try MutationDetail(&$0, user: lane.user, last) }
         guard let detail = details.first, var row = results[3].first else {

@@ -11,13 +11,13 @@ package struct StuckGroups: Sendable {
     package struct Page: Sendable {
         package let groups: [StuckGroup]
         package let next: String?
-        /// Whether an organization has more groups than are looked for.
+        /// Whether an organization has more groups than are read.
         package let isPartial: Bool
     }
 
-    /// Organizations that one page looks into.
+    /// Organizations that one page reads.
     static let organizations: Int64 = 100
-    /// Groups that are looked for in one organization.
+    /// Groups that are read in one organization.
     static let walk: Int64 = 200
 
     let pool: Pool

@@ -12,9 +12,9 @@ package struct StuckList: Sendable {
         package let next: String?
     }
 
-    /// Mutations that one page looks at.
+    /// Mutations that one page reads.
     static let scan: Int64 = 10_000
-    /// Open mutations of a lane that are looked through for a user's.
+    /// Open mutations of a lane that are searched for a user's.
     static let laneScan: Int64 = 50_000
 
     let pool: Pool

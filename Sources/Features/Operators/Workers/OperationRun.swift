@@ -163,7 +163,7 @@ package struct OperationRun: Sendable {
         for (user, places) in Dictionary(grouping: found, by: \.user).sorted(by: { $0.key < $1.key }) {
             tally.add(try await settle(places, of: user, in: organization, operation))
         }
-        // a full page ends at its last row; else all that was looked at is done
+        // a full page ends at its last row; otherwise all rows that were read are done
         let place = found.count == limit ? found.last : edge
         guard let next = try await advance(operation, tally, to: place ?? found.last ?? operation.place) else {
             return nil
@@ -253,7 +253,7 @@ package struct OperationRun: Sendable {
         )
     }
 
-    /// Where that does not succeed, the lease ends by itself.
+    /// If that fails, the lease expires.
     private func release(_ operation: OperationRow, until moment: Timestamp) async {
         var parameters = operation.lease
         parameters.add(timestamp: moment.microseconds)

@@ -5,7 +5,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `/admin/retention`: a forecast, retention's state, and a run at once.
+/// `/admin/retention`: a forecast, retention's state, and an immediate run.
 struct RetentionEndpoints: Sendable {
     /// The time limit for counting due rows; after it, the response has the counts reached.
     private static let patience: Duration = .seconds(2)

@@ -8,7 +8,7 @@ struct DeliveryRetention: Sendable {
     let organization: UUID
     let cutoffs: RetentionCutoffs
 
-    /// Reads a page of what is old, the oldest first.
+    /// Reads a page of old rows, the oldest first.
     func page(after place: RetentionPlace?, limit: Int) -> Query {
         var parameters = Parameters(of: organization)
         parameters.add(aged: place)

@@ -14,7 +14,7 @@ struct LocalIDRetention {
 
     let organization: UUID
 
-    /// Devices that one statement looks at.
+    /// Devices that one statement reads.
     private static let portion = 500
 
     func named(_ entities: [EntityKey], on connection: Connection) async throws -> [Named] {

@@ -11,7 +11,7 @@ import SyncStore
 package struct RetentionStore: Sendable {
     /// How long a lease lasts without renewal, in seconds.
     package static let leaseSeconds = RetentionStatus.leaseSeconds
-    /// Organizations that one statement looks at.
+    /// Organizations that one statement reads.
     static let organizationsAtATime = 500
     /// How long a step waits for a lane, in milliseconds: all who wait for its other lanes wait with it.
     static let lockTimeout = 300
@@ -68,7 +68,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Requests a run at once, on any replica.
+    /// Requests an immediate run, on any replica.
     package func ask() async throws(Problem) {
         let parameters = Parameters(now())
         try await failure.reporting("ask for retention") {

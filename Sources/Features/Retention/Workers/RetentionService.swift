@@ -19,7 +19,7 @@ package final class RetentionService: Service {
         package var isRunning = false
         /// When a run last finished, on any replica.
         package var finishedAt: Timestamp?
-        /// How long the oldest row had been overdue when this replica last looked, in seconds.
+        /// How long the oldest row had been overdue at this replica's last check, in seconds.
         package var overdue: Double = 0
     }
 
@@ -37,7 +37,7 @@ package final class RetentionService: Service {
     ///
     /// - Parameters:
     ///   - interval: from the end of a run to the next, in seconds.
-    ///   - lookInterval: how often a replica looks whether a run is due, in seconds.
+    ///   - lookInterval: the interval at which a replica checks whether a run is due, in seconds.
     package init(
         store: Store,
         policy: RetentionPolicy,
@@ -138,7 +138,7 @@ package final class RetentionService: Service {
             }
             logger.log(level: result.report.total > 0 ? .info : .debug, "retention is done", metadata: line)
         case .stopped:
-            // another replica continues at once
+            // another replica continues immediately
             try await store.retention.release(lease, report: nil, due: now())
             logger.info("retention stops half-way, and is gone on with later", metadata: line)
         case .lost:

@@ -50,7 +50,7 @@ package struct EntityExport: Sendable {
 
     /// Returns the place in a line of an earlier part.
     ///
-    /// - Throws: `invalid_request` for what is no line of such an export.
+    /// - Throws: `invalid_request` if the line is not from such an export.
     package func cursor(in line: [UInt8]) throws(Problem) -> FeedCursor {
         let text = (try? JSONTree(parsing: line, limits: .widest).root)?["cursor"]?.string
         guard let text, let cursor = FeedCursor(text) else {
@@ -67,7 +67,7 @@ package struct EntityExport: Sendable {
     ///
     /// - Parameters:
     ///   - start: the cursor of the last line that is written down already.
-    ///   - passed: called behind each page; how long it takes is the pace.
+    ///   - passed: called after each page; its duration sets the pace.
     /// - Throws: what `write` and `passed` throw; `cursor_expired`; `store_unavailable`.
     package func run(
         after start: FeedCursor?,
@@ -121,10 +121,10 @@ package struct EntityExport: Sendable {
     struct Page {
         var entities: [ExportedEntity] = []
         var next: FeedCursor
-        /// Where the feed ended when the export began.
+        /// The end of the feed when the export began.
         let head: Int64
         let end: Int64
-        /// Entities that were looked at.
+        /// Entities that were read.
         let scanned: Int
         let isLast: Bool
     }

@@ -65,8 +65,7 @@ package struct EntityImport {
 
     private let ingest: IngestCommit
     private let options: Options
-    /// Called behind each batch with the report, and behind each look-up, then without lines; how long it takes is the
-    /// pace.
+    /// Called after each batch with the report, and after each look-up, then without lines; its duration sets the pace.
     private let passed: (Report, _ lines: Int, _ seconds: Double) async throws -> Void
     private let limit: () -> Int
     private let refused: (Refusal) -> Void
@@ -79,7 +78,7 @@ package struct EntityImport {
     private var heldBytes = 0
     /// Whether lines may be known from a run before: until a part of the file is new throughout.
     ///
-    /// What is known behind that is recognized when its batch is taken.
+    /// Known lines after that are recognized when their batch is imported.
     private var mayBeKnown: Bool
     private var isAtBeginning = true
 
@@ -168,7 +167,7 @@ package struct EntityImport {
         heldBytes = 0
     }
 
-    /// Lets go of the lines that were taken before.
+    /// Drops the lines that were imported before.
     private mutating func look() async throws {
         let began = ContinuousClock.now
         let (ids, options) = (held.map(\.event.id), options)
@@ -240,7 +239,8 @@ package struct EntityImport {
         }
     }
 
-    /// Tries again while the database is away or has too much to do, not for want of a master key: nothing is taken twice.
+    /// Tries again while the database is unavailable or overloaded, but not if a master key is missing: nothing is
+    /// imported twice.
     private func patiently<Value>(_ body: () async throws(Problem) -> Value) async throws -> Value {
         var waited = 0.0
         while true {

@@ -9,7 +9,7 @@ struct ExportedEntity {
     let position: Int64
     let key: EntityKey
     private let id: ServerID
-    /// Nil for a tombstone, and where it cannot be opened.
+    /// Nil for a tombstone, and if it cannot be opened.
     let document: [UInt8]?
     let isUnreadable: Bool
     /// Nil for an entity without an owner.

@@ -16,7 +16,7 @@ struct UserEndpoints: Sendable {
     /// How long a request waits for an erased user's lane to come to rest.
     let patience: Duration
 
-    /// A page of users, or the one whom an issuer calls so.
+    /// Responds with a page of users, or with the user of an issuer and subject.
     func list(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["issuer", "subject", "limit", "cursor"])
         let limit = try query.limit(default: 100)

@@ -2,7 +2,7 @@ package import Foundation
 import JSONText
 package import SyncModel
 
-/// What is known when an operator asks to join a user into another. Decides whether that may be. Pure.
+/// The facts that decide whether an operator may join a user into another. Pure.
 package struct JoinSituation: Sendable {
     /// A join as it is stored.
     package struct Join: Sendable, Hashable {

@@ -45,7 +45,7 @@ extension Administration {
         return try await user(id, in: organization)
     }
 
-    /// Lets the user in that an issuer calls so, before the issuer's first token for them or after it.
+    /// Provisions the user with an issuer and subject, before the issuer's first token for that user or after it.
     ///
     /// - Returns: whether the user had not been in, and the user; nil if there is no such organization.
     /// - Throws: `user_erased` for one that was erased.
@@ -104,7 +104,7 @@ extension Administration {
         """
     }
 
-    /// A subject lets in the user that it is, or that this one was joined into.
+    /// A subject provisions its user, or the user that this one was joined into.
     package static let putSubjectStatement = Statement(
         "users_put_subject",
         """

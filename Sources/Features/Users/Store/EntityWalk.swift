@@ -11,7 +11,7 @@ import SyncStore
 /// An entity that is written during the walk moves up, and is found again. The owner of an entity does not change, and
 /// a user whose lane is idle writes nothing: of such a user the walk misses no entity.
 struct EntityWalk {
-    /// Entities that one statement looks at.
+    /// Entities that one statement reads.
     static let page: Int64 = 5_000
 
     let pool: Pool

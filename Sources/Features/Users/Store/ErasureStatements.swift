@@ -6,7 +6,7 @@ import SyncStore
 enum ErasureStatements {
     // MARK: - Closing
 
-    /// What has to be known of a user ($2) before it is erased; $3 and $4 as in ``JoinStatements/facts``.
+    /// The facts about a user ($2) that are required before an erasure; $3 and $4 as in ``JoinStatements/facts``.
     static let facts = Statement(
         "erase_facts",
         """
@@ -41,12 +41,12 @@ enum ErasureStatements {
 
     /// How rows of a table are deleted.
     ///
-    /// Two statements and not one: on a cluster, what goes into a table from rows that another statement deletes would
-    /// be copied there, which no role under row-level security may.
+    /// Two statements and not one: on a cluster, rows that one statement deletes and inserts elsewhere would be copied,
+    /// which no role under row-level security may.
     struct Deletion: Sendable {
         /// $2: the user; $3: the hash; $4: rows at most.
         ///
-        /// Answers how many there were or, where something stays of them, a row with hashes for each.
+        /// Returns the number of rows or, if a part of them stays, a row with hashes for each.
         let delete: Statement
         /// Keeps these hashes.
         var keep: Statement?
@@ -66,7 +66,7 @@ enum ErasureStatements {
         Deletion(delete: subjects, keep: keepSubjects),
     ]
 
-    /// - Parameters: organization, the user's hash, hashes of names, and of what is known by them.
+    /// - Parameters: organization, the user's hash, hashes of names, and of the values known by them.
     static let keepNames = Statement(
         "erase_keep_names",
         """
@@ -184,12 +184,12 @@ enum ErasureStatements {
         """
     )
 
-    /// $2: the user. What has one row, and last the lane, under whose lock all of this is done.
+    /// $2: the user. The tables with one row for each user, and last the lane, under whose lock all of this is done.
     static let last = ["mutation_quotas", "users", "lanes"].map { table in
         Statement("erase_\(table)", "DELETE FROM \(table) WHERE organization_id = $1 AND user_id = $2")
     }
 
-    /// Retention notes how far it is by a user's id: it looks at some rows again.
+    /// Retention records its progress by a user's id: it reads some rows again.
     static let places = Statement(
         "erase_retention_places",
         """

@@ -132,7 +132,7 @@ enum JoinStatements {
         """
     }
 
-    /// $4 and $5: what is added to positions and change positions.
+    /// $4 and $5: added to positions and change positions.
     static let mutations = Statement(
         "join_mutations",
         """
@@ -279,7 +279,7 @@ enum JoinStatements {
         """
     )
 
-    /// Locks those of the entities that are still where the join found them.
+    /// Locks those of the entities whose place in the feed has not changed since the join found them.
     ///
     /// - Parameters: organization, owner, types, ids, the feed's end of then.
     static let lockUnseen = Statement(
@@ -305,7 +305,7 @@ enum JoinStatements {
         """
     )
 
-    /// Puts locked entities at the feed's end, so that devices that are past them get them.
+    /// Moves locked entities to the feed's end, so that devices with a later cursor receive them.
     ///
     /// - Parameters: organization, types, ids, the feed's raised end.
     static let show = Statement(

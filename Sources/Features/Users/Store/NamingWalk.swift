@@ -9,7 +9,7 @@ import SyncStore
 /// These are parked events that name the owner of a document, and webhook messages. No index has them by user, so all
 /// are read once, in the order of their keys, a page at a time and without locks.
 struct NamingWalk: Sendable {
-    /// Rows that one statement looks at.
+    /// Rows that one statement reads.
     static let page: Int64 = 5_000
 
     /// A row's key behind the organization.

@@ -202,7 +202,7 @@ package struct UserErasing: Sendable {
 
     // MARK: - 1: the user is not served
 
-    /// - Parameter isNamed: whether there are traces of the user, of whom nothing else is known perhaps.
+    /// - Parameter isNamed: whether there are traces of the user, who may otherwise be unknown.
     private func close(_ user: LaneKey, isNamed: Bool = false) async throws -> UserErasureRow? {
         let moment = now()
         let hash = UserHash(of: user)
@@ -262,7 +262,7 @@ package struct UserErasing: Sendable {
     /// Nil while a worker has the lane.
     private func eraseRows(_ erasure: UserErasureRow) async throws -> UserErasureRow? {
         guard let lane = erasure.lane else { return erasure }
-        // of who was joined into the user little is left under its own id, its subjects among it
+        // a user who was joined into this one has few rows left under its own id, including its subjects
         let all = erasure.users.map { user in
             let owner = LaneKey(organization: lane.organization, user: user)
             return Parameters(of: owner, BytesParameter.bytea(erasure.hash.bytes), Self.batch)
@@ -350,7 +350,7 @@ package struct UserErasing: Sendable {
         return try await move(erasure, to: .telling)
     }
 
-    /// From here on nothing opens what was sealed with the user's keys, wherever copies of it are.
+    /// From here on, values sealed with the user's keys cannot be opened, in any copy.
     private func destroyKeys(_ erasure: UserErasureRow) async throws {
         let parameters = Parameters(of: erasure.organization, erasure.users)
         let gone = try await pool.run([Query(UserKeyRows.destroyStatement, parameters)])[0]
@@ -427,7 +427,7 @@ package struct UserErasing: Sendable {
             parameters.add(json: try renewal.json(document, as: .document(type: key.type, id: key.id)))
             return Query(SealStatements.writeEntity, parameters)
         }
-        // what cannot be opened now never could be once the owner's key is gone
+        // values that cannot be opened now never could be once the owner's key is gone
         try renewal.check()
         _ = try await connection.run(queries)
     }

@@ -26,7 +26,7 @@ package struct UserErasureRow: Sendable, Hashable {
     let users: [UUID]
     package let startedAt: Timestamp
     package let state: State
-    /// How far the feed was looked through.
+    /// How far the feed was read.
     let walked: Int64
     /// The failed attempts to notify the upstream, and why the last one failed.
     package let attempts: Int32

@@ -44,7 +44,7 @@ package struct UserExport: Sendable {
 
     /// What joins have made of a user.
     private struct Standing {
-        /// Whom the user became part of.
+        /// The user that this one was joined into.
         let target: UUID?
         let isKnown: Bool
         /// Who became part of the user.
@@ -244,7 +244,7 @@ struct ExportLines: Sendable {
         line("message", row, [], [])
     }
 
-    /// One line: the kind, the members of `plain`, an object, and what was sealed.
+    /// One line: the kind, the members of `plain`, an object, and the sealed values.
     ///
     /// White space between tokens that a phone sent is no end of a line.
     private mutating func line(

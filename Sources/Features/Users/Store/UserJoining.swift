@@ -16,7 +16,7 @@ import SyncStore
 package struct UserJoining: Sendable {
     /// Seconds for which a call closes both users. After them, a join that no call continues is given up.
     package static let closedSeconds: Double = 120
-    /// Seconds between two looks of a waiting request at whose it is.
+    /// Seconds between two checks of a waiting request's user.
     package static let waitSeconds = Catalog.waitSeconds
     /// Seconds after which every gateway treats the users as closed, and no request reads as one of them any more.
     ///
@@ -202,7 +202,7 @@ package struct UserJoining: Sendable {
         )
     }
 
-    // MARK: - 3: devices learn of what was private
+    // MARK: - 3: devices receive private entities
 
     private func finish(_ join: UserJoinRow, _ organization: UUID) async throws -> UserJoinRow {
         guard let end = join.feedEnd, join.finishedAt == nil else { return join }
@@ -218,8 +218,8 @@ package struct UserJoining: Sendable {
         return try finished.read(UserJoinRow.init).first ?? join
     }
 
-    /// Puts entities at the feed's end: the devices of both users are past them, and the one's have not seen the
-    /// other's.
+    /// Moves entities to the feed's end: the cursors of both users' devices are past them, and the target's devices
+    /// have not received the joined user's.
     private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
         let wanted = Parameters(of: organization, join.target, keys.map(\.type), keys.map(\.id), end)
         try await pool.transaction { connection in

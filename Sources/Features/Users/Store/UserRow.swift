@@ -43,7 +43,7 @@ package struct UserRow: Sendable {
     /// By issuer and subject.
     package let names: [Name]
 
-    /// When the user was first known here; nil for one of whom only a join is left.
+    /// When the user was first recorded here; nil for a user of whom only a join is left.
     package var firstSeenAt: Timestamp? { ([registeredAt] + names.map(\.createdAt)).compactMap(\.self).min() }
 
     /// Reads the columns of ``list``.

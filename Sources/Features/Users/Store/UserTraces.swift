@@ -7,7 +7,7 @@ import SyncStore
 /// An event from a source may name the owner of a document before that user's first request. Then only documents, or
 /// parked events, name the user.
 enum UserTraces {
-    /// Looks through all of the organization's entities and waiting events.
+    /// Searches all of the organization's entities and parked events.
     static func areThere(of user: LaneKey, _ pool: Pool) async throws -> Bool {
         let entities = EntityWalk(pool: pool, organization: user.organization, user: user.user)
         if try await entities.findsAny(EntityWalk.named) { return true }

@@ -20,7 +20,7 @@ package final class ErasureService: Service {
     private let logger: Logger
     private let shared = Mutex(State())
 
-    /// - Parameter lookInterval: how often a replica looks whether one is due, in seconds.
+    /// - Parameter lookInterval: the interval at which a replica checks whether one is due, in seconds.
     package init(erasing: UserErasing, lookInterval: Double = 15, logger: Logger) {
         self.erasing = erasing
         self.lookInterval = lookInterval
@@ -73,7 +73,7 @@ package final class ErasureService: Service {
                         continue
                     }
                     if asked.isEmpty { break }
-                    // other erasures may be due before an upstream answers
+                    // other erasures may be due before an upstream responds
                     if !isTicking {
                         isTicking = true
                         group.addTask { [lookInterval] in

@@ -35,11 +35,11 @@ package struct WebhookDelivery: Sendable, Hashable {
     }
 }
 
-/// What an endpoint answered.
+/// An endpoint's response.
 package enum WebhookAnswer: Sendable, Hashable {
     /// - Parameter retryAt: what `Retry-After` asked for.
     case status(Int, retryAt: Timestamp?)
-    /// There was no answer: why, in a few words, nothing secret.
+    /// There was no response: a short reason, without a secret.
     case none(String)
 }
 
@@ -78,7 +78,7 @@ package struct WebhookHealth: Sendable, Hashable {
     /// Nothing is sent before.
     package private(set) var pausedUntil: Timestamp?
     package private(set) var lastError: String?
-    /// Whether it answered 410: it wants no more.
+    /// Whether it responded with 410: it accepts no more deliveries.
     package private(set) var isGone = false
 
     package init(
@@ -99,7 +99,7 @@ package struct WebhookHealth: Sendable, Hashable {
     /// Whether nothing more is to be sent now.
     package func rests(at now: Timestamp) -> Bool { isGone || pausedUntil.map { $0 > now } ?? false }
 
-    /// Notes an answer.
+    /// Records a response.
     ///
     /// - Parameters:
     ///   - jitter: 0 to 1; adds up to a fifth of a pause.

@@ -99,12 +99,12 @@ extension WebhookRecord {
         return records
     }
 
-    /// The code of a stored problem; its words may quote what users wrote.
+    /// The code of a stored problem; its text may quote user content.
     private static func code(of problem: [UInt8]) -> String? {
         (try? JSONTree(parsing: problem))?.root.members?.first { $0.name.string == "code" }?.value.string
     }
 
-    /// That an upstream is away, or back.
+    /// The event of an upstream that became unavailable, or available again.
     package static func upstream(isDown: Bool, of organization: UUID, reason: String?, id: UUID) -> WebhookRecord {
         let data = JSONWriter.object { writer in
             if isDown { writer.member("reason", reason) }

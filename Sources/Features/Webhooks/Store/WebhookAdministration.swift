@@ -126,7 +126,7 @@ package struct WebhookAdministration: Sendable {
     ///
     /// - Parameters:
     ///   - secret: the new one.
-    ///   - overlap: seconds that the one before signs, too; 0: it ends at once.
+    ///   - overlap: seconds for which the previous secret also signs; 0: it ends immediately.
     package func rotate(
         _ endpoint: WebhookKey,
         to secret: String,

@@ -68,7 +68,7 @@ package enum WebhookOutbox {
         upstreamChange("IS NOT NULL", to: "NULL"),
         variant: upstreamNews("IS NOT NULL")
     )
-    /// Behind those, on a cluster, which inserts nothing of what the same statement has changed.
+    /// Separate, and after those, for a cluster, which inserts no rows that depend on a change of the same statement.
     static let markDownStatement = Statement("webhooks_mark_down", upstreamMark("IS NULL", to: moment))
     static let markUpStatement = Statement("webhooks_mark_up", upstreamMark("IS NOT NULL", to: "NULL"))
 

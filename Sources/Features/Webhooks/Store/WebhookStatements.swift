@@ -7,7 +7,7 @@ import SyncStore
 enum WebhookStatements {
     /// Endpoints that have something to send, by key: one look-up each, however much waits for it.
     ///
-    /// Also those whose first delivery is not due, so that a look knows how far it went.
+    /// Includes those whose first delivery is not due, so that a search knows how far it went.
     static let due = Statement(
         "webhooks_due",
         """
@@ -40,7 +40,7 @@ enum WebhookStatements {
             OFFSET 0
         ) e ON true
         """,
-        // a walk along the index would be one over all servers: each looks by endpoint
+        // a walk along the index would visit all servers: each server searches by endpoint
         variant: """
             SELECT e.organization_id, e.id AS endpoint_id,
                 e.status = 'enabled' AND coalesce(e.leased_until <= $3, true) AND coalesce(e.paused_until <= $3, true)
@@ -84,8 +84,10 @@ enum WebhookStatements {
         """
     )
 
-    /// Which deliveries of a worker ($5) still are to be sent: none where an operator has changed the endpoint ($4: as
-    /// of when it was claimed), another worker has it, or the organization is not active.
+    /// Selects those deliveries of a worker ($5) that are still to be sent.
+    ///
+    /// There are none if an operator has changed the endpoint since it was claimed ($4), if another worker has it, or
+    /// if the organization is not active.
     static let look = Statement(
         "webhooks_look",
         """

@@ -9,8 +9,8 @@ import SyncStore
 /// Any number of replicas may use it at the same time: a lease's token only grows, and results of attempts under an
 /// older one are discarded.
 package struct WebhookStore: Sendable {
-    /// Deliveries that a step hands out while its endpoint is well; while it fails, one is sent and the others are looked
-    /// at for their age.
+    /// Deliveries that a step hands out while its endpoint is healthy; while it fails, one is sent and the others are
+    /// checked for their age.
     package static let batch = 16
     static let failingBatch = 200
     /// Entities that a step reads from the feed.
@@ -49,7 +49,7 @@ package struct WebhookStore: Sendable {
         }
     }
 
-    /// Records that an upstream is away or back, unless that is known.
+    /// Records that an upstream became unavailable or available again, unless that is known.
     package func record(upstream organization: UUID, isDown: Bool, reason: String?) async throws(Problem) {
         let moment = now()
         let record = WebhookRecord.upstream(
@@ -119,7 +119,7 @@ package struct WebhookStore: Sendable {
         package let secrets: [String]
     }
 
-    /// Takes an endpoint, if it may be sent to and no other worker has it.
+    /// Claims an endpoint, if it may be sent to and no other worker has it.
     ///
     /// - Returns: nil if it may not, or its organization is not served.
     package func claim(_ endpoint: WebhookKey) async throws(Problem) -> Lease? {
@@ -170,11 +170,11 @@ package struct WebhookStore: Sendable {
         }
     }
 
-    /// What a worker does next.
+    /// The next step of a worker.
     package struct Step: Sendable {
-        /// To be sent; none where the lease has ended with this step.
+        /// To be sent; empty if the lease has ended with this step.
         package let deliveries: [WebhookDelivery]
-        /// How the endpoint does; where it fails, only the first delivery is to be sent.
+        /// The endpoint's health; if it fails, only the first delivery is to be sent.
         package let health: WebhookHealth
         package let leasedUntil: Timestamp?
     }
@@ -201,7 +201,7 @@ package struct WebhookStore: Sendable {
     /// - Parameters:
     ///   - outcomes: of deliveries that earlier steps handed out.
     ///   - answers: the endpoint's responses, in order.
-    ///   - sameRound: indices of answers to attempts that began before the last failure was noted.
+    ///   - sameRound: indices of responses to attempts that began before the last failure was recorded.
     ///   - releases: whether the worker releases the endpoint.
     /// - Returns: nil if the lease was lost: then nothing is written.
     package func step(

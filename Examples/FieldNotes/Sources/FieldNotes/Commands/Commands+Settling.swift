@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// What a person decides about writes that did not take effect.
+/// A person's decisions about writes that did not take effect.
 ///
 /// All of it works offline too: decisions are sent when there is a network.
 extension Commands {

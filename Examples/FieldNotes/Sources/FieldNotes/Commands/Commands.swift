@@ -27,7 +27,7 @@ struct Commands {
         """
 
     /// - Returns: the text to print; empty if the printed notebook already contains it.
-    /// - Throws: ``Complaint``, and what the library and the database throw.
+    /// - Throws: ``Complaint``, and errors of the library and the database.
     func run(_ line: String) async throws -> String {
         var words = Words(line)
         guard !words.isEmpty else { return "" }

@@ -1,4 +1,4 @@
-/// What was typed, word by word; double quotes make one word of several.
+/// A typed line, word by word; double quotes make one word of several.
 struct Words {
     private var rest: Substring
 

@@ -12,7 +12,7 @@ extension Phone {
         }
     }
 
-    /// Sends what differs from what was there, and nothing if that is nothing.
+    /// Sends the columns that differ, and nothing if no column does.
     func update<Record: Entry>(
         _ type: Record.Type,
         called name: String,

@@ -42,7 +42,7 @@ struct Visit: Codable, Hashable, Identifiable, Sendable, FetchableRecord, Persis
     )
 }
 
-/// What was spent on a visit.
+/// An expense of a visit.
 struct Expense: Codable, Hashable, Identifiable, Sendable, FetchableRecord, PersistableRecord, Syncable {
     var id = UUID.timeOrdered()
     var visitID: UUID

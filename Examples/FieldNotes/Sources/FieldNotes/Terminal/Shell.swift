@@ -1,7 +1,7 @@
 import Foundation
 import SluiceClient
 
-/// The terminal: commands as they are typed, and what others change as it arrives.
+/// The terminal: typed commands, and others' changes as they arrive.
 struct Shell {
     let phone: Phone
 

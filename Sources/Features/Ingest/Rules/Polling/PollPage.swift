@@ -25,7 +25,7 @@ package struct PollPage: Sendable {
         self.events = events
         self.items = items
         self.request = request
-        // what is read need not be kept
+        // the body has been read and need not be kept
         var response = response
         response.body = []
         self.response = response
@@ -36,7 +36,7 @@ package struct PollPage: Sendable {
 /// The results of a page's events.
 package struct PollTally: Sendable, Hashable {
     package private(set) var refused = 0
-    /// Where the first that was refused is, and why.
+    /// The place of the first refused event, and the reason.
     @Exact package private(set) var firstRefusal: String?
     /// Whether there was something new.
     package private(set) var hasEvents = false
@@ -82,7 +82,7 @@ package struct PollFailure: Sendable, Hashable {
     package let reason: String
     /// `Retry-After`.
     package internal(set) var retryAt: Timestamp?
-    /// What the state becomes; nil: it stays.
+    /// The new state; nil: it stays.
     package internal(set) var state: PollState?
 
     package init(_ reason: String) {

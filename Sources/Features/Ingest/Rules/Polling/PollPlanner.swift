@@ -19,7 +19,7 @@ package struct PollPlanner: Sendable {
     package let base: BaseURL
     /// Those of a push.
     package let limits: IntakeLimits
-    /// Of what was read under other settings, only how far it is counts.
+    /// Of a state under other settings, only the progress counts.
     package let fingerprint: String
 
     package init(_ settings: PollerSettings, base: BaseURL, limits: IntakeLimits) {
@@ -236,7 +236,7 @@ package struct PollPlanner: Sendable {
     /// Whether the place to continue from is a token of a page, which has no order.
     private var isToken: Bool { settings.since.map { $0.from.isOfBody && $0.form == .text } ?? false }
 
-    /// Ends a pass: from now on is asked for what comes behind it.
+    /// Ends a pass: from now on, requests ask for later changes.
     private func end(_ pass: PollState.Pass, of state: inout PollState, now: Timestamp) {
         state.pass = nil
         guard let since = settings.since else { return }

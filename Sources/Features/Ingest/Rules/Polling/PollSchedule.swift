@@ -7,12 +7,12 @@ package import SyncModel
 package enum PollSchedule {
     /// The longest pause after failures, in seconds before jitter.
     package static let longestPause: Double = 900
-    /// The pause after the first failure, where the interval is not shorter, in seconds.
+    /// The pause after the first failure, if the interval is not shorter, in seconds.
     package static let firstPause: Double = 30
 
     /// - Parameters:
     ///   - failures: in a row, this one included.
-    ///   - notBefore: what the upstream asked for.
+    ///   - notBefore: the earliest time that the upstream accepts.
     ///   - jitter: 0 to 1; adds up to a fifth of the pause.
     package static func retry(
         _ settings: PollerSettings,

@@ -13,7 +13,7 @@ package struct PollState: Sendable, Hashable {
     var notice: Notice?
 
     struct Validators: Sendable, Hashable {
-        /// What was asked for.
+        /// The requested path.
         @Exact private(set) var path: String
         @Exact private(set) var etag: String?
         @Exact private(set) var lastModified: String?
@@ -35,7 +35,7 @@ package struct PollState: Sendable, Hashable {
         var contents: RepetitionWatch?
     }
 
-    /// Where a page is.
+    /// The place of a page.
     enum Place: Sendable, Hashable {
         case link(ExactText)
         case cursor(ExactText)

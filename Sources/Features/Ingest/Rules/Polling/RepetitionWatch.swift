@@ -15,7 +15,7 @@ struct RepetitionWatch: Sendable, Hashable {
         mark = first
     }
 
-    /// Takes the digest of the next value; whether that was there before.
+    /// Adds the digest of the next value; returns whether that occurred before.
     mutating func repeats(_ digest: String) -> Bool {
         if digest == mark { return true }
         left -= 1

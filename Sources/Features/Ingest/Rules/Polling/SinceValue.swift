@@ -79,12 +79,12 @@ package enum SinceValue: Sendable, Hashable {
         }
     }
 
-    /// A time that is later counts as that moment: who began behind it would miss what comes before.
+    /// Limits a time to that moment: a poller that began after it would miss earlier changes.
     func noLater(than moment: Timestamp) -> SinceValue {
         if case .time(let time) = self, time > moment { .time(moment) } else { self }
     }
 
-    /// What is sent.
+    /// The value of the request's parameter.
     func parameter(_ since: PollerSettings.Since) -> String {
         guard case .time(let time) = self else { return plain }
         let moment = Timestamp(

@@ -156,7 +156,7 @@ package struct DatabaseURI: Sendable, Hashable {
     package func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) { return problem(address, policy).map { "cannot be used: \($0)" } }
         if WebhookURL.isOddNumber(host) { return "names an address in an unusual form: write four decimal numbers" }
-        // whether a name leads to an address that is allowed is found out when it is connected to
+        // whether the name's address is allowed is checked when the connection is made
         if !security.isEncrypted, policy.allowed.isEmpty {
             return "must have ?sslmode=verify-full, or at least sslmode=require"
         }
@@ -176,7 +176,7 @@ package struct DatabaseURI: Sendable, Hashable {
     /// foreign server receives neither the gateway's password nor its certificate.
     ///
     /// - Parameters:
-    ///   - address: of the host, looked up and found to be good.
+    ///   - address: of the host, looked up and found to be allowed.
     ///   - authorities: the file with the certificate authorities that are trusted.
     package func keywords(address: IPAddress, authorities: String) -> String {
         let nowhere = "/nonexistent/sluice"

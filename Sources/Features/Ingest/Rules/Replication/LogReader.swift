@@ -6,7 +6,7 @@ package import SyncModel
 package struct LogReader: Sendable {
     private let tables: [QualifiedName: FollowedTable]
     private let limits: IntakeLimits
-    /// What is added to places in the log to make versions.
+    /// Added to places in the log to form versions.
     private let base: Int64
     private var readers: [UInt32: TableReader] = [:]
     private var names: [UInt32: QualifiedName] = [:]
@@ -36,7 +36,7 @@ package struct LogReader: Sendable {
         tables[name] == nil ? names[id] : name
     }
 
-    /// How a table looks from now on. One that was renamed is the same table, until another has its name.
+    /// Notes a table's present columns. A table that was renamed is the same table, until another has its name.
     ///
     /// - Throws: the table's defect. Nothing may be read before it is corrected.
     package mutating func relation(

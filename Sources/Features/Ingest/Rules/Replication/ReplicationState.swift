@@ -16,12 +16,12 @@ package struct ReplicationState: Sendable, Hashable {
     package var timeline: Int64?
     /// What an operator should correct although the source works, such as a publication without TRUNCATE.
     package var warning: String?
-    /// How the slot was when it was looked at last.
+    /// The state of the slot at the last check.
     package var report: SlotReport?
     /// The number of refused rows, and the reason for the last refusal.
     package var refused: Int64 = 0
     @Exact package var lastRefusal: String?
-    /// What was emptied by TRUNCATE last, and when: that is not followed.
+    /// The table that TRUNCATE emptied last, and when: TRUNCATE is not followed.
     @Exact package var lastTruncation: String?
 
     package init(slot: String, system: String, base: Int64, confirmed: String) {
@@ -68,7 +68,7 @@ package struct SlotReport: Sendable, Hashable {
     package static let walStatuses = ["reserved", "extended", "unreserved", "lost"]
 
     package var checkedAt: Timestamp
-    /// How far what was confirmed is behind the server's log, in bytes.
+    /// How far the confirmed position is behind the server's log, in bytes.
     package var lagBytes: Int64
     /// How much of its log the server keeps for the slot, in bytes.
     package var retainedBytes: Int64

@@ -7,7 +7,7 @@ struct TableReader: Sendable {
     struct Place {
         /// Of the events that the change becomes, in order.
         let names: [String]
-        /// Where a table has no column for it.
+        /// The version, if the table has no column for it.
         let version: Int64
         let committedAt: Timestamp
     }
@@ -20,12 +20,12 @@ struct TableReader: Sendable {
     private let causingKey: Int?
     private let deletedAt: Int?
     private let types: [ColumnType]
-    /// What is in a document: the columns' places and names.
+    /// The members of a document: the columns' places and names.
     private let members: [(column: Int, name: String)]
     /// Whether the log contains all of the old row (REPLICA IDENTITY FULL, or a key of all columns).
     private let tellsOldRows: Bool
 
-    /// - Throws: what is wrong with the table or its settings, and what to do.
+    /// - Throws: the defect of the table or its settings, with an instruction.
     init(_ table: FollowedTable, _ told: [FollowedColumn]) throws(SourceTrouble) {
         self.table = table
         let renamings = table.renamings(of: told.lazy.map(\.name))
@@ -159,7 +159,7 @@ struct TableReader: Sendable {
         LoggedEvent(entry, table: table.name, step: step, hasVersions: version != nil)
     }
 
-    /// What a row with new values does to its id.
+    /// The effect of a row with new values on its id.
     private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
         guard tellsOldRows else { return nil }
         if arrives { return .arrival(Self.hash(row)) }

@@ -82,7 +82,7 @@ package struct TransactionFold: Sendable {
         }
     }
 
-    /// Takes the held events, without those that the rest of the transaction undoes.
+    /// Removes and returns the held events, without those that the rest of the transaction undoes.
     ///
     /// - Parameter living: those of ``unknown(isFinal:)`` that exist in the feed.
     package mutating func take(living: Set<EntityKey>) -> [LoggedEvent] {
