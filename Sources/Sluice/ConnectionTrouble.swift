@@ -1,7 +1,7 @@
 import Foundation
 import Postgres
 
-/// Why no connection to the database can be made, in words for an operator.
+/// Explains to an operator why no connection to the database can be made.
 struct ConnectionTrouble: Sendable, Equatable {
     /// What is wrong; continues "the database …".
     let finding: String

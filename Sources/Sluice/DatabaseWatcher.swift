@@ -4,8 +4,10 @@ import ServiceLifecycle
 import Synchronization
 import Telemetry
 
-/// Checks a database that was away when the gateway started, as soon as it comes, for the errors that would have ended
-/// the start. The running gateway goes on, but does not report that it is ready.
+/// Checks a database that was unavailable at the start of the gateway, as soon as it is available.
+///
+/// It searches for the errors that would have ended the start. If there is one, the gateway keeps running, but does not
+/// report that it is ready.
 final class DatabaseWatcher: Service {
     private static let interval: Duration = .seconds(1)
 

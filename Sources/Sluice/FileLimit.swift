@@ -50,11 +50,13 @@ enum FileLimit {
         )
     }
 
-    /// Files beside the public listener's connections: database, operations, logs, the runtime's own.
+    /// Files in addition to the public listener's connections: database, operations, logs, and those of the runtime.
     static let reserve = 512
 
-    /// Listeners to events beside so many connections: as many more, as far as that leaves files for a quarter of the
-    /// connections. A device that listens has no other connection most of the time.
+    /// Returns the number of event listeners in addition to this many connections.
+    ///
+    /// It is the same number again, as far as that leaves files for a quarter of the connections. A device that listens
+    /// has no other connection most of the time.
     static func listeners(beside connections: Int) -> Int {
         max(reserve, min(connections, current - reserve - connections / 4))
     }

@@ -1,8 +1,8 @@
 import SyncDispatch
 import Tokens
 
-/// A running gateway's health, beside the store's view of the database: for `/readyz`, and for the metric that says
-/// the same.
+/// A running gateway's health, in addition to the store's view of the database: for `/readyz`, and for the metric with
+/// the same value.
 struct GatewayHealth: Sendable {
     let serving: ServingState
     let dispatcher: Dispatcher
@@ -10,8 +10,10 @@ struct GatewayHealth: Sendable {
     /// Checks a database that was away at the start.
     let database: DatabaseWatcher?
 
-    /// Why requests cannot be served; empty when they can. Before any key was fetched, no request can be served.
-    /// Withdrawn keys are no such reason: the gateway answers, and refuses all tokens.
+    /// Why requests cannot be served; empty if they can.
+    ///
+    /// No request can be served before a key was fetched. Withdrawn keys are no such reason: the gateway responds, and
+    /// refuses all tokens.
     var reasons: [String] {
         let keys = verifier.keyReport
         return serving.reasons + dispatcher.reasons + (Self.isWaiting(keys) ? Self.missing(keys) : [])

@@ -2,8 +2,9 @@ import Glibc
 import JSONText
 import SyncHTTP
 
-/// Asks a running gateway for its health, over its operations listener. The request is so small that it needs no HTTP
-/// client.
+/// Asks a running gateway for its health, over its operations listener.
+///
+/// The request is so small that it needs no HTTP client.
 struct HealthProbe {
     /// Where the gateway listens; for a wildcard address, this machine is asked.
     let address: ListenAddress

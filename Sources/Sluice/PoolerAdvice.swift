@@ -18,7 +18,7 @@ enum PoolerAdvice {
     static let notice =
         "a pooler in session mode: it works, and adds a hop; it must let a gateway have all the connections it uses"
 
-    /// Logs it, where there is a pooler.
+    /// Logs it, if there is a pooler.
     static func note(_ pooling: Pooling, to logger: Logger) {
         guard pooling == .session else { return }
         logger.notice("Database is reached through a pooler", metadata: [LogKeys.reason: "\(notice)"])

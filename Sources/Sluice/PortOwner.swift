@@ -6,11 +6,12 @@ struct PortOwner: Sendable, Equatable {
     /// The program's name, without its folder.
     let program: String
     let arguments: [String]
-    /// The process's working directory; empty where it is not shown.
+    /// The process's working directory; empty if it is not shown.
     let directory: String
 
-    /// In words for an error: `another sluice dev (process 4711, in /home/me/sluice/.sluice)`; nil where the process is
-    /// not shown, as that of another user.
+    /// A description for an error: `another sluice dev (process 4711, in /home/me/sluice/.sluice)`.
+    ///
+    /// Nil if the process is not visible, for example because it belongs to another user.
     static func words(of port: Int) -> String? { of(port)?.words }
 
     var words: String {

@@ -1,7 +1,7 @@
 import Glibc
 import SyncHTTP
 
-/// Tells whether an address is free, or has a listener.
+/// Checks whether an address is free, or has a listener.
 enum PortProbe {
     enum Finding: Equatable {
         case free

@@ -1,7 +1,7 @@
 import SyncModel
 
 extension Problem {
-    /// What was wrong, each with its place in what was given, as a terminal may show it; empty where no place is known.
+    /// The errors, each with its place in the input, made safe for a terminal; empty if no place is known.
     var shownErrors: [String] {
         errors.map { ($0.pointer.isEmpty ? "" : ShownText.of($0.pointer) + ": ") + ShownText.of($0.detail) }
     }

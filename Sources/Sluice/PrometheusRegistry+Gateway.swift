@@ -6,8 +6,9 @@ import Telemetry
 import Tokens
 
 extension PrometheusRegistry {
-    /// Describes metrics that code counts directly. To be called before that code creates them: a metric keeps the
-    /// description that it was created with.
+    /// Describes metrics that code counts directly.
+    ///
+    /// To be called before that code creates them: a metric keeps the description that it was created with.
     func describeEngine() {
         let push = "sluice_commit_group_"
         describe(push + "pushes", kind: .histogram, help: "Pushes committed in one transaction.")
@@ -61,7 +62,7 @@ extension PrometheusRegistry {
         )
     }
 
-    /// `sluice_build_info`, always 1: its label says which version runs.
+    /// Adds `sluice_build_info`, which is always 1; its label is the running version.
     func addBuildInformation() {
         addGauge("sluice_build_info", "Always 1; the label tells the version.", by: "version") { [Version.current: 1] }
     }

@@ -2,7 +2,7 @@ import Glibc
 import Logging
 import UnixSignals
 
-/// A second Ctrl-C during shutdown ends the gateway without waiting for work in hand.
+/// Ends the gateway at a second Ctrl-C during shutdown, without waiting for work in progress.
 enum SecondInterrupt {
     /// The code that a shell reports for a program ended by Ctrl-C.
     private static let exitCode: Int32 = 128 + SIGINT

@@ -3,8 +3,10 @@ import ServiceLifecycle
 import SyncHTTP
 import Synchronization
 
-/// Whether the listeners can serve requests. The last service of the group, hence the first that hears of a shutdown:
-/// load balancers see `/readyz` fail before the public listener closes.
+/// Whether the listeners can serve requests.
+///
+/// It is the last service of the group, so it is the first to receive a shutdown: load balancers see `/readyz` fail
+/// before the public listener closes.
 final class ServingState: Service {
     private enum Phase {
         case starting, serving, ending
@@ -34,7 +36,7 @@ final class ServingState: Service {
         self.notify = notify
     }
 
-    /// Why requests cannot be served; empty when they can.
+    /// Why requests cannot be served; empty if they can.
     var reasons: [String] {
         switch state.withLock({ $0.phase }) {
         case .starting: ["the public listener does not take connections yet"]

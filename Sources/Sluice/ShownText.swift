@@ -5,8 +5,9 @@ enum ShownText {
     /// Characters of a text that are shown at most.
     static let maximum = 300
 
-    /// The text with its control characters, and those that reverse or hide what stands beside them, as `\u{…}`; cut
-    /// where it is long.
+    /// Returns the text with escaped control characters, as `\u{…}`, cut if it is long.
+    ///
+    /// Characters that reverse or hide their neighbors are escaped, too.
     static func of(_ text: some StringProtocol, upTo maximum: Int = maximum) -> String {
         var shown = ""
         for scalar in text.unicodeScalars.prefix(maximum) {
@@ -21,9 +22,10 @@ enum ShownText {
 
     static func of(_ text: ExactText) -> String { of(text.string) }
 
-    /// A whole output, lines and JSON too, without what would command a terminal, wherever it comes from: control
-    /// characters but line ends and tabs, and what reverses a line. Written so, it is the same JSON: there they stand
-    /// within texts only, but for carriage returns, which are white space.
+    /// Returns a whole output, such as lines or JSON, without characters that would control a terminal.
+    ///
+    /// It escapes control characters except line ends and tabs, and characters that reverse a line. JSON stays the same
+    /// JSON: there these characters occur only within strings, except for carriage returns, which are white space.
     static func harmless(_ output: String) -> String {
         if output.utf8.allSatisfy({ (0x20..<0x7f).contains($0) || $0 == 0x0a || $0 == 0x09 }) { return output }
         var shown = ""

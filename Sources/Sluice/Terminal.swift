@@ -12,7 +12,7 @@ enum Terminal {
     /// Another process is at it just now (sysexits.h, EX_TEMPFAIL).
     static let tryAgain = ExitCode(75)
 
-    /// Why something did not get to standard output, as the system says it.
+    /// The system's error code if a text did not reach standard output.
     private static let lostOutput = Mutex<Int32?>(nil)
 
     /// A line on standard output, at once; nothing in it commands the terminal.
@@ -21,7 +21,8 @@ enum Terminal {
         lostOutput.withLock { $0 = $0 ?? code }
     }
 
-    /// Ends a command that did what it was to do, but could not say all of it: a secret that is shown once may be lost.
+    /// Ends a command that completed its task but could not print all of its output: a secret that is shown once may be
+    /// lost.
     static func requireOutput() throws {
         guard let code = lostOutput.withLock(\.self) else { return }
         throw failure("standard output could not be written: \(String(cString: strerror(code)))")

@@ -58,11 +58,11 @@ enum Wiring {
         return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
-    /// Runs the gateway until a signal ends it: HTTP first, so that requests in hand still get committed, then the
+    /// Runs the gateway until a signal ends it: HTTP first, so that requests in progress still get committed, then the
     /// dispatcher, the committers and the pool.
     ///
     /// - Parameters:
-    ///   - signer: signs tokens for upstreams; nil where there is no key for it.
+    ///   - signer: signs tokens for upstreams; nil if there is no key for it.
     ///   - companions: services that start before the gateway's and end after them.
     ///   - database: checks a database that was away at the start.
     ///   - whenListening: called once with the addresses, when both listeners take connections.
@@ -126,7 +126,7 @@ enum Wiring {
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: logger
         )
-        // 13 s by default: a push in hand gets its usual time, and the services behind it some seconds more
+        // 13 s by default: a push in progress gets its usual time, and the remaining services some seconds more
         configuration.maximumGracefulShutdownDuration = settings.databasePatience.push + .milliseconds(8_500)
         configuration.maximumCancellationDuration = .seconds(1)
         async let _ = SecondInterrupt.watch(logger: logger)

@@ -43,7 +43,7 @@ public final class SluiceClient: Sendable {
             private static let listens = true
         #endif
         var limits = PushBatch.Limits()
-        /// The time, which orders nothing: it stands in `created_at`.
+        /// The time for `created_at`; it orders nothing.
         var now: @Sendable () -> Date = { Date() }
 
         /// As described at each.
@@ -72,8 +72,8 @@ public final class SluiceClient: Sendable {
     ///   - database: the app's own, migrated with ``GRDB/DatabaseMigrator/registerSluiceMigrations()``.
     ///   - gateway: the address of the gateway, without `/v1`.
     ///   - entities: what is synchronized. Everything that columns refer to must be among them.
-    ///   - token: gives a JWT for the gateway. It is called when there is none and once when one is not taken; what it
-    ///     throws costs no write.
+    ///   - token: returns a JWT for the gateway. It is called if there is no token, and once if one is not accepted; an
+    ///     error that it throws costs no write.
     /// - Throws: ``SluiceError/configuration(_:)`` where entities and tables do not fit each other; the database's
     ///   errors.
     public init(
@@ -132,13 +132,14 @@ public final class SluiceClient: Sendable {
     /// Puts a change into the outbox, in the transaction in which the app makes it: both take effect, or neither does.
     ///
     /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``; nil for an update that changes nothing.
-    /// - Throws: ``SluiceError/invalid(_:)`` for what cannot be sent, ``SluiceError/unknownEntity(entityType:key:)`` for
-    ///   a row, or a reference to one, that the library knows nothing of, ``SluiceError/configuration(_:)`` for a record
-    ///   of a type that is not synchronized, ``SluiceError/otherAccount`` after a sign-out; the database's errors.
+    /// - Throws: ``SluiceError/invalid(_:)`` for a write that cannot be sent.
+    ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row, or a reference to one, that the library has no
+    ///   record of. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
+    ///   ``SluiceError/otherAccount`` after a sign-out. The database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
         try checkInside(db)
-        // one statement that also says whose file it is: enqueuing is what an app's user waits for
+        // one statement that also checks whose file it is, because an app's user waits for enqueuing
         let sequence = try Device.nextSequence(db, of: worker.device)
         let id = try Enqueuing(map, db, sequence: sequence, now: configuration.now()).enqueue(write)
         if id != nil { ring(after: db) }
@@ -148,7 +149,7 @@ public final class SluiceClient: Sendable {
     /// - Throws: ``SluiceError/invalid(_:)`` outside a transaction, ``SluiceError/otherAccount`` after a sign-out.
     func checkTransaction(_ db: Database) throws {
         try checkInside(db)
-        // whoever has signed out, on whatever client of the file: the next user's writes are not this client's
+        // after a sign-out on any client of the file, the writes are the next user's and not this client's
         guard try Device.known(db) == worker.device else { throw SluiceError.otherAccount }
     }
 
@@ -158,7 +159,8 @@ public final class SluiceClient: Sendable {
         }
     }
 
-    /// One observer a transaction, however much it enqueues: each would be told of every row that is changed.
+    /// Registers one observer for a transaction, however much it enqueues: each observer would be called for every row
+    /// that is changed.
     func ring(after db: Database) {
         guard db.isInsideTransaction else { return bell.ring() }
         guard
@@ -177,13 +179,15 @@ public final class SluiceClient: Sendable {
 
     // MARK: - Running
 
-    /// Synchronizes from now on, until ``suspend()``: an app calls it when it comes to the foreground. Called again, it
-    /// asks at once after whatever stood still: a token that is good by now, an organization that was suspended.
+    /// Synchronizes from now on, until ``suspend()``. An app calls it when it comes to the foreground.
+    ///
+    /// A repeated call immediately retries what was blocked: for example, the token may be valid now, or the
+    /// organization no longer suspended.
     public func resume() {
         running.withLock { running in
             if running.isOn { return }
             running.isOn = true
-            // one after the other, however often the app goes back and forth
+            // in sequence, however often the app changes between foreground and background
             let previous = running.task
             let (worker, listener) = (worker, EventListener(self))
             running.task = Task { [weak self] in
@@ -202,7 +206,7 @@ public final class SluiceClient: Sendable {
         }
     }
 
-    /// Stops synchronizing. What is under way at the gateway takes effect there, and is asked after later.
+    /// Stops synchronizing. Requests in progress take effect at the gateway, and their outcome is requested later.
     public func suspend() {
         running.withLock { running in
             running.isOn = false
@@ -211,7 +215,7 @@ public final class SluiceClient: Sendable {
         showSuspension()
     }
 
-    /// What a turn that was under way has written of itself in the meantime is not how things stand.
+    /// a turn that was still running may have written an outdated status since
     private func showSuspension() {
         running.withLock { running in
             guard !running.isOn else { return }
@@ -229,10 +233,11 @@ public final class SluiceClient: Sendable {
         suspend()
     }
 
-    /// Pushes what waits and pulls what is new, for a background task, or where an app decides itself when to.
+    /// Pushes waiting writes and pulls new changes, for a background task, or for an app that schedules synchronization
+    /// itself.
     ///
     /// - Parameter deadline: how long it may take; it returns before, when nothing is left to do.
-    /// - Returns: how things stand then.
+    /// - Returns: the status at the end.
     @discardableResult
     public func syncOnce(deadline: Duration = .seconds(25)) async -> SyncStatus {
         let end = ContinuousClock.now.advanced(by: deadline.clamped)
@@ -259,18 +264,19 @@ public final class SluiceClient: Sendable {
     /// The status as it is now.
     public var currentStatus: SyncStatus { hub.status }
 
-    /// What has become of a write so far; nil where it is not in the outbox, or no longer.
+    /// Returns the present state of a write; nil if it is not in the outbox, or no longer.
     public func state(of mutation: UUID) async throws -> Outcome? {
         try await database.read { try Outcome.fetch($0, mutation) }
     }
 
-    /// What becomes of a write: its state now, and whenever it changes.
+    /// Returns a stream of a write's states: its state now, and after each change.
     public func states(of mutation: UUID) -> AsyncThrowingStream<Outcome?, any Error> {
         stream { try Outcome.fetch($0, mutation) }
     }
 
-    /// Waits until a write has come to its end, or to where a person has to decide. An app that was ended meanwhile asks
-    /// again, by the same id.
+    /// Waits until a write is final, or requires a person's decision.
+    ///
+    /// An app that was ended before that asks again, with the same id.
     ///
     /// - Throws: ``SluiceError/unknownMutation`` for an id that is not in the outbox; `CancellationError`.
     public func outcome(of mutation: UUID) async throws -> Outcome {

@@ -11,9 +11,9 @@ package struct DispatchConfiguration: Sendable {
     package var pollInterval: Double = 1
     /// Mutations after which a lane gives its place to waiting lanes of its organization.
     package var burst = 64
-    /// How long a lane runs before it gives its place to waiting ones, after the mutation that it has in hand.
+    /// How long a lane runs before it gives its place to waiting ones, after its current mutation.
     package var turn: Duration = .seconds(5)
-    /// How long requests under way may take once the gateway shuts down, in seconds.
+    /// How long requests in progress may take once the gateway shuts down, in seconds.
     package var grace: Double = 7
     /// The clock of leases and back-offs.
     package var now: TimeSource

@@ -38,8 +38,9 @@ package final class Dispatcher: Service {
     }
 
     /// - Parameters:
-    ///   - worker: the gateway's id, so that whoever sees a lease knows whose it is.
-    ///   - noteUpstream: told with each request whether more go to the organization's upstream, and why not.
+    ///   - worker: the gateway's id, which identifies the owner of a lease.
+    ///   - noteUpstream: called after each request with whether more requests go to the organization's upstream, and
+    ///     why not.
     package init(
         store: Store,
         upstream: any Upstream,
@@ -82,22 +83,22 @@ package final class Dispatcher: Service {
     /// The circuits that are open here, those first that have been so for longest.
     package func openCircuits(limit: Int) -> [CircuitReport] { circuits.reports(limit: limit) }
 
-    /// Why lanes are not run; empty when they are.
+    /// Why lanes are not run; empty if they are.
     package var reasons: [String] { state.withLock { $0.reasons(at: .now) } }
 
-    /// Begins nothing more; what is under way goes on. Graceful shutdown does so too, but later.
+    /// Begins nothing more; work in progress continues. Graceful shutdown does so too, but later.
     package func drain() {
         isDraining.store(true, ordering: .relaxed)
         inbox.post { $0.isClosed = true }
     }
 
-    /// Looks into the database at once.
+    /// Polls the database immediately.
     package func poll() {
         inbox.post { $0.mustPoll = true }
     }
 
-    /// Runs lanes until graceful shutdown; then requests under way are finished, or given up when they take long, and
-    /// every lane is given back.
+    /// Runs lanes until graceful shutdown; then requests in progress are finished, or given up when they take long, and
+    /// every lane is released.
     package func run() async throws {
         store.notifier.whenReady { [inbox] in inbox.post(ready: $0) }
         store.notifier.whenDueElsewhere { [inbox] in inbox.post { $0.mustPoll = true } }

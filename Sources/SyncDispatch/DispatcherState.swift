@@ -35,7 +35,7 @@ struct DispatcherState {
     /// Whether other lanes wait for the place of one of an organization.
     func isCrowded(_ organization: UUID) -> Bool { crowd.includes(organization) }
 
-    /// Why lanes are not run; empty when they are.
+    /// Why lanes are not run; empty if they are.
     func reasons(at now: ContinuousClock.Instant) -> [String] {
         guard let lastTurn else { return ["the dispatcher has not started"] }
         return now - lastTurn > .seconds(30) ? ["the dispatcher does not react"] : []

@@ -9,8 +9,9 @@ package final class LaneCensus: Service {
     package struct Findings: Sendable {
         /// Nil before the first count.
         package var lanes: LaneStore.Census?
-        /// As many organizations as the settings say, those first whose mutations have waited longest; and, if there
-        /// are others, one more: the one of those whose mutations have waited longest.
+        /// The configured number of organizations, those first whose mutations have waited longest.
+        ///
+        /// If there are others, one more: the one of those whose mutations have waited longest.
         package var organizations: [LaneStore.OrganizationCensus] = []
     }
 

@@ -5,7 +5,7 @@ import Synchronization
 
 package struct CollectedResponse: Sendable {
     package var head: HTTPResponseHead
-    /// Nil when it was longer than the limit, and the rest was not read.
+    /// Nil if it was longer than the limit, and the rest was not read.
     package var body: ByteBuffer?
     /// Whether the answer broke off, or did not end in time; then the body is the part that arrived.
     package var isCutOff = false

@@ -1,7 +1,8 @@
 import NIOCore
 
-/// Puts off flushing to the end of what the event loop does at the moment. The client flushes a request's head, its body
-/// and its end by themselves, each a system call and a packet.
+/// Postpones flushing to the end of the event loop's present work.
+///
+/// The client flushes a request's head, its body and its end separately, each a system call and a packet.
 ///
 /// The client reports a head as sent before it can be on the wire, as it must (``ResponseCollector/isSent``).
 final class FlushOnce: ChannelOutboundHandler {
@@ -23,7 +24,7 @@ final class FlushOnce: ChannelOutboundHandler {
         }
     }
 
-    /// What was written before goes out, as it would have without this.
+    /// Writes made before are flushed, as they would be without this handler.
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         if isDue { context.flush() }
         context.close(mode: mode, promise: promise)

@@ -4,7 +4,7 @@ import NIOCore
 import NIOHTTP1
 package import SyncModel
 
-/// Reads small documents of identity providers, and looks whether servers answer; sends no credentials.
+/// Reads small documents of identity providers, and checks whether servers respond; sends no credentials.
 ///
 /// Redirects are not followed: otherwise an attacker who can make a provider redirect could name the keys that we
 /// trust, and the operator can configure the final URL.

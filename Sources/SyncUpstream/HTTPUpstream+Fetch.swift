@@ -7,7 +7,7 @@ package import SyncModel
 
 /// Reads from upstreams, by the connections that mutations are sent on.
 extension HTTPUpstream: UpstreamReader {
-    /// Never throws: every failure is an answer. A cancelled task is answered soon.
+    /// Never throws: every failure is a response. A cancelled task returns soon.
     package func fetch(_ request: UpstreamFetch, from upstream: UpstreamSettings) async -> FetchAnswer {
         let deadline = NIODeadline.now() + TimeAmount(request.timeout)
         let prepared: HTTPClient.Request
@@ -28,7 +28,7 @@ extension HTTPUpstream: UpstreamReader {
             }
             return .response(FetchedResponse(response, now: now()))
         } catch {
-            // too long: what the head says counts
+            // too long: the head determines the result
             if let response = collector.cutResponse { return .response(FetchedResponse(response, now: now())) }
             let isTLS = prepared.scheme == "https"
             let reason = RequestFailure(error)
@@ -49,7 +49,7 @@ extension HTTPUpstream: UpstreamReader {
         let headers = RequestHeaders(
             request,
             host: target.base.host,
-            // on nobody's behalf
+            // without a user
             credential: try await credential(
                 upstream.credential,
                 of: request.organization,

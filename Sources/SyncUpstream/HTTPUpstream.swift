@@ -29,7 +29,7 @@ package final class HTTPUpstream: Upstream {
     ///
     /// - Parameters:
     ///   - now: the clock that `Retry-After` is read by.
-    ///   - sign: makes tokens for `signed` credentials; nil when there is no key for them.
+    ///   - sign: makes tokens for `signed` credentials; nil if there is no key for them.
     ///   - names: looks up whether names resolve in time.
     ///   - logger: gets failures at level debug; never contents, credentials or paths.
     package init(
@@ -59,7 +59,7 @@ package final class HTTPUpstream: Upstream {
         }
     }
 
-    /// Sends a request. Never throws: every failure is an answer. A cancelled task is answered `unknown` soon.
+    /// Sends a request. Never throws: every failure is an answer. A cancelled task returns `unknown` soon.
     package func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer {
         let deadline = NIODeadline.now() + TimeAmount(request.timeout)
         let prepared: HTTPClient.Request
@@ -87,10 +87,10 @@ package final class HTTPUpstream: Upstream {
         }
     }
 
-    /// Why a host's name cannot be looked up now; nil where it can.
+    /// Returns why a host's name cannot be looked up now; nil if it can.
     ///
-    /// The client beneath looks names up one after the other on each event loop. A name that the resolver does not answer
-    /// would delay the requests of all other organizations there, so it must not get that far.
+    /// The client beneath looks names up in sequence on each event loop. A name that the resolver does not answer would
+    /// delay the requests of all other organizations there, so it must not get that far.
     func problem(ofName host: String, of organization: UUID) async -> String? {
         switch await names.addresses(of: host, for: organization) {
         case .addresses: nil

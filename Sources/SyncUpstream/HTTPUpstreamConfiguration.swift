@@ -10,11 +10,13 @@ package struct HTTPUpstreamConfiguration: Sendable {
     /// How long connecting may take, TLS included, or waiting for a free connection; less when the request has less
     /// time.
     package var connectTimeout: Duration = .seconds(5)
-    /// How long a connection without a request is kept. Many servers end it themselves after a minute; one that is
-    /// used just as its server closes it costs an attempt.
+    /// How long a connection without a request is kept.
+    ///
+    /// Many servers end it themselves after a minute; one that is used just as its server closes it costs an attempt.
     package var idleTimeout: Duration = .seconds(30)
-    /// Connections to a host at the same time; more requests wait for one. Far above what lanes need: an
-    /// organization's `maximumConcurrency` bounds its requests, and hosts may be shared.
+    /// Connections to a host at the same time; more requests wait for one.
+    ///
+    /// Far above what lanes need: an organization's `maximumConcurrency` bounds its requests, and hosts may be shared.
     package var connectionsPerHost = 1_000
     /// The longest answer body that is read, in bytes.
     package var maximumBodyBytes = 1_048_576
@@ -50,9 +52,11 @@ package struct HTTPUpstreamConfiguration: Sendable {
 }
 
 extension HTTPClient {
-    /// A client that does everything on one event loop. Where a request and its connection have two, an answer that comes
-    /// before all of the request is sent, on a connection that is closed at once, ends the process: the connection is given
-    /// back to a pool that has forgotten it (AsyncHTTPClient 1.37).
+    /// Creates a client that does everything on one event loop.
+    ///
+    /// If a request and its connection have two, one case ends the process (AsyncHTTPClient 1.37). A response arrives
+    /// before all of the request is sent, on a connection that is closed immediately. Then the connection is returned
+    /// to a pool that has forgotten it.
     package convenience init(
         _ configuration: Configuration,
         on loop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()

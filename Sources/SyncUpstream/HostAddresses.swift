@@ -13,10 +13,11 @@ package enum HostAddresses {
     /// The names of webhooks and databases; the callers bound how many of these an organization has.
     private static let names = HostNames(lifetime: .zero)
 
-    /// The addresses of a name, or the one that the text is; empty where there are none, or where the system's resolver
-    /// does not answer in time.
+    /// Returns the addresses of a name, or the address in the text.
+    ///
+    /// Returns an empty array if there are no addresses, or if the system's resolver does not respond in time.
     package static func of(_ host: String) async -> [IPAddress] {
-        // the name stands for its organization: one that takes long holds one thread
+        // each name gets its own share, like an organization: one that takes long occupies one thread
         let holder = UUID()
         guard case .addresses(let found) = await names.addresses(of: host, for: holder) else { return [] }
         return found

@@ -3,14 +3,14 @@ import NIOPosix
 package import SyncModel
 import Synchronization
 
-/// Looks host names up on threads of its own, so that names that take long delay no other name.
+/// Looks host names up on separate threads, so that names that take long delay no other name.
 ///
-/// The system's resolver blocks a thread until it has an answer, which takes half a minute where a name server is
-/// silent, and it cannot be cancelled. A name that is being looked up takes one thread however many callers want it, and
+/// The system's resolver blocks a thread until it has an answer, which takes half a minute if a name server is silent,
+/// and it cannot be cancelled. A name that is being looked up takes one thread for any number of callers, and
 /// organizations share the threads (``FairShares``).
 package final class HostNames: Sendable {
     package enum Answer: Sendable, Hashable {
-        /// Empty where the name has none.
+        /// Empty if the name has no address.
         case addresses([IPAddress])
         /// The resolver has not answered in time.
         case late
@@ -105,13 +105,13 @@ package final class HostNames: Sendable {
 
     fileprivate struct Ticket {
         let number: Int
-        /// The holder of the thread that is to look the name up; nil where one does so already.
+        /// The holder of the thread that is to look the name up; nil if one does so already.
         let holder: LaneKey?
     }
 }
 
 extension HostNames.State {
-    /// - Returns: an answer at once, or a ticket for the caller that waits.
+    /// - Returns: an immediate answer, or a ticket for the waiting caller.
     fileprivate mutating func begin(
         _ host: String,
         _ organization: UUID,
@@ -124,13 +124,13 @@ extension HostNames.State {
         switch entries[host] {
         case .found(let addresses, let until)? where now < until: return (.addresses(addresses), nil)
         case .pending(let since, var waiting)?:
-            // whoever comes later does not wait for what is late already
+            // later callers do not wait for a look-up that is late already
             guard since.duration(to: now) < patience else { return (.late, nil) }
             waiting[lastTicket] = continuation
             entries[host] = .pending(since: since, waiting)
             return (nil, HostNames.Ticket(number: lastTicket, holder: nil))
         case .found?, nil:
-            // each name counts as a user of its own: organizations alone have shares
+            // each name counts as a separate user: organizations alone have shares
             let holder = LaneKey(organization: organization, user: UUID())
             guard shares.mayTake(1, for: holder) else { return (.busy, nil) }
             shares.take(1, for: holder)

@@ -1,15 +1,14 @@
 import NIOCore
 import NIOHTTP1
 
-/// Sees that nothing which an upstream sends unasked is taken for the answer to a request: an upstream that answers once
-/// too often would give another organization's user what belongs to nobody.
+/// Discards unsolicited responses, so that one organization never receives another's response.
 ///
-/// The client gives a connection to the next request the moment that an answer has ended, and that is in the midst of
-/// what was read: what is behind the answer would be the next request's. Here an answer ends only when all that came with
-/// it has been looked at, and a connection on which more came takes no request and is closed. (What comes later, while
-/// the next request is on its way, HTTP/1.1 cannot tell from an answer: RFC 9112, 9.2 and 11.2.)
+/// When a response has ended, the client immediately gives the connection to the next request, in the midst of the data
+/// that were read: data behind the response would be taken for the next one. Here a response ends only after all data
+/// that came with it have been checked, and a connection with surplus data takes no request and is closed. (HTTP/1.1
+/// cannot distinguish data that arrive later, during the next request, from a response: RFC 9112, 9.2 and 11.2.)
 ///
-/// Stands between the decoder of responses and the client's own handler.
+/// Its place is between the decoder of responses and the client's own handler.
 final class OneAnswerEach: ChannelDuplexHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias InboundOut = HTTPClientResponsePart
@@ -52,7 +51,7 @@ final class OneAnswerEach: ChannelDuplexHandler {
         promise?.fail(ChannelError.ioOnClosedChannel)
     }
 
-    /// The answer is what it is; the connection is done with.
+    /// The response stays valid; the connection is not used again.
     private func spoil(_ context: ChannelHandlerContext) {
         isSpoilt = true
         handOn(context)

@@ -4,8 +4,8 @@ import SyncModel
 
 /// The headers of a request, without `Content-Length`, which the client adds.
 ///
-/// If several sources set a header, in whatever spelling, the first counts: the gateway, the credential, the operator,
-/// the mutation, the gateway's defaults.
+/// If several sources set a header, in any spelling, the first counts: the gateway, the credential, the operator, the
+/// mutation, the gateway's defaults.
 struct RequestHeaders {
     private(set) var fields = HTTPHeaders()
 
@@ -36,7 +36,8 @@ struct RequestHeaders {
         addUnlessPresent("User-Agent", userAgent)
     }
 
-    /// Of a request that only reads: nobody's, and of no effect, so without a user and a key.
+    /// The headers of a request that only reads: it belongs to no user and changes nothing, so it has neither a user
+    /// nor a key.
     init(
         _ request: UpstreamFetch,
         host: String,

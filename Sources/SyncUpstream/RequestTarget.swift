@@ -2,9 +2,9 @@ import SyncModel
 
 /// The URL of a request: a path below an organization's base URL, and never elsewhere.
 ///
-/// Settings and endpoints are checked when they come in, and paths again once ids from upstreams stand in them. The
-/// same rules are checked here once more, on the URL that is really sent, because a mistake would hand one
-/// organization's credential to another's server.
+/// Settings and endpoints are checked when they are received, and paths again once they contain ids from upstreams. The
+/// same rules are checked here again, on the URL that is really sent, because a mistake would send one organization's
+/// credential to another's server.
 struct RequestTarget: Sendable, Equatable {
     /// Scheme, authority, path and query, in ASCII.
     @Exact private(set) var url: String

@@ -32,9 +32,10 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
     /// The answer, for a request that failed because reading was stopped; nil otherwise.
     package var cutResponse: CollectedResponse? { state.withLock { $0.isCut ? $0.response : nil } }
 
-    /// The answer, for a request that failed after an upstream had begun to answer it with a success: then it has
-    /// taken effect, whatever became of the rest. Nil otherwise; of other answers the rest may matter, and sending the
-    /// request again does no harm.
+    /// Returns the response of a request that failed after an upstream had begun to respond with a success.
+    ///
+    /// Such a request has taken effect, even if the rest is lost. Nil otherwise: the rest of other responses may
+    /// matter, and sending the request again does no harm.
     package var brokenSuccess: CollectedResponse? {
         state.withLock { state in
             guard var response = state.response, (200...299).contains(response.head.status.code) else { return nil }

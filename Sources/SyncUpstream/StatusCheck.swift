@@ -1,10 +1,12 @@
 import NIOCore
 import NIOHTTP1
 
-/// Takes an answer whose status is below 100 for none: RFC 9110, 15, knows none such, and the client beneath, which
-/// passes over all heads below 200, ends the process when the body of such an answer comes.
+/// Treats a response whose status is below 100 as missing.
 ///
-/// Stands behind the decoder of responses.
+/// RFC 9110, 15, defines no such status. The client beneath, which skips all heads below 200, ends the process when the
+/// body of such a response arrives.
+///
+/// Its place is after the decoder of responses.
 final class StatusCheck: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias InboundOut = HTTPClientResponsePart

@@ -47,7 +47,7 @@ export async function actOnGroup(view, group, kind) {
 	if (started?.id) view.go(organizationPath(organization, 'operations', started.id))
 }
 
-// Settles one mutation for good, or sends it again as it is.
+// Settles one mutation permanently, or sends it again unchanged.
 export function settle(kind, { base, story, again }) {
 	const waiting = kind === 'discard' && amount(story.waited_for_by?.count)
 	const dependents = waiting && choice('dependents', `${plural(story.waited_for_by.count, 'mutation')} ${noun(story.waited_for_by.count, 'depends', 'depend')} on it`,
@@ -60,7 +60,7 @@ export function settle(kind, { base, story, again }) {
 	})
 }
 
-// Retries with another payload or endpoint, after the gateway has looked at them.
+// Retries with another payload or endpoint, after the gateway has checked them.
 export function edit({ base, story, again }) {
 	const { mutation, pushed } = story, payload = textOf(mutation.payload ?? pushed?.payload)
 	const editor = payload !== null && jsonEditor(payload, { label: 'Payload', id: 'edit-payload' })

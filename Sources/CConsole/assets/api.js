@@ -1,8 +1,8 @@
-// Calls of `/admin`, and what became of them.
+// Calls of `/admin`, and their results.
 import { parse } from './json.js'
 import { setClock } from './dom.js'
 
-// What the gateway refused, or that it was not there: an RFC 9457 problem as an error.
+// A refusal of the gateway, or a failed connection: an RFC 9457 problem as an error.
 export class Problem extends Error {
 	constructor(status, body, requestId) {
 		super(body.detail || body.title || `The gateway answered ${status}`)
@@ -11,17 +11,17 @@ export class Problem extends Error {
 	}
 }
 
-// what nobody waits for any more: the page has been left, or asks who one is
+// for results without a reader: the page has been left, or asks for a sign-in
 const NEVER = new Promise(() => {})
 
 let signedOut = () => {}
 export const onSignedOut = act => { signedOut = act }
 
-// Who is signed in: `name`, `scope`, `version`, `gateway_id`, `sealed`.
+// The signed-in operator: `name`, `scope`, `version`, `gateway_id`, `sealed`.
 export const me = {}
 const SCOPES = ['read', 'settle', 'admin']
 
-// Whether the signed-in operator's scope goes as far as this one.
+// Whether the signed-in operator's scope includes this one.
 export const may = scope => SCOPES.indexOf(me.scope) >= SCOPES.indexOf(scope)
 
 export const loadMe = async () => Object.assign(me, await get('/admin/me'))

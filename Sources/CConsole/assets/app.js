@@ -1,4 +1,4 @@
-// The frame around every page: who is signed in, where one can go, and which page an address is.
+// The frame around every page: the signed-in operator, the navigation, and the routes from addresses to pages.
 import { amount, announce, button, call, get, h, icon, loadMe, me, noun, onSignedOut, plural, problemBox, query, refill, said, shortCount, WAVES } from './ui.js'
 import { everywhere, help, step } from './keys.js'
 import * as live from './live.js'
@@ -117,7 +117,7 @@ async function show() {
 		...parameters, signal: own.signal, query: new URLSearchParams(location.search),
 		asked: name => view.query.get(name) ?? '',
 		get: (path, more) => get(path, { signal: own.signal, ...more }),
-		// The heading, and what stands beside it.
+		// The heading, and the elements next to it.
 		begin(text, ...beside) {
 			if (own.signal.aborted) return
 			title = text
@@ -165,7 +165,7 @@ document.addEventListener('click', event => {
 	go(url.pathname + url.search)
 })
 addEventListener('popstate', () => { if (main.isConnected) show() })
-// a page that the browser kept may be of somebody who has signed out
+// a page restored from the browser's cache may belong to a user who has signed out
 addEventListener('pageshow', event => { if (event.persisted) location.reload() })
 
 // MARK: - In and out
@@ -176,7 +176,7 @@ async function signOut() {
 }
 
 let isAsking = false
-// Asks for a token, and goes on with the page that was asked for.
+// Asks for a token, then continues with the requested page.
 function askWho(text) {
 	if (isAsking) return
 	isAsking = true

@@ -1,4 +1,4 @@
-// Elements, and text that somebody else wrote. Nothing here, or anywhere, takes a string for markup.
+// Elements, and text from other sources. No function of the console interprets a string as markup.
 
 const SVG = 'http://www.w3.org/2000/svg'
 const PROPERTIES = new Set(['value', 'checked', 'disabled', 'open'])
@@ -40,7 +40,7 @@ const UNSEEN =
 
 const code = character => character.charCodeAt(0).toString(16).padStart(4, '0')
 
-// Text with what cannot be seen made visible, as nodes.
+// Text with its invisible characters made visible, as nodes.
 export function visible(text, name = character => `U+${code(character).toUpperCase()}`) {
 	const nodes = []
 	for (let rest = text; rest;) {
@@ -56,7 +56,7 @@ export function visible(text, name = character => `U+${code(character).toUpperCa
 
 export const escaped = character => `\\u${code(character)}`
 
-// What somebody else wrote: isolated from the text around it, cut where it is long, with a way to see all.
+// Untrusted text: isolated from the text around it, cut if it is long, with a button that shows all of it.
 export function said(text, limit = 240) {
 	if (text == null || text === '') return h('span.muted', '–')
 	const whole = String(text)
@@ -108,7 +108,7 @@ let ahead = 0
 export const setClock = at => { if (at) ahead = Date.parse(at) - Date.now() }
 export const clock = () => Date.now() + ahead
 
-// A moment as a distance from now, with the moment itself where one looks closer. It keeps up by itself.
+// A moment as a distance from now, with the moment itself as its title. It updates automatically.
 export function ago(at) {
 	if (!at) return h('span.muted', '–')
 	const element = h('time', { datetime: at, title: at.replace('T', ' ').replace('Z', ' UTC') })
@@ -138,14 +138,14 @@ setInterval(() => {
 	}
 }, 5_000)
 
-// The beginning and the end of a UUID, which tell it from its neighbours; all of it where one looks closer.
+// The beginning and the end of a UUID, enough to distinguish it from its neighbours; the title has all of it.
 export const shortId = id => {
 	const text = String(id ?? '')
 	return h('code', { title: text, class: 'id' }, text.length > 20 ? `${text.slice(0, 8)}…${text.slice(-6)}` : text || '–')
 }
 
 let region
-// Tells those who do not see the page of something that has changed on it.
+// Announces a change of the page to users of screen readers.
 export function announce(text) {
 	region ??= document.body.appendChild(h('div.unheard', { role: 'status', 'aria-live': 'polite' }))
 	if (region.textContent !== text) region.textContent = text

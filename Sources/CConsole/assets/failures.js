@@ -5,7 +5,7 @@ import { FILTERS, filterBar, keepFresh } from './lists.js'
 
 const valuesOf = view => Object.fromEntries(FILTERS.map(name => [name, view.asked(name)]))
 
-// The members of a group that narrow a list to it; no answer is one, too.
+// The members of a group that narrow a list to it; "no response" is a value, too.
 const groupOf = row => Object.fromEntries(FILTERS.map(name => [name, row[name] ?? (name === 'response_status' ? 'none' : '')]))
 
 export async function failures(view) {

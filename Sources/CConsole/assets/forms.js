@@ -1,4 +1,4 @@
-// Fields, dialogs, and where a problem's pointers lead to.
+// Fields, dialogs, and the fields that a problem's pointers refer to.
 import { h, refill } from './dom.js'
 import { button, problemBox } from './parts.js'
 import { call, may } from './api.js'
@@ -27,7 +27,7 @@ export function field({ label, type = 'text', value = '', hint, options, pointer
 	}
 }
 
-// Says at a field what is wrong with it; null takes that back.
+// Shows an error at a field; null removes it.
 function blame(element, text) {
 	const wrong = element.querySelector('.wrong'), input = element.querySelector('input, select, textarea')
 	if (!wrong) return
@@ -76,7 +76,7 @@ export function record(members, values, prefix = '') {
 	return { fields, read: () => Object.fromEntries(members.map(([name, , kind], index) => [name, read(kind, fields[index].value)])) }
 }
 
-// @param act saves, and gets the reason; what it answers is given to `done`
+// @param act saves, and receives the reason; its result is passed to `done`
 export function form({ label, fields, submit, act, done, reason }) {
 	const place = h('div'), send = h('button.primary', submit)
 	const why = reason ? field({ label: 'Reason', maxlength: '160', hint: 'For the audit.' }) : null
@@ -91,7 +91,7 @@ export function lock(place) {
 	place.prepend(h('p.hint', 'Changing this needs the scope admin.'))
 }
 
-// Does it once at a time, and shows what goes wrong.
+// Performs the action once at a time, and shows errors.
 const once = (place, send, act) => async event => {
 	event.preventDefault()
 	if (send.disabled) return
@@ -106,11 +106,11 @@ const once = (place, send, act) => async event => {
 	}
 }
 
-// A field of a filter, with what the address has.
+// A field of a filter, with the value from the address.
 export const narrow = (view, [name, label, placeholder], more) => field({ name, label, placeholder, value: view.asked(name), ...more })
 
-// Fields that narrow a page. What is chosen goes into the address, so that it can be kept and sent on.
-// @param act gets the fields' values by name, instead
+// Fields that narrow a page. Their values are put into the address, so that it can be saved and shared.
+// @param act receives the fields' values by name, instead
 export function filters(view, fields, submit = 'Filter', act = view.filter) {
 	const apply = () => act(Object.fromEntries(fields.map(each => [each.input.name, each.value.trim()])))
 	return h('form.filters', {
@@ -120,10 +120,10 @@ export function filters(view, fields, submit = 'Filter', act = view.filter) {
 		act === view.filter && [...view.query.values()].some(Boolean) ? h('a', { href: location.pathname }, 'Clear') : null))
 }
 
-// Asks in a dialog, and does it. The browser keeps the focus inside, and gives it back.
+// Asks in a dialog, and performs the action. The browser keeps the focus inside, and restores it afterwards.
 // @param reason `required`, `optional`, or nothing
-// @param does gets the reason; answers a call, `[method, path, body]`. A problem is shown, and the dialog stays
-// @returns what the call answers, true for nothing; null when it was cancelled
+// @param does receives the reason; returns a call, `[method, path, body]`. A problem is shown, and the dialog stays
+// @returns the call's response, true for none; null if it was cancelled
 export function ask({ title, text, children = [], submit, danger, reason, does, then, says, ready, wide }) {
 	return new Promise(resolve => {
 		const place = h('div'), id = `d${++number}`, isRequired = reason === 'required'
@@ -150,7 +150,7 @@ export function ask({ title, text, children = [], submit, danger, reason, does, 
 	})
 }
 
-// A word at the bottom of the page that goes away by itself.
+// A short message at the bottom of the page that disappears automatically.
 export function toast(text) {
 	const element = h('div.toast', { role: 'status' }, text)
 	document.body.append(element)

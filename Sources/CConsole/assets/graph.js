@@ -1,4 +1,4 @@
-// What a mutation waits for, and what waits for it: a line with a dot for each, beside their names.
+// The mutations that a mutation waits for, and those that wait for it: a line with a dot for each, next to their names.
 import { count, h, mutationLink, noun, pill, svg } from './ui.js'
 
 const [ROW, LEFT, OWN] = [40, 12, 36]

@@ -1,6 +1,6 @@
 // JSON as it was written: numbers keep their digits, and depth costs no stack.
 
-// Where a text is no JSON.
+// A syntax error in a JSON text, with its place.
 export class Flaw extends Error {
 	constructor(message, text, at) {
 		super(message)
@@ -97,7 +97,8 @@ function endOfString(text, start, flaw) {
 // Members that hold what apps and their servers wrote.
 const AS_WRITTEN = new Set(['payload', 'body', 'document', 'response_body', 'headers'])
 
-// A value of an answer; members that hold what apps wrote are `Source`s, and a number that JavaScript would round is text.
+// Parses a response; members with content of apps become `Source`s, and a number that JavaScript would round becomes
+// text.
 export function parse(text, asWritten = AS_WRITTEN) {
 	const tokens = scan(text)
 	const next = () => tokens.next().value
@@ -153,7 +154,7 @@ const DEEP = 1_000
 export class Place {
 	#stack = []
 
-	// Call with each token; answers the pointer of the value that it begins, null for names and ends.
+	// Call with each token; returns the pointer of the value that it begins, null for names and ends.
 	step(token, text) {
 		const top = this.#stack.at(-1)
 		if (token.kind === 'key') {

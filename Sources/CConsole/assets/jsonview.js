@@ -4,12 +4,12 @@ import { Place, Source, flawOf, leaves, scan } from './json.js'
 
 const [LINES, STRING, DEPTH] = [300, 400, 24]
 
-// The source text of a member of an answer; null for null.
+// The source text of a member of a response; null for null.
 export const textOf = value =>
 	value == null ? null : value instanceof Source ? value.text : JSON.stringify(value)
 
 // A piece of JSON.
-// @param marks what was rewritten, by pointer: a word of it, shown where one looks closer
+// @param marks rewritten values, by pointer: a note on each, shown as its title
 export function jsonView(value, { label, marks = new Map() } = {}) {
 	const source = textOf(value) ?? 'null'
 	const box = h('pre.json', { tabindex: '0', role: 'group', 'aria-label': label })
@@ -29,7 +29,7 @@ export function jsonView(value, { label, marks = new Map() } = {}) {
 	return box
 }
 
-// The tokens of a text with what stands before each: a comma, a line break, two spaces a level.
+// The tokens of a text, each with its separator before it: a comma, a line break, two spaces a level.
 function* laidOut(source) {
 	let depth = 0, before = null
 	for (const token of scan(source)) {
@@ -42,7 +42,7 @@ function* laidOut(source) {
 	}
 }
 
-// The lines of a text as elements. What is no JSON is shown as text.
+// The lines of a text as elements. Text that is not JSON is shown unchanged.
 function* printed(source, marks) {
 	const place = marks.size && new Place()
 	let line = h('span.line')
@@ -95,7 +95,7 @@ function side(text, kind, missing) {
 		piece({ kind: text[0] === '"' ? 'string' : 'number', start: 0, end: text.length }, text))
 }
 
-// A field for JSON that says what is wrong with it. `value` is the text; `isValid` whether it is JSON.
+// A field for JSON that shows syntax errors. `value` is the text; `isValid` whether it is JSON.
 export function jsonEditor(source, { label, id }) {
 	const note = h('p', { id: `${id}-note`, class: 'hint', 'aria-live': 'polite' })
 	const field = h('textarea', {
@@ -121,7 +121,7 @@ export function jsonEditor(source, { label, id }) {
 	}
 }
 
-// A text with line breaks and two spaces a level; unchanged where it is no JSON.
+// A text with line breaks and two spaces a level; unchanged if it is not JSON.
 export function indented(source) {
 	try {
 		return [...laidOut(source)].map(({ token: { kind, start, end }, breaks, comma, indent }) =>

@@ -1,4 +1,4 @@
-// Lanes in which nothing runs: until somebody settles what halts them, or until a moment.
+// Lanes in which nothing runs: until an operator settles the mutation that halts them, or until a point in time.
 import { ago, empty, filters, link, mutationPath, narrow, organizationLink, pages, plural, shortId, userLink } from './ui.js'
 import { keepFresh, named, ORGANIZATION } from './lists.js'
 

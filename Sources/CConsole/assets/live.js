@@ -1,11 +1,11 @@
-// What the gateway tells while a page is looked at. A hidden tab hears nothing; what breaks is tried again, ever slower.
+// The gateway's event stream. A hidden tab receives no events; a broken stream is retried with growing delays.
 import { get } from './api.js'
 import { setClock } from './dom.js'
 
 const listeners = { now: new Set(), changed: new Set(), operation: new Set(), state: new Set() }
 let stream = null, timer = null, delay = 1_000, isPaused = false, isWanted = false
 
-// Calls `act` with what is told of a kind until the signal ends it.
+// Calls `act` with each event of a kind until the signal is aborted.
 export function on(kind, act, signal) {
 	listeners[kind].add(act)
 	signal?.addEventListener('abort', () => listeners[kind].delete(act))
@@ -15,7 +15,7 @@ function tell(kind, value) {
 	for (const act of [...listeners[kind]]) act(value)
 }
 
-// `live`, `paused` or `broken`, which `state` tells of.
+// `live`, `paused` or `broken`; changes are published as `state` events.
 export let state = 'broken'
 function become(other) {
 	if (state !== other) tell('state', state = other)
@@ -44,7 +44,7 @@ export function start() {
 	}
 }
 
-// a browser does not say why a stream was refused; a call does, and leads to the sign-in where that is it
+// a browser does not report why a stream was refused; a call does, and opens the sign-in if that is the cause
 const retry = () => get('/admin/me').then(start, () => { timer = setTimeout(retry, delay) })
 
 function close() {
@@ -71,7 +71,7 @@ document.addEventListener('visibilitychange', () => {
 		become('paused')
 	} else {
 		start()
-		// what has changed meanwhile was not heard
+		// changes while the tab was hidden were not received
 		tell('changed', {})
 	}
 })

@@ -1,4 +1,4 @@
-// The story of one mutation: what was pushed, what was sent, what came back, and what it holds up.
+// The history of one mutation: what was pushed, sent and received, and the mutations that wait for it.
 import { ago, button, comparison, copyButton, count, facts, h, idLine, jsonView, link, load, may, moment, mutationLink, mutationPath, number, of, organizationPath, pill, query, said, section, shortId, span, table, textOf, userLink, userPath } from './ui.js'
 import { edit, resolve, settle } from './act.js'
 import { graph } from './graph.js'
@@ -19,7 +19,7 @@ export async function mutation(view) {
 	})
 	const reveal = () => { isShown = true; return again() }
 	const is = (...statuses) => may('settle') && statuses.includes(story?.mutation.status)
-	// what an edit and a comparison need is looked at first, which the audit is told of
+	// an edit and a comparison need the content, so it is revealed first, and the audit log records that
 	const revealed = async act => {
 		if (!isShown) await reveal()
 		if (!place.querySelector('.problem')) act()

@@ -1,4 +1,4 @@
-// What is going on, in one look: first a sentence, then the figures, then what is broken.
+// The current state at a glance: first a sentence, then the figures, then the failures.
 import { ago, amount, count, facts, figure, h, keepingFocus, link, load, me, moment, mutationPath, noun, number, organizationLink, pill, plural, refill, said, section, shortId, span, table } from './ui.js'
 import { spark } from './spark.js'
 import * as live from './live.js'
@@ -20,13 +20,13 @@ export async function now(view) {
 		const { history } = state, { series, step_seconds: step } = history ?? {}
 		state = { ...next, history }
 		if (series) {
-			// a point of the history is some seconds: what is heard in between replaces the last one
+			// a point of the history covers some seconds: a value received within them replaces the last one
 			const isNew = Date.parse(next.at) - heard >= step * 1_000
 			for (const [name] of RATES) push(series[name], next.rates?.[`${name}_per_second`], isNew)
 			push(series.oldest_waiting_seconds, next.oldest_waiting?.age_seconds ?? 0, isNew)
 			if (isNew) heard = Date.parse(next.at)
 		}
-		// whoever marks a text to copy it is left alone
+		// a redraw would clear the selection of a user who is copying text
 		if (getSelection()?.type !== 'Range') keepingFocus(place, () => refill(place, page(state)))
 	}, view.signal)
 	await again()
@@ -85,7 +85,7 @@ function removed(run) {
 	return parts.length ? parts.map(([name, value]) => `${name.replaceAll('_', ' ')}: ${number(value)}`).join(', ') : 'nothing was due'
 }
 
-// What somebody wants to know at three in the night.
+// The summary for an operator on call: what needs action.
 function verdict({ stuck = {}, circuits = [], oldest_waiting: oldest }) {
 	const parts = [
 		amount(stuck.failed) && link(FAILED, plural(stuck.failed, 'failed mutation')),

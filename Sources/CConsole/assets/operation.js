@@ -1,4 +1,4 @@
-// One operation: how far it is, and what came of it.
+// One operation: its progress and its result.
 import { ago, ask, button, facts, h, idLine, link, load, may, number, of, organizationPath, pill, said, section, span } from './ui.js'
 import { progress } from './operations.js'
 import * as live from './live.js'

@@ -1,9 +1,9 @@
-// What was done to many at once, the newest first.
+// Bulk operations, the newest first.
 import { ago, empty, filters, h, link, narrow, number, of, organizationPath, pages, pill, said } from './ui.js'
 import { ORGANIZATION } from './lists.js'
 import * as live from './live.js'
 
-// How far an operation is, as a bar and in words.
+// The progress of an operation, as a bar and as text.
 export const progress = it => {
 	const over = it.done + it.skipped + it.failed, all = Math.max(it.total?.count ?? 0, over), isMore = it.total?.is_more && it.state === 'running'
 	return h('div.progress', h('progress', { max: Math.max(all, 1), value: over, 'aria-label': 'Progress' }), h('span', `${number(over)} of ${isMore ? 'more than ' : ''}${number(all)}`))

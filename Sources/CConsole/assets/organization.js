@@ -1,4 +1,4 @@
-// One organization: how it stands, its settings, and what only an admin may do to it.
+// One organization: its state, its settings, and the actions that require the admin scope.
 import { ago, ask, button, call, count, countLink, empty, facts, field, filters, form, h, idLine, jsonView, link, lock, may, narrow, number, of, organizationPath, pages, pill, query, record, said, section, shortId, table, tabs, toast, userPath } from './ui.js'
 import { upstream } from './upstream.js'
 

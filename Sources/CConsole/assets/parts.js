@@ -1,4 +1,4 @@
-// What pages are made of: tables, pills, facts, and what is shown while there is nothing to show yet.
+// The parts of pages: tables, pills, facts, and placeholders for empty ones.
 import { amount, count, h, path, query, refill, said, shortId, svg } from './dom.js'
 
 const WORDS = { in_flight: 'in flight', half_open: 'half open' }
@@ -38,7 +38,7 @@ export const userLink = (organization, user, subjects) => {
 
 export const empty = (title, text) => h('div.empty', h('p.strong', title), text && h('p', text))
 
-// A problem as the gateway told it.
+// A problem as the gateway returned it.
 export function problemBox(problem, again) {
 	return h('div.problem', { role: 'alert' },
 		h('p.strong', problem.title ?? 'Something went wrong in the console'),
@@ -49,7 +49,7 @@ export function problemBox(problem, again) {
 		again && button('Try again', again))
 }
 
-// Fills a place with what a call answers: says that it loads where that takes long, and what went wrong.
+// Fills a place with the response of a call: shows that it loads if that takes long, and shows an error.
 // @returns a function that loads again
 export function load(view, place, fetched, shown) {
 	let turn = 0
@@ -71,7 +71,7 @@ export function load(view, place, fetched, shown) {
 	}
 }
 
-// What is drawn anew while somebody is in it leaves the focus where it was.
+// Redraws a place and restores the keyboard focus within it.
 export function keepingFocus(place, act) {
 	const focused = place.contains(document.activeElement) ? document.activeElement : null
 	const key = focused && (focused.getAttribute('href') ?? focused.textContent)
@@ -94,9 +94,9 @@ export function table(label, columns, rows) {
 	return { element: h('div.scroll', element), add }
 }
 
-// A list page by page: the first, and a button for what follows.
+// A list page by page: the first page, and a button for the next.
 // @param list where it is: `[path, values, member]`
-// @param got is told of each answer
+// @param got is called with each response
 export function pages(view, label, columns, [address, values, member], nothing, got) {
 	const place = h('div.list')
 	const page = async cursor => {
@@ -128,7 +128,7 @@ export function pages(view, label, columns, [address, values, member], nothing, 
 export const tabs = (label, items, current) => {
 	const nav = h('nav.tabs', { 'aria-label': label }, items.map(([name, href]) =>
 		h('a', { href, 'aria-current': name === current && 'page' }, name)))
-	// where there is no room for all of them, the current one stays in sight: at first, and when the window changes
+	// if there is no room for all of them, the current one stays in sight: at first, and when the window changes
 	new ResizeObserver(() => {
 		const tab = nav.querySelector('[aria-current]')?.getBoundingClientRect(), room = nav.getBoundingClientRect()
 		if (tab) nav.scrollLeft += tab.left - room.left - (room.width - tab.width) / 2

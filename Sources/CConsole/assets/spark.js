@@ -1,9 +1,10 @@
-// A line of the last hour, small enough to stand beside its number.
+// A line of the last hour, small enough to fit next to its number.
 import { figure, svg } from './dom.js'
 
 const [WIDTH, HEIGHT] = [240, 44]
 
-// `told` is a step of seconds apart, the last of it now; null, and what is before it in the hour, is not known.
+// `told` are values a step of seconds apart, the last of them now; null, and the part of the hour before them, is
+// unknown.
 export function spark(told = [], { label, step, kind = '' }) {
 	const values = [...Array(Math.max(0, 3_600 / step - told.length)).fill(null), ...told]
 	const points = values.map((value, index) => [index, value]).filter(([, value]) => value != null), known = points.map(([, value]) => value)

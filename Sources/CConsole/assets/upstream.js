@@ -1,4 +1,4 @@
-// An organization's REST API: where it is, what it is sent, and whether it answers.
+// An organization's REST API: its address, the requests to it, and whether it responds.
 import { ask, button, call, facts, field, filters, form, h, lock, may, number, of, problemBox, record, refill, said, section, toast } from './ui.js'
 
 const PLAIN = { asWritten: new Set() }
@@ -55,7 +55,7 @@ const MEANS = {
 	429: 'The upstream is reachable, and asks for fewer requests.',
 }
 
-// An answer of 4xx shows that the upstream is reachable; of these, only a refused credential keeps mutations from it.
+// A response of 4xx shows that the upstream is reachable; of these, only a refused credential prevents mutations.
 const judge = status => status >= 200 && status < 400 ? 'good' : MEANS[status] === CREDENTIAL || !(status >= 400 && status < 500) || status === 407 ? 'bad' : ''
 
 function probe(view, address) {

@@ -6,7 +6,7 @@ package import SyncStore
 package import Telemetry
 import Tokens
 
-/// Users: who is known and let in, and the export, the merge and the erasure of a user's data.
+/// Lists and provisions users; exports, merges and erases a user's data.
 package struct UsersFeature: Feature {
     private let gateway: GatewayContext
     private let erasures: ErasureService

@@ -1,6 +1,6 @@
 import SyncModel
 
-/// How far a command's act went, as the audit is told.
+/// How far a command's act was completed, for the audit log.
 enum ActResult {
     case whole
     /// All was done but that many things, which the command named; it ends with 1.

@@ -3,7 +3,7 @@ import SyncModel
 
 /// What a command does, as the audit keeps it: who gave it is the system's user.
 struct CommandAct: Sendable {
-    /// The name of the operation in the contract that does the same; of commands without one, a name of their own.
+    /// The name of the API operation that does the same; commands without one have their own name.
     let action: String
     var organization: UUID?
     var user: UUID?

@@ -3,7 +3,7 @@ import SyncModel
 
 /// Finds the subcommand that an unknown word probably means.
 enum CommandSuggestion {
-    /// The command up to the corrected word, such as `sluice users list`; nil where each word names a subcommand, or none
+    /// The command up to the corrected word, such as `sluice users list`; nil if each word names a subcommand, or none
     /// is close.
     static func of(_ arguments: [String]) -> String? {
         var command: any ParsableCommand.Type = SluiceCommand.self

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// Tells by its exit code whether the gateway of the same settings is well: for container images, which have no curl.
+/// Reports the health of the gateway with the same settings by its exit code: for container images, which have no curl.
 struct HealthCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "healthcheck",

@@ -21,12 +21,12 @@ struct IssuerOption: ParsableArguments {
         }
     }
 
-    /// Who comes under a text that an issuer says.
+    /// The user with an issuer and subject.
     struct Called: Sendable {
         let subject: Subject
-        /// The user's own id, where the issuer's tokens that say the text are taken so.
+        /// The user's own id, if the issuer's tokens contain user ids.
         let id: UUID?
-        /// Whether no token that says the text is taken.
+        /// Whether every token with this subject is refused.
         let isNobody: Bool
 
         /// The user, who may have come as long as settings were others.
@@ -53,7 +53,7 @@ struct IssuerOption: ParsableArguments {
         }
     }
 
-    /// The issuer that is meant; says where the settings have none of that name, which may be a slip of the pen.
+    /// Returns the selected issuer; warns if the settings have no issuer of that name, which may be a typing error.
     func resolve(_ options: ConfigurationOptions) async throws -> ExactText {
         let settings = try await options.load()
         let known = (try? settings.tokenConfiguration().issuers.map(\.rememberedAs)) ?? []
@@ -73,7 +73,7 @@ struct IssuerOption: ParsableArguments {
     }
 }
 
-/// Reads what an issuer calls somebody off the command line.
+/// Parses the name that an issuer gives a user.
 func externalName(_ text: String) throws -> ExactText {
     guard ExternalName.isValid(text) else {
         throw ValidationError("A name has 1 to \(ExternalName.maximumBytes) bytes without control characters.")

@@ -3,7 +3,7 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// Why a command's act did nothing: a code for the audit, words for whoever gave the command.
+/// Why a command's act did nothing: a code for the audit log, a text for the operator.
 struct NothingDone: Sendable {
     let code: ProblemCode
     let words: String

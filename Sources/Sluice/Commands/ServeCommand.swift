@@ -80,7 +80,7 @@ struct ServeCommand: AsyncParsableCommand {
         throw ExitCode.failure
     }
 
-    /// Where the database is away, answers the watcher that checks it once it comes.
+    /// Checks the schema. If the database is unavailable, returns the watcher that checks it once it is available.
     private func requireSchema(_ settings: Settings, logger: Logger) async throws -> DatabaseWatcher? {
         switch await SchemaCheck.look(at: settings.databaseURL) {
         case .ready(let pooling):

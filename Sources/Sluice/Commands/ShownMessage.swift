@@ -2,8 +2,10 @@ import ArgumentParser
 import Foundation
 import JSONText
 
-/// What is said of arguments that are not understood. A token may be among them, whole or in parts, as where it was copied
-/// with line ends: it would stand in a terminal's scrollback, and in the logs of whatever runs commands.
+/// The error message about invalid arguments, without the arguments.
+///
+/// They may contain a token, whole or in parts, for example one that was copied with line ends. The token would remain
+/// in a terminal's scrollback, and in the logs of programs that run commands.
 enum ShownMessage {
     /// Shorter ones are words; longer ones may be parts of a token.
     private static let longestWord = 15
@@ -47,7 +49,7 @@ enum ShownMessage {
         }
     }
 
-    /// An argument, what stands behind its `=`, and the parts of it that a parser may name alone.
+    /// Returns an argument, the part after its `=`, and the parts of it that a parser may name alone.
     private static func pieces(of argument: String) -> [String] {
         var pieces = [argument, String(argument.drop { $0 == "-" })]
         if let equals = argument.firstIndex(of: "=") {

@@ -1,4 +1,4 @@
-/// Settings that cannot work. Each problem names the setting and says what is allowed; none holds a secret.
+/// Invalid settings. Each problem names the setting and the allowed values; no problem contains a secret.
 struct ConfigurationError: Error, Sendable, CustomStringConvertible {
     /// Whole sentences, in the order of the settings.
     let problems: [String]
@@ -18,7 +18,7 @@ struct ConfigurationError: Error, Sendable, CustomStringConvertible {
 struct ConfigurationProblems {
     private var problems: [String] = []
 
-    /// What `body` makes; nil where it cannot, and its problems are noted.
+    /// What `body` makes; nil if it cannot, and its problems are noted.
     mutating func gather<Value>(_ body: () throws(ConfigurationError) -> Value) -> Value? {
         do throws(ConfigurationError) {
             return try body()

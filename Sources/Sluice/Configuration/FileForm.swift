@@ -17,7 +17,7 @@ enum FileForm {
         return nil
     }
 
-    /// Why a file cannot hold a secret, whose every byte counts; nil where nothing is wrong with its form.
+    /// Why a file cannot hold a secret, whose every byte counts; nil if nothing is wrong with its form.
     static func defect(ofSecret data: Data) -> String? {
         if data.starts(with: utf8Mark) {
             return "begins with a byte order mark (EF BB BF), which would be a part of the secret; "

@@ -23,7 +23,7 @@ struct IssuersFile {
     let path: String
     /// Values for members that an issuer omits.
     let defaults: TrustedIssuer
-    /// Whether public keys sign for this gateway alone, where an issuer does not say.
+    /// Whether public keys sign for this gateway alone, by default for issuers that do not specify it.
     let hasExclusiveKeys: Bool
 
     /// - Parameter own: the name of the issuer from other settings; it may not come again.
@@ -112,8 +112,7 @@ struct IssuersFile {
         return flag
     }
 
-    /// Where its tokens say who their user is and for which organization; as other settings have it, where it does not
-    /// say.
+    /// Returns the claims with a token's user and organization; other settings supply the ones that the file omits.
     private func places(of value: JSONValue, at place: String) throws(ConfigurationError) -> IdentityPlaces {
         var places = defaults.places
         if let user = try claim("user_claim", of: value, at: place) { places.user = user }

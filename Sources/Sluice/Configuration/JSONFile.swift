@@ -5,7 +5,7 @@ import JSONText
 enum JSONFile {
     /// - Parameters:
     ///   - name: how an error begins: `The configuration file /etc/sluice.json`.
-    ///   - verb: stands between the name and the defect.
+    ///   - verb: the word between the name and the defect.
     /// - Throws: the defect, with line and column where the file is not JSON.
     static func object(
         _ data: Data,

@@ -8,7 +8,7 @@ import SyncModel
 import Tokens
 
 extension Setting.Form {
-    /// The allowed values, to stand behind "must be".
+    /// The allowed values, as text after "must be".
     var allowed: String {
         switch self {
         case .text: "a text that is not empty, without control characters"

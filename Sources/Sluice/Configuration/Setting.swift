@@ -1,5 +1,6 @@
-/// One setting: its name, its possible values and its meaning. The table of all of them (``all``) drives reading,
-/// validation, the help text and the warnings about unknown names.
+/// One setting: its name, its possible values and its meaning.
+///
+/// The table of all of them (``all``) drives reading, validation, the help text and the warnings about unknown names.
 struct Setting: Sendable {
     /// The form of a value.
     enum Form: Sendable {
@@ -32,7 +33,7 @@ struct Setting: Sendable {
     /// The key in a configuration file; the variable is the same in capitals after `SLUICE_`.
     let name: String
     let form: Form
-    /// The default, as text; nil when there is none.
+    /// The default, as text; nil if there is no default.
     let fallback: String?
     /// Replaces `fallback` in the help text, where it needs words.
     let fallbackHint: String?
@@ -57,7 +58,7 @@ struct Setting: Sendable {
 
     var variable: String { Self.variable(for: name) }
 
-    /// The key of the file that holds the value; nil where there is none.
+    /// The key of the file that contains the value; nil if the setting is no secret.
     var fileName: String? { isSecret ? name + "_file" : nil }
 
     static let prefix = "SLUICE_"

@@ -4,8 +4,8 @@ import Tokens
 extension Settings {
     /// The accepted tokens. Reads every file of keys, secrets and issuers, which may have changed.
     ///
-    /// - Throws: where no key is configured, a file cannot be read, or public keys may sign for other services and
-    ///   neither issuer nor audience tells their tokens apart.
+    /// - Throws: if no key is configured, if a file cannot be read, or if public keys may sign for other services and
+    ///   neither issuer nor audience distinguishes their tokens.
     func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {
@@ -74,7 +74,7 @@ extension Settings {
         throw ConfigurationError([problem] + unknownNames)
     }
 
-    /// Signs tokens for upstreams; nil where there is no key for it.
+    /// Signs tokens for upstreams; nil if there is no key for it.
     ///
     /// - Throws: where the key's file cannot be read, or used.
     func requestSigner() async throws(ConfigurationError) -> RequestSigner? {

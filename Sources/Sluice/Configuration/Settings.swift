@@ -14,7 +14,7 @@ struct Settings: Sendable {
     /// The values in force, by the setting's name; settings without a value are left out.
     private var values: [String: String] = [:]
 
-    /// The configured master keys; nil where nothing is sealed.
+    /// The configured master keys; nil if nothing is sealed.
     var masterKeys: MasterKeys?
     /// What an operator should know although it stops nothing.
     var warnings: [String]
@@ -46,8 +46,8 @@ struct Settings: Sendable {
         return settings
     }
 
-    /// The default that is tried where no database was set, and the unknown names that were: appended to the
-    /// database's error. Empty where one was set.
+    /// A hint that is appended to the database's error if no database was set: the default that is tried, and unknown
+    /// names that were set. Otherwise empty.
     var databaseHint: String {
         guard isDatabaseUnset, let fallback = Setting.databaseURL.fallback else { return "" }
         let tried = "\(Setting.databaseURL.variable) is not set, so \(fallback) is tried"
@@ -62,7 +62,7 @@ struct Settings: Sendable {
         inForce = reader.inForce
     }
 
-    /// A setting's checked value; nil where it has none.
+    /// A setting's checked value; nil if it has no value.
     subscript(setting: Setting) -> String? {
         get { values[setting.name] }
         set { values[setting.name] = newValue }
@@ -133,10 +133,10 @@ extension Settings {
     var jwtIssuersFile: String? { self[.jwtIssuersFile] }
     var jwtIssuer: String? { self[.jwtIssuer] }
     var jwtAudience: String? { self[.jwtAudience] }
-    /// Whether the operator says that public keys sign for this gateway alone.
+    /// Whether the operator declared that public keys sign for this gateway alone.
     var hasExclusiveKeys: Bool { self[.jwtExclusiveKeys] == "yes" }
     var jwtAudienceClaim: ClaimPlace { place(.jwtAudienceClaim) ?? ClaimPlace(named: "aud") }
-    /// Where tokens say who their user is and for which organization.
+    /// The claims of a token with its user and organization.
     var identityPlaces: IdentityPlaces {
         var places = IdentityPlaces()
         if let user = place(.jwtUserClaim) { places.user = user }

@@ -12,7 +12,7 @@ struct SettingsReader {
         self.sources = sources
     }
 
-    /// The checked value in force; nil when there is none, or an invalid one, which is then a problem.
+    /// Returns the checked value in force; nil if there is no value, or an invalid one, which is reported as a problem.
     mutating func text(_ setting: Setting) -> String? {
         var value = setting.fallback
         do throws(ConfigurationError) {
@@ -43,7 +43,7 @@ struct SettingsReader {
 
     /// Notes a problem of several settings together.
     mutating func require(_ condition: Bool, _ problem: String) {
-        // Where single settings are wrong already, their combination says nothing.
+        // If single settings are wrong, a problem with their combination is not reported.
         if !condition, problems.isEmpty { problems.append(problem) }
     }
 

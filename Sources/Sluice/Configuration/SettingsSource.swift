@@ -4,7 +4,7 @@ import SyncModel
 
 /// The environment, or a file. All values are texts until they are checked.
 struct SettingsSource: Sendable {
-    /// The values by the setting's name; nil where a value is neither a text nor a number.
+    /// The values by the setting's name; nil if a value is neither a text nor a number.
     private let values: [String: String?]
     /// The file's path; nil for the environment.
     private let path: String?
@@ -37,7 +37,7 @@ struct SettingsSource: Sendable {
         value.kind == .number ? String(decoding: value.raw, as: UTF8.self) : value.string
     }
 
-    /// The value here, as a text; nil when there is none.
+    /// Returns the value of this source, as a text; nil if it has no value.
     func text(_ name: String) throws(ConfigurationError) -> String? {
         guard let value = values[name] else { return nil }
         guard let value else { throw ConfigurationError("\(label(name)) must be a text or a number.") }

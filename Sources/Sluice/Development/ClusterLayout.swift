@@ -32,8 +32,8 @@ struct ClusterLayout: Sendable {
 
     /// Finds the places used before, or chooses and records them.
     ///
-    /// Data lies in the folder itself, unless the database's user cannot get there (a home of root's, say); then it
-    /// lies under /var/tmp. The socket lies beside it, unless its path gets too long; then it lies under TMPDIR.
+    /// Data is in the folder itself, or under /var/tmp if the database's user cannot access the folder (for example in
+    /// root's home). The socket is next to it, or under TMPDIR if its path gets too long.
     static func settle(
         in directory: DevelopmentDirectory,
         user: DatabaseUser?,

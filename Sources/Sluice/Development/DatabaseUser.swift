@@ -6,7 +6,7 @@ struct DatabaseUser: Sendable {
     let userID: uid_t
     let groupID: gid_t
 
-    /// `postgres`, or `nobody`; nil when this process is not root, and may run a server itself.
+    /// `postgres`, or `nobody`; nil if this process is not root, and may run a server itself.
     static func forRoot() throws -> DatabaseUser? {
         guard geteuid() == 0 else { return nil }
         for name in ["postgres", "nobody"] {

@@ -22,10 +22,10 @@ struct DemoTenant: Sendable {
 
     /// Creates the tenants where they are missing.
     ///
-    /// The REST API keeps its documents in memory. The gateway's knowledge of them is of no use in the next run, so
-    /// that tenant begins anew with each, and without the API there is none.
+    /// The REST API keeps its documents in memory. The next run cannot use the gateway's data about them, so each run
+    /// creates that tenant again. Without the API there is no such tenant.
     ///
-    /// - Returns: what the API tells of its changes with; nil where there is none.
+    /// - Returns: the token with which the API reports its changes; nil without the API.
     static func prepare(_ settings: Settings, upstream: DemoUpstream?) async throws -> ServiceToken? {
         let store = Wiring.store(settings, logger: Wiring.commandLogger())
         let administration = store.administration

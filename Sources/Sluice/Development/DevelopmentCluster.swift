@@ -54,8 +54,8 @@ struct DevelopmentCluster: Sendable {
 
     /// Runs the server for as long as `body` takes, and ends it with `pg_ctl`'s "fast" mode.
     ///
-    /// The server is in a session of its own, so that a Ctrl-C reaches this process alone, and under a watchdog that
-    /// ends it when this process is gone in whatever way.
+    /// The server has its own session, so that a Ctrl-C reaches this process alone. A watchdog ends the server when
+    /// this process ends in any way.
     func whileRunning(_ body: (DatabaseWatch) async throws -> Void) async throws {
         try await StaleServer(layout: layout).clear()
         var options = PlatformOptions()

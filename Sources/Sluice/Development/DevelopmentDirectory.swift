@@ -29,8 +29,9 @@ struct DevelopmentDirectory: Sendable {
         return secret
     }
 
-    /// A new name for files that cannot lie inside the folder. Random, so that a new folder does not find the data of
-    /// a removed one.
+    /// A new name for files that cannot lie inside the folder.
+    ///
+    /// Random, so that a new folder does not find the data of a removed one.
     static func uniqueName() -> String {
         "sluice-" + String(UInt64.random(in: .min ... .max), radix: 16)
     }

@@ -1,4 +1,4 @@
-/// Why `sluice dev` cannot go on; the text says what to do.
+/// Why `sluice dev` cannot continue, with an instruction.
 struct DevelopmentError: Error, CustomStringConvertible {
     let description: String
 

@@ -34,7 +34,7 @@ enum Folder {
         return stat(path, &found) == 0
     }
 
-    /// A short file's text without the line end, or the end of a long one; nil when it cannot be read.
+    /// A short file's text without the line end, or the end of a long one; nil if it cannot be read.
     static func text(of path: String) -> String? {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The possible remains of an earlier run: a server that is just ending, or the file that says there is one.
+/// The possible remains of an earlier run: a server that is still ending, or its PID file.
 struct StaleServer {
     let layout: ClusterLayout
 
@@ -13,7 +13,7 @@ struct StaleServer {
             try await Task.sleep(for: .milliseconds(100))
         }
         if isOurs(pid) { throw DevelopmentError("A PostgreSQL server of an earlier run does not end: process \(pid).") }
-        // Another program may have the number by now, which would make the server refuse to start.
+        // Another program may have the process id already, which would make the server refuse to start.
         unlink(layout.pidFile)
         unlink("\(layout.socketFolder)/\(ClusterLayout.socketName).lock")
     }

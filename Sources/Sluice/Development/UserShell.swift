@@ -6,12 +6,12 @@ enum UserShell {
 
     /// The shell's arguments.
     ///
-    /// The user is changed by setpriv(1), in a program of its own. It must not happen between fork and exec: the C
-    /// library would wait there for threads that the child does not have, now and then for ever.
+    /// A separate program, setpriv(1), changes the user. It must not happen between fork and exec: there the C library
+    /// would wait for threads that the child does not have, sometimes without end.
     ///
     /// - Parameters:
     ///   - words: `$0`, `$1` and so on.
-    ///   - user: nil stands for the user of this process.
+    ///   - user: nil for the user of this process.
     static func arguments(_ script: String, _ words: [String], as user: DatabaseUser?) -> Arguments {
         let shell = ["-c", script] + words
         guard let user else { return Arguments(shell) }

@@ -1,7 +1,8 @@
 import Subprocess
 
-/// The shell between this process and the server: it runs the server until its input closes, which the system does
-/// when this process ends, by whatever means.
+/// The shell between this process and the server.
+///
+/// It runs the server until its input closes, which the system does when this process ends in any way.
 enum Watchdog {
     static func arguments(_ layout: ClusterLayout) -> Arguments {
         let words = [

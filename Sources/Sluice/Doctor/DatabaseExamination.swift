@@ -78,7 +78,8 @@ struct DatabaseExamination {
     }
 
     private func connections(_ facts: DatabaseFacts) -> Diagnosis {
-        // beside those of the pool and of the committers one that listens, and on a cluster one that looks at its servers
+        // in addition to those of the pool and of the committers: one that listens, and on a cluster one that checks
+        // its servers
         let needed = settings.databasePoolSize + settings.committerConnections + (facts.hasCitus ? 2 : 1)
         let available = min(facts.maximumConnections - facts.reservedConnections, facts.connectionLimit ?? .max)
         let finding = "a gateway uses up to \(needed) of \(available)"

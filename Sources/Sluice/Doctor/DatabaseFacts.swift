@@ -12,7 +12,7 @@ struct DatabaseFacts: Sendable {
     let fullPageWrites: String
     let maximumConnections: Int
     let reservedConnections: Int
-    /// The lowest limit of role and database; nil where they set none.
+    /// The lowest limit of role and database; nil if they set none.
     let connectionLimit: Int?
     let hasCitus: Bool
     let autovacuum: String

@@ -13,7 +13,7 @@ struct Diagnosis: Sendable {
     let subject: String
     let status: Status
     let finding: String
-    /// What to do about it; nil when no action is needed.
+    /// What to do about it; nil if no action is needed.
     let advice: String?
 
     static func ok(_ subject: String, _ finding: String) -> Diagnosis {

@@ -11,7 +11,7 @@ struct KeyExamination {
         [await verifier()] + exclusivity() + identities() + (await keySets()) + (await signer())
     }
 
-    /// Where users are said in a place that is no good, or by two issuers alike.
+    /// Reports issuers whose user claim is unsuitable, and organizations that two issuers share.
     private func identities() -> [Diagnosis] {
         guard let configuration = try? settings.tokenConfiguration() else { return [] }
         let cautions = configuration.issuers.flatMap { ProviderCautions.of(IssuerSettings($0, configuration)) }
@@ -29,8 +29,9 @@ struct KeyExamination {
         }
     }
 
-    /// Public keys whose tokens no issuer or audience tells apart, because the operator says that the keys are used
-    /// for this gateway alone.
+    /// Reports public keys whose tokens neither issuer nor audience distinguishes.
+    ///
+    /// The settings permit them because the operator declared that the keys are used for this gateway alone.
     private func exclusivity() -> [Diagnosis] {
         guard let configuration = try? settings.tokenConfiguration() else { return [] }
         let open = configuration.issuers.filter { issuer in

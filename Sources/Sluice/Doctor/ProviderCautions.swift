@@ -3,7 +3,7 @@ import JSONText
 import SyncModel
 import Tokens
 
-/// What is known of identity providers whose tokens say the user in a place that is no good.
+/// Warnings about identity providers whose tokens have the user in an unsuitable claim.
 enum ProviderCautions {
     private static let entraHosts = [
         "login.microsoftonline.com", "sts.windows.net", "login.microsoftonline.us", "login.partner.microsoftonline.cn",

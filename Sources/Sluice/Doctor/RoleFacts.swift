@@ -52,8 +52,9 @@ struct RoleFacts: Sendable {
         "SELECT rolname::text, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user"
     )
 
-    /// The rights that `sql/roles.sql` grants to gateways. They only read the list of migrations, and may delete
-    /// readers' bindings, as a purge does, but not write them.
+    /// The rights that `sql/roles.sql` grants to gateways.
+    ///
+    /// They only read the list of migrations, and may delete readers' bindings, as a purge does, but not write them.
     private static let rights = Statement(
         "doctor_rights",
         """

@@ -4,7 +4,7 @@ import SyncHTTP
 import SyncModel
 import Tokens
 
-/// What `sluice token explain` says of a token: a line for each thing that is decided, up to the one that refuses it.
+/// The output of `sluice token explain`: a line for each check, up to the one that refuses the token.
 struct TokenExplanation {
     private static let shownNames = 40
 
@@ -29,7 +29,7 @@ struct TokenExplanation {
         return [header, issuer, key].prefix { $0.subject != refusal.subject } + [refusal]
     }
 
-    /// What is known of the provider, where the user's claim is no good.
+    /// Warnings about the provider, if the user's claim is unsuitable.
     var cautions: [Diagnosis] { settings.map { ProviderCautions.of($0, payload: examination.payload) } ?? [] }
 
     /// The last line.
@@ -138,7 +138,7 @@ struct TokenExplanation {
         }
     }
 
-    /// The keys at hand, for a finding.
+    /// The available keys, for a finding.
     private var keys: String {
         let known = examination.knownKeys.prefix(10).map { ShownText.of($0) }.joined(separator: ", ")
         if !known.isEmpty { return "the keys at hand are \(known)" }
@@ -147,8 +147,8 @@ struct TokenExplanation {
         return "the keys at hand have no ids, and are for \(algorithms.joined(separator: ", "))"
     }
 
-    /// What is wrong with a token whose algorithm no key that the issuer's settings can bring verifies, whatever its
-    /// key id; nil for other tokens.
+    /// Returns the defect of a token whose algorithm no key from the issuer's settings can verify, with any key id; nil
+    /// for other tokens.
     private func unsupportedAlgorithm(_ settings: IssuerSettings) -> Diagnosis? {
         let (algorithm, issuer) = (examination.algorithm ?? "-", settings.issuer)
         let advice = advice(forAlgorithm: algorithm, settings)
@@ -251,7 +251,7 @@ struct TokenExplanation {
         return "Set \(settings.organizationClaim) to the claim that says which organization it is, or \(fixed)."
     }
 
-    /// Where providers write it, as docs/identity.md says.
+    /// The claims that providers use, as listed in docs/identity.md.
     private static let organizationPlaces = [
         "org", "org_id", "$.o.id", "$.firebase.tenant", "tid", "$.app_metadata.organization", "custom:organization",
         "organization",
@@ -261,7 +261,7 @@ struct TokenExplanation {
 
     /// What the gateway thinks of a verified token's user and organization.
     ///
-    /// - Parameter chosen: what a request would say in `X-Sluice-Organization`.
+    /// - Parameter chosen: the value of `X-Sluice-Organization` in a request.
     func standing(
         of claims: TokenClaims,
         in organization: Organization?,
@@ -345,11 +345,11 @@ struct TokenExplanation {
         return .failed("user", finding, advice)
     }
 
-    // MARK: - What the token says
+    // MARK: - The token's content
 
     private func said(_ name: String) -> String { said(ClaimPlace(named: name)) }
 
-    /// A claim's value, whoever wrote it.
+    /// A claim's value, made safe for display.
     private func said(_ place: ClaimPlace) -> String {
         guard let value = examination.payload?.value(at: place.query) else { return "missing" }
         if value.kind == .number, let seconds = value.int64 { return Self.moment(seconds) }

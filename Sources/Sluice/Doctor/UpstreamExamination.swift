@@ -1,7 +1,7 @@
 import Postgres
 import SyncUpstream
 
-/// Checks whether the organizations' upstreams answer at all. No credential is sent, so any answer will do.
+/// Checks whether the organizations' upstreams respond. It sends no credential, so any response is sufficient.
 struct UpstreamExamination {
     /// Upstreams that are checked at most.
     static let maximum = 50

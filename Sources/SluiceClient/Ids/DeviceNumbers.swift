@@ -21,12 +21,12 @@ struct DeviceNumbers {
                 sql: "SELECT seq FROM sqlite_sequence WHERE lower(name) = lower(?)",
                 arguments: [entity.table]
             )
-            // the last number there is, is the next one for ever: SQLite gives none behind it
+            // the last possible number stays the next one permanently: SQLite assigns no number after it
             numbers[entity.entityType] = min(max(highest ?? 0, 0), .max - 1) + 1
         }
     }
 
-    /// Lets the counters go on from there, if they are not beyond it.
+    /// Advances the counters to these numbers, unless they are beyond them.
     func raise(to numbers: NextLocalIDs) throws {
         for entity in entities {
             guard let next = numbers[entity.entityType], next > 1 else { continue }
@@ -35,7 +35,7 @@ struct DeviceNumbers {
                 arguments: [next - 1, entity.table]
             )
             if db.changesCount > 0 { continue }
-            // under the name that the table was made with, in whichever case the app writes it here
+            // under the name that the table was created with, in any case that the app writes here
             try db.execute(
                 sql: """
                     INSERT INTO sqlite_sequence (name, seq)
@@ -46,8 +46,11 @@ struct DeviceNumbers {
         }
     }
 
-    /// Rows that were made on a phone which was restored from a backup, under numbers that it had given before: what a
-    /// registration tells is that the device was further. Those that the gateway has heard of by now are none.
+    /// Returns rows that were created after a phone was restored from a backup, under numbers that it had assigned
+    /// before.
+    ///
+    /// They are detected by a registration, which returns that the device was further. Rows that the gateway has
+    /// already received are not among them.
     func suspects(_ numbers: NextLocalIDs) throws -> [Suspect] {
         try entities.flatMap { entity -> [Suspect] in
             guard let next = numbers[entity.entityType], try isRestored(entity, next) else { return [] }
@@ -81,7 +84,7 @@ struct DeviceNumbers {
         try raise(to: [entity.entityType: min(number, .max - 1) + 1])
     }
 
-    /// Whether the gateway knows of numbers that the phone has never sent or been given.
+    /// Whether the gateway has numbers that the phone has never sent or received.
     private func isRestored(_ entity: EntitySync, _ next: Int64) throws -> Bool {
         let highest = try Int64.fetchOne(
             db,

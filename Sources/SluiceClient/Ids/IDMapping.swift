@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What the phone calls an entity, and what the server does (seed 000).
+/// The ids of an entity on the phone and at the server (seed 000).
 struct IDMapping: Sendable {
     enum Status: String, Sendable { case pending, resolved, failed }
 
@@ -13,7 +13,7 @@ struct IDMapping: Sendable {
     let serverID: JSON?
     let status: Status
 
-    /// How a push names the entity: the server id where the phone has no id of its own for it.
+    /// The id of the entity in a push: the server id if the phone has no id for it.
     var wireID: JSON? { clientID ?? serverID }
 
     init(entityType: String, key: String, clientID: JSON?, serverID: JSON?, status: Status) {
@@ -100,7 +100,7 @@ extension IDMapping {
         )
     }
 
-    /// - Returns: false where there is one of the same key, and nothing is written.
+    /// - Returns: false if there is one of the same key, and nothing is written.
     func insert(_ db: Database, at now: String) throws -> Bool {
         try insert(db, at: now, "NOTHING")
         return db.changesCount > 0

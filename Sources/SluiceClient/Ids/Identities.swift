@@ -3,7 +3,7 @@ import GRDB
 
 /// Translates between the phone's keys and the gateway's ids, within one transaction.
 ///
-/// What it looked up is remembered, so that a page of a thousand visits to twenty customers asks for twenty.
+/// Look-ups are cached, so that a page of a thousand visits to twenty customers looks up twenty.
 final class Identities {
     private let map: EntityMap
     private let db: Database
@@ -37,7 +37,7 @@ final class Identities {
 
     /// How a push names a row.
     ///
-    /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library knows nothing of.
+    /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library has no record of.
     func wireID(_ name: EntityName) throws -> JSON {
         guard let mapping = try mapping(name), mapping.status != .failed, let id = mapping.wireID else {
             throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
@@ -83,8 +83,9 @@ final class Identities {
     /// what the gateway shows of a conflict has the server's.
     enum Numbers { case device, server }
 
-    /// A document of the gateway's in the phone's terms. What it names for the first time gets a key; a number that the
-    /// device has not been told of stays away.
+    /// Translates a document of the gateway to the phone's keys.
+    ///
+    /// An entity that it names for the first time gets a key. A number that the device has not received is left out.
     func toLocal(_ document: JSON, _ entity: EntitySync, numbersAre numbers: Numbers = .device) throws -> JSON {
         try entity.replacingIDs(in: document) { type, id in
             let target = try map.entity(type)
@@ -128,8 +129,8 @@ final class Identities {
         return key
     }
 
-    /// A key for what the phone sees for the first time: the user's own client id, else the server's id where the
-    /// column can hold it, else a UUID.
+    /// Returns a key for an entity that is new to the phone: the user's own client id, otherwise the server's id if the
+    /// column can hold it, otherwise a UUID.
     private func newKey(of entity: EntitySync, serverID: JSON, clientID: JSON?) throws -> String {
         let own = entity.keys == .stable ? [clientID, serverID] : [serverID]
         for id in own.compactMap({ $0 }) {
@@ -141,10 +142,12 @@ final class Identities {
         return UUID.random().wire
     }
 
-    /// What the phone made keeps its key, also where the entity was given another one before the phone heard whose it
-    /// is: because another row names it. That key goes, and what has it has the phone's.
+    /// Keeps the key that the phone gave to its own row, and replaces another key of the same entity.
     ///
-    /// - Returns: false where more is known under the other key than that it is named.
+    /// The entity has another key if another row named it before the phone received the mapping. That key is removed,
+    /// and rows that use it get the phone's.
+    ///
+    /// - Returns: false if the other key has more data than references to it.
     func give(_ name: IDMapping, to own: IDMapping, _ entity: EntitySync) throws -> Bool {
         guard try name.isNameOnly(db), try KeyRewriter(map, db).merge(name, into: own, entity) == own.key else {
             return false
@@ -153,7 +156,7 @@ final class Identities {
         return true
     }
 
-    /// Forgets what it looked up: keys have changed.
+    /// Clears the cache: keys have changed.
     func forget() {
         known = [:]
         keys = [:]
@@ -187,7 +190,7 @@ final class Identities {
         )
     }
 
-    /// - Returns: false where the key has a mapping already, and nothing is written.
+    /// - Returns: false if the key has a mapping already, and nothing is written.
     func add(_ mapping: IDMapping) throws -> Bool {
         guard try mapping.insert(db, at: now) else { return false }
         known[EntityName(mapping.entityType, mapping.key)] = mapping

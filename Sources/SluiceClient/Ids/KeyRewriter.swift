@@ -81,7 +81,7 @@ struct KeyRewriter {
             sql: "DELETE FROM sluice_id_mappings WHERE entity_type = ? AND key = ?",
             arguments: [entity.entityType, mapping.key]
         )
-        // the gateway takes the client id for the entity from now on, in whatever still names it
+        // the gateway accepts the client id for the entity from now on, wherever it is still referenced
         try db.execute(
             sql: """
                 UPDATE sluice_id_mappings SET client_id = coalesce(client_id, ?) WHERE entity_type = ? AND key = ?
@@ -91,8 +91,8 @@ struct KeyRewriter {
         return other.key
     }
 
-    /// - Returns: false where the app's tables do not take the change; nothing is written then. What the gateway has
-    ///   answered counts all the same.
+    /// - Returns: false if the app's tables do not accept the change; then nothing is written. The gateway's response
+    ///   still counts.
     private func ifTaken(_ body: () throws -> Void) throws -> Bool {
         do {
             try db.inSavepoint {
@@ -105,8 +105,8 @@ struct KeyRewriter {
         }
     }
 
-    /// Foreign keys are looked at when the transaction ends: a parent and its children change one after the other. What
-    /// is written later in the transaction is looked at by itself again.
+    /// Defers the check of foreign keys to the end of the transaction, because a parent and its children change in
+    /// sequence. The foreign keys of later writes in the transaction are checked immediately again.
     private func deferringForeignKeys(_ body: () throws -> Void) throws {
         try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
         let result = Result { try body() }
@@ -138,7 +138,7 @@ struct KeyRewriter {
         )
     }
 
-    /// Foreign keys of whatever table of the app's, also of those that are not synchronized.
+    /// Renames a key in the foreign keys of all of the app's tables, also of those that are not synchronized.
     private func renameForeignKeys(_ entity: EntitySync, _ old: String, _ new: String) throws {
         let tables = try String.fetchAll(
             db,
@@ -210,8 +210,9 @@ struct KeyRewriter {
 
     // MARK: - The outbox
 
-    /// Puts the server id into what has never been sent; what has goes out as it was, byte for byte, and the gateway
-    /// knows both.
+    /// Replaces the client id by the server id in mutations that were never sent.
+    ///
+    /// Mutations that were sent are repeated unchanged, byte for byte; the gateway accepts both ids.
     private func rewriteQueued(_ entity: EntitySync, _ clientID: JSON, to serverID: JSON) throws {
         try db.execute(
             sql: """
@@ -231,7 +232,7 @@ struct KeyRewriter {
         )
         for row in rows {
             let before = try JSON(parsing: row[1] as String)
-            // in an app's own request an id may stand anywhere, in a row's document where a reference is declared
+            // in an app's own request an id may be in any place, in a row's document only in a declared reference
             let isRequest = RowOperation(rawValue: row[2]) == nil
             let payload =
                 isRequest
@@ -248,7 +249,7 @@ struct KeyRewriter {
 }
 
 extension KeyRewriter {
-    /// Puts another number of the device into what has never been sent.
+    /// Replaces a number of the device in mutations that were never sent.
     private func renameQueued(_ entity: EntitySync, _ old: JSON, to new: JSON) throws {
         try db.execute(
             sql: """

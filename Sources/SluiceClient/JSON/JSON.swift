@@ -10,8 +10,9 @@ public enum JSON: Sendable, Hashable {
     case number(JSONNumber)
     case string(String)
     case array([JSON])
-    /// Members are written in the order of their names: equal values are equal text. Names that Swift takes for equal,
-    /// which differ in how their characters are composed, are one name.
+    /// Members are written in the order of their names: equal values are equal text.
+    ///
+    /// Names that Swift takes for equal, which differ in how their characters are composed, are one name.
     case object([String: JSON])
 
     /// A number by its text, as in `.number("129.90")`.
@@ -22,8 +23,9 @@ public enum JSON: Sendable, Hashable {
 }
 
 extension JSON {
-    /// The member of an object, or nil. Setting nil takes the member away; setting one of what is no object makes it
-    /// one.
+    /// The member of an object, or nil.
+    ///
+    /// Setting nil removes the member. Setting a member of another value makes it an object.
     public subscript(member: String) -> JSON? {
         get { object?[member] }
         set {
@@ -68,8 +70,8 @@ extension JSON {
 }
 
 extension JSON {
-    /// Strings are equal where their characters are the same scalar by scalar: to Swift's own comparison `é` is `é`
-    /// however it is composed, and an edit that composes it anew would be none.
+    /// Compares strings scalar by scalar: Swift's own comparison takes differently composed forms of `é` as equal, and
+    /// would ignore an edit that changes the composition.
     public static func == (left: JSON, right: JSON) -> Bool {
         switch (left, right) {
         case (.null, .null): true

@@ -3,7 +3,7 @@ struct JSONParser {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var position = 0
     private var depth = 0
-    /// Deeper than any document that the gateway takes (64 levels) with what it wraps around one.
+    /// Deeper than any document that the gateway accepts (64 levels) with the levels that it wraps around one.
     private static let depthLimit = 512
 
     private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
@@ -201,7 +201,7 @@ struct JSONParser {
     private mutating func unicodeEscape() throws(JSONSyntaxError) -> Unicode.Scalar {
         let first = try codeUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }
-        // the first half of a pair; a half by itself is no character, and stands for the replacement character
+        // the first half of a pair; a single half is no character, and becomes the replacement character
         guard UTF16.isLeadSurrogate(first), next == UInt8(ascii: "\\"), position + 1 < bytes.count,
             bytes[position + 1] == UInt8(ascii: "u")
         else { return "\u{FFFD}" }
@@ -232,7 +232,7 @@ struct JSONParser {
 public struct JSONSyntaxError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The byte, counted from 0, where something else was expected.
     public let offset: Int
-    /// What should stand there.
+    /// A description of the valid text at this place.
     public let expected: String
 
     public var description: String { "no JSON: expected \(expected) at byte \(offset)" }

@@ -10,7 +10,7 @@ extension JSON {
         return .object(members)
     }
 
-    /// The merge patch that turns this value into another, or nil where they are the same to a merge patch, to which
+    /// The merge patch that turns this value into another, or nil if they are the same to a merge patch, to which
     /// members that are `null` are absent.
     func patch(to other: JSON) -> JSON? {
         guard case .object(let old) = self, case .object(let new) = other else {

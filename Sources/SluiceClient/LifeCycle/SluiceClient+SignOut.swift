@@ -10,8 +10,8 @@ public enum PendingWrites: Sendable {
 }
 
 extension SluiceClient {
-    /// What is pending or waits for a decision, a JSON object a line: the mutation as the gateway is told of it, and its
-    /// `status`. For a user's safety before something is erased, and for support.
+    /// Returns the writes that are pending or wait for a decision, a JSON object a line: the mutation as it is sent to
+    /// the gateway, and its `status`. Use it as a backup before an erasure, and for support.
     public func export() async throws -> Data {
         try await database.read { db in
             var lines = Data()
@@ -31,14 +31,15 @@ extension SluiceClient {
         }
     }
 
-    /// Erases the user's data from the database: the synchronized tables' rows, and everything of the library's. Then
-    /// another user may be signed in with the same file, on a client of its own: this client, and every other one that
+    /// Erases the user's data from the database: the synchronized tables' rows, and all data of the library.
+    ///
+    /// Then another user may sign in with the same file, on a separate client. This client, and every other one that
     /// has the file open, writes nothing any more.
     ///
     /// To sign out and keep what waits for the next sign-in of the same user, ``suspend()`` is enough: a token of
     /// another user is not let near it.
     ///
-    /// - Throws: ``SluiceError/pendingWrites(_:)`` where there are any and they may not be discarded; then nothing is
+    /// - Throws: ``SluiceError/pendingWrites(_:)`` if there are any and they may not be discarded; then nothing is
     ///   erased, and synchronization is suspended.
     public func signOut(pending choice: PendingWrites = .refuse) async throws {
         await stop()
@@ -62,8 +63,9 @@ enum LibraryTables {
         "sluice_held",
     ]
 
-    /// Deletes the user's data: the synchronized tables' rows, and everything of the library's. Whoever has the file open
-    /// for that user writes nothing any more.
+    /// Deletes the user's data: the synchronized tables' rows, and all data of the library.
+    ///
+    /// Clients that have the file open for that user write nothing any more.
     static func wipe(_ map: EntityMap, _ db: Database) throws {
         try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
         for entity in map.entities { try db.execute(sql: "DELETE FROM \(entity.table.quotedDatabaseIdentifier)") }

@@ -17,11 +17,13 @@ struct Device {
         return try String.fetchOne(statement).map(UUID.init(wire:))
     }
 
-    /// The number of the next mutation. It is given once it stands in the outbox: nothing is written for it here, since
-    /// each page that a write changes is one more in the log.
+    /// Returns the number of the next mutation.
     ///
-    /// - Parameter device: whose number it is to be; nil where whoever has the file may have it.
-    /// - Throws: ``SluiceError/otherAccount`` where there is no such device: the user has signed out.
+    /// The number is used up once the outbox contains it. Nothing is written for it here, since each page that a write
+    /// changes is one more in the log.
+    ///
+    /// - Parameter device: the device that the number is for; nil for the device of the file.
+    /// - Throws: ``SluiceError/otherAccount`` if there is no such device: the user has signed out.
     static func nextSequence(_ db: Database, of device: UUID? = nil) throws -> Int64 {
         let next = try db.cachedStatement(
             sql: """

@@ -8,7 +8,7 @@ struct Enqueuing {
     /// The number of the mutation that is made.
     let sequence: Int64
     let now: Date
-    /// Levels of a payload: what the gateway takes.
+    /// The maximum number of levels of a payload that the gateway accepts.
     private static let depth = 64
     private let identities: Identities
     private let rows: ShownRows
@@ -81,7 +81,7 @@ struct Enqueuing {
                 }
                 return try identities.toWire(payload, entity)
             } catch {
-                // a row whose write cannot be made is none that the library knows
+                // if the create cannot be enqueued, the library has no record of the row
                 if operation == .create { try identities.forget(name) }
                 throw error
             }
@@ -92,8 +92,8 @@ struct Enqueuing {
             needed.append(ClientName(name.entityType, localID))
         }
         var version = options.isChecked && operation != .create ? try baseVersion(name) : nil
-        // the person saw a state of before somebody's change; versions count from 1, and a version within a run of one
-        // writer's own is none that conflicts (`docs/rules.md`, conflicts)
+        // the user saw a state from before another writer's change; versions count from 1, and a version within a run
+        // of one writer's own changes is no conflict (`docs/rules.md`, conflicts)
         if version != nil, try isOverlapping || isHeld(name) { version = 1 }
         let id = try insert(
             operation: operation.rawValue,

@@ -6,7 +6,7 @@ enum Outbox {
     /// Gives what was never sent, from a number on, the next numbers, as if it were made now: in the order it had, and
     /// behind all that was sent.
     ///
-    /// - Returns: the entities whose edits stand in another order by now: their rows are to be written anew.
+    /// - Returns: the entities whose edits have another order now: their rows must be written again.
     static func renumberQueued(from first: Int64, _ db: Database) throws -> [EntityName] {
         let queued = try Row.fetchAll(
             db,
@@ -27,10 +27,12 @@ enum Outbox {
         return Array(names)
     }
 
-    /// The gateway knows less than the phone: it was restored, or a push was lost. Everything above its watermark goes
-    /// out once more (`docs/clients.md`, sequence_gap) but what was given up or never taken.
+    /// Reopens mutations after the gateway lost some: it was restored, or a push was lost.
+    ///
+    /// All mutations above its watermark are sent again (`docs/clients.md`, sequence_gap), except those that were given
+    /// up or never accepted.
     static func reopen(above watermark: Int64, _ db: Database, now: Date) throws {
-        // what a person gave up never runs; the gateway says of the decision that it knows of no such write
+        // a write that a person gave up never runs; the gateway responds to the decision that there is no such write
         try Intent.giveUpHidden(above: watermark, db, now: now)
         try db.execute(
             sql: """
@@ -66,7 +68,7 @@ enum Outbox {
 
     /// Deletes what ended so long ago that neither the app nor a gateway that goes back to a backup needs it.
     static func prune(endedBefore moment: Date, _ db: Database) throws {
-        // numbers that were given are given once, whatever is deleted
+        // an assigned number is never assigned again, even if its mutation is deleted
         try db.execute(sql: "UPDATE sluice_device SET next_sequence = ?", arguments: [try Device.nextSequence(db)])
         try db.execute(
             sql: """

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// A mutation in the outbox, as the gateway is told of it.
+/// A mutation in the outbox, as it is sent to the gateway.
 struct OutboxRow: Sendable {
     /// The version of the format that rows are written in. A later library reads every earlier one.
     static let format = 1
@@ -26,7 +26,7 @@ struct OutboxRow: Sendable {
     let createdAt: String
     /// Client ids whose creates it needs.
     let names: [ClientName]
-    /// Whether it stands on top of its entity's base.
+    /// Whether it is applied on top of its entity's base.
     let isShown: Bool
 
     /// The entry of a push (`docs/api.md`, a mutation): the same bytes each time.

@@ -37,7 +37,7 @@ extension SluiceClient {
 
     /// Updates a row and enqueues what has changed.
     ///
-    /// - Returns: the mutation's id; nil where nothing has changed that is synchronized.
+    /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
     /// - Throws: what `update` and ``enqueue(_:in:)`` throw.
     @discardableResult
     public func update<Record: Syncable & MutablePersistableRecord>(
@@ -55,7 +55,7 @@ extension SluiceClient {
     /// ``Write/update(_:from:_:)``.
     ///
     /// - Parameter original: the record as it was read.
-    /// - Returns: the mutation's id; nil where nothing has changed that is synchronized.
+    /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
     /// - Throws: what `update` and ``enqueue(_:in:)`` throw.
     @discardableResult
     public func update<Record: Syncable & MutablePersistableRecord>(
@@ -86,11 +86,13 @@ extension SluiceClient {
         }
     }
 
-    /// Enqueues the creation of every row that the library knows nothing of: for an app that had rows before it had the
-    /// library, once, in the migration's wake. A row is enqueued behind the rows of its type that it names; of what it
-    /// names in other types either enqueue those before, or all with one call: ``enqueueUnknown(of:_:in:)``.
+    /// Enqueues the creation of every row that the library has no record of.
     ///
-    /// Rows that the server has already are created there once more; pull first where that may be, with keys that are
+    /// It is for an app that had rows before it had the library: call it once, after the migration. A row is enqueued
+    /// after the rows of its type that it names. For rows of other types, enqueue those first, or all with one call:
+    /// ``enqueueUnknown(of:_:in:)``.
+    ///
+    /// Rows that the server already has are created there again. If that is possible, pull first, with keys that are
     /// the server's ids.
     ///
     /// - Returns: how many rows were enqueued.
@@ -104,10 +106,11 @@ extension SluiceClient {
         try enqueueUnknown(of: [type], options, in: db)
     }
 
-    /// Enqueues the creation of every row of several types that the library knows nothing of, each behind the rows that
-    /// it names: the order of the types does not matter.
+    /// Enqueues the creation of every row of several types that the library has no record of.
     ///
-    /// Rows that the server has already are created there once more; pull first where that may be, with keys that are
+    /// Each row is enqueued after the rows that it names: the order of the types does not matter.
+    ///
+    /// Rows that the server already has are created there again. If that is possible, pull first, with keys that are
     /// the server's ids. A table is read a few hundred rows at a time.
     ///
     /// - Returns: how many rows were enqueued.
@@ -127,7 +130,7 @@ extension SluiceClient {
         return try names.map { try rows.enqueueAll(of: map.entity($0)) }.reduce(0, +)
     }
 
-    /// Both or neither, also where the app catches the error and commits the rest of its transaction.
+    /// Both or neither, also if the app catches the error and commits the rest of its transaction.
     private func together(in db: Database, _ body: () throws -> UUID?) throws -> UUID? {
         try checkTransaction(db)
         var id: UUID?

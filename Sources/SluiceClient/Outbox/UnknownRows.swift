@@ -1,6 +1,6 @@
 import GRDB
 
-/// Enqueues the creation of rows that the library knows nothing of, a row behind those that it names.
+/// Enqueues the creation of rows that the library has no record of, each after the rows that it names.
 struct UnknownRows {
     /// Rows that are read at a time: a table may be larger than a phone's memory.
     private static let page = 500
@@ -37,13 +37,13 @@ struct UnknownRows {
         self.enqueue = enqueue
     }
 
-    /// - Returns: how many rows were enqueued, of whatever type.
+    /// - Returns: the number of rows enqueued, of all types.
     func enqueueAll(of entity: EntitySync) throws -> Int {
         let (table, key) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
         var count = 0
         var last: DatabaseValue?
         while true {
-            // what has no key comes first, and is told of
+            // rows without a key come first, and are reported
             let rest = last == nil ? "" : "WHERE \(key) > ?"
             let rows = try Row.fetchAll(
                 db,
@@ -80,7 +80,7 @@ struct UnknownRows {
         return count
     }
 
-    /// A row that has to be enqueued before; nil for none, and where there is no such row.
+    /// A row that has to be enqueued before; nil for none, and if there is no such row.
     private func firstUnknown(in row: Found) throws -> Found? {
         guard try !isKnown(row.name) else { return nil }
         var targets: [EntityName] = []

@@ -3,16 +3,16 @@ import GRDB
 
 /// What an update changes, as a merge patch.
 struct UpdateEdit {
-    /// Nil where nothing is changed.
+    /// Nil if nothing is changed.
     let patch: JSON?
-    /// Whether somebody else has changed the same members since the person read them.
+    /// Whether another writer has changed the same members since the user read them.
     let isOverlapping: Bool
 
     /// - Parameters:
     ///   - shown: the document that is shown before the edit.
-    ///   - original: what the person started from; nil for what is shown.
-    ///   - edited: what the person made of it.
-    ///   - standard: what a column has where the document has no such member, and NULL is not allowed.
+    ///   - original: the document that the person started from; nil for the shown one.
+    ///   - edited: the document after the person's edit.
+    ///   - standard: the value of a column if the document has no such member and NULL is not allowed.
     init(
         _ entity: EntitySync,
         _ map: EntityMap,
@@ -30,8 +30,10 @@ struct UpdateEdit {
         isOverlapping = ours.contains { member in theirs[member.key].map { $0 != member.value } ?? false }
     }
 
-    /// A document in which members are as they were before where their column is the same: a moment to the microsecond
-    /// was read to the millisecond, `25` as 25.0, no member as the column's default, and nobody has touched it.
+    /// Returns a document that keeps the previous value of each member whose column is unchanged.
+    ///
+    /// The two may differ without an edit: a moment to the microsecond was read to the millisecond, `25` as 25.0, a
+    /// missing member as the column's default.
     private static func untouched(
         _ entity: EntitySync,
         _ map: EntityMap,
@@ -64,8 +66,9 @@ extension SyncedColumn {
         }
     }
 
-    /// Whether two numbers differ in their digits only: `129.90` was read as 129.9. `Decimal` holds 38 digits; longer
-    /// ones are compared as they are.
+    /// Whether two numbers differ in their digits only: `129.90` was read as 129.9.
+    ///
+    /// `Decimal` holds 38 digits; longer ones are compared as they are.
     private func isSameNumber(_ left: JSON, _ right: JSON) -> Bool {
         guard case .number(let left) = left, case .number(let right) = right,
             max(left.text.utf8.count, right.text.utf8.count) <= 38, let value = Decimal(string: left.text)

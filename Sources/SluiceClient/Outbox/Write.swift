@@ -23,11 +23,13 @@ public struct Write {
     let content: Content
     var options: Options
 
-    /// What may be said about any write.
+    /// The options of any write.
     public struct Options: Sendable {
         /// 0 to 1,000, of writes in one position; nil for the entity's.
         public var priority: Int?
-        /// Other writes that must have taken effect before. What a write names by id it depends on by itself.
+        /// Other writes that must have taken effect before.
+        ///
+        /// A write depends automatically on the entities that it names by id.
         public var dependencies: [UUID]
         /// What is done about a conflict; nil for the entity's.
         public var conflictResolution: ConflictResolution?
@@ -67,17 +69,20 @@ public struct Write {
         try Write(.create, record, options)
     }
 
-    /// A row that the app has just changed. What is sent is a merge patch (RFC 7396) of the columns that differ from
-    /// what was there; where none does, nothing is.
+    /// Updates a row that the app has just changed.
     ///
-    /// - Throws: what the record throws when it is encoded.
+    /// It sends a merge patch (RFC 7396) of the columns that differ from the known entity, and nothing if no column
+    /// does.
+    ///
+    /// - Throws: errors of the record's encoding.
     public static func update<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
         try Write(.update, record, options)
     }
 
-    /// A row that a person has changed since it was read, in a form that was open for a while, say. What is sent is what
-    /// the person changed; what others have changed meanwhile stays, and is shown. Where both changed the same, it is a
-    /// conflict, as ``Options/isChecked`` has it.
+    /// Updates a row that a person has changed since it was read, for example in a form that was open for a while.
+    ///
+    /// Only the person's changes are sent. Changes that others made since then stay, and are shown. A member that both
+    /// changed is a conflict, subject to ``Options/isChecked``.
     ///
     /// - Parameter original: the record as it was read.
     /// - Throws: what the records throw when they are encoded.
@@ -114,14 +119,14 @@ public struct Write {
 
     /// A request to the organization's REST API, sent in order with everything else, once.
     ///
-    /// It changes no row on the phone: what the API makes of it comes by a pull.
+    /// It changes no row on the phone: a pull brings the API's changes.
     ///
     /// - Parameters:
     ///   - method: `POST`, `PATCH`, `PUT` or `DELETE`.
-    ///   - endpoint: a path that begins with `/`. Client ids may stand anywhere in it, `{local_id}` for `key`.
-    ///   - payload: client ids may stand anywhere in it.
+    ///   - endpoint: a path that begins with `/`. It may contain client ids in any place, and `{local_id}` for `key`.
+    ///   - payload: may contain client ids in any place.
     ///   - type: the record whose entity type the request is of.
-    ///   - key: the row that it is about. A `POST` without one makes an entity of its own.
+    ///   - key: the row that the request is about. A `POST` without a key creates a separate entity.
     public static func request<Record: Syncable>(
         _ method: String,
         _ endpoint: String,

@@ -5,17 +5,17 @@ enum WriteStatus {
     private static let takenOnes = ["pending", "blocked", "in_flight"]
     private static let stoppedOnes = ["failed", "conflict", "rejected"]
 
-    /// It goes on by itself.
+    /// It continues without a decision.
     static let isOpen = condition(openOnes)
-    /// The gateway has it, and what becomes of it is asked for.
+    /// The gateway has it, and its outcome is requested.
     static let isTaken = condition(takenOnes)
-    /// It did not take effect, and waits for a decision, or for the gateway to hear of one.
+    /// It did not take effect, and waits for a decision, or for the gateway to receive one.
     static let isStopped = condition(stoppedOnes)
     /// Nothing more happens to it.
     static let isEnded = condition(["succeeded", "discarded"])
     /// It may still take effect.
     static let isUnfinished = condition(openOnes + stoppedOnes)
-    /// Nobody has to decide anything: it is open, or the gateway will hear of the decision.
+    /// It requires no decision: it is open, or its decision is still to be sent to the gateway.
     static let isPending = "(\(isOpen) OR \(isStopped) AND \(isDecided))"
     /// A person has to decide.
     static let needsDecision = "(\(isStopped) AND NOT \(isDecided))"

@@ -19,11 +19,11 @@ struct ChangesPage: Sendable {
 }
 
 extension JSON {
-    /// The counters that an answer tells: numbers from 1 on.
+    /// The counters in a response: numbers from 1 on.
     var nextLocalIDs: NextLocalIDs {
         self["next_local_ids"]?.object?.compactMapValues { $0.int64.flatMap { $0 > 0 ? $0 : nil } } ?? [:]
     }
 }
 
-/// Where the device's counters stand: by type, the number of the next row.
+/// The device's counters: by type, the number of the next row.
 typealias NextLocalIDs = [String: Int64]

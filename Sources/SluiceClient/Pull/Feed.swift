@@ -5,7 +5,7 @@ import GRDB
 struct Feed: Sendable {
     var cursor: String?
     var generation: Int64
-    /// Whether the pull from the beginning, or after a 410, has not come to its end.
+    /// Whether the pull from the beginning, or after a 410, has not ended.
     var isSnapshot: Bool
     /// Changes that this one has brought so far.
     var snapshotRows: Int64

@@ -8,7 +8,7 @@ struct PageApplication {
     private let now: Date
     private let identities: Identities
     private let rows: ShownRows
-    /// Whether an edit may stand on anything: a phone that only reads need not ask for each change.
+    /// Whether an entity may have edits: a phone that only reads need not check each change.
     private let hasEdits: Bool
 
     init(_ map: EntityMap, _ db: Database, now: Date) throws {
@@ -20,8 +20,8 @@ struct PageApplication {
         hasEdits = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations)") ?? false
     }
 
-    /// - Parameter cursor: what the page was asked for with. Where the phone's is another one by now, another process
-    ///   was faster, and nothing is applied.
+    /// - Parameter cursor: the cursor that the page was requested with. If the phone's cursor differs now, another
+    ///   process was faster, and nothing is applied.
     /// - Returns: whether it was applied.
     func apply(_ page: ChangesPage, after cursor: String?) throws -> Bool {
         let feed = try Feed.read(db)
@@ -44,7 +44,7 @@ struct PageApplication {
         return true
     }
 
-    /// - Returns: false where the phone's cursor is another one by now.
+    /// - Returns: false if the phone's cursor differs now.
     func end(_ page: ChangesPage, after cursor: String?) throws -> Bool {
         let feed = try Feed.read(db)
         guard feed.cursor == cursor else { return false }
@@ -85,7 +85,7 @@ struct PageApplication {
         } else if let document = change["document"], !document.isNull {
             base.document = try identities.toLocal(document, entity)
         }
-        // what took effect and was not pulled yet is part of the last document, on which other edits may stand
+        // an edit that took effect and was not pulled yet is part of the last document, which other edits may build on
         if base.isDeleted, hasEdits { base.document = try rows.document(entity, name.key, of: .succeeded) }
         let hasEdits = try hasEdits && release(name, base)
         if base.isDeleted, try !isInOutbox(name) {
@@ -94,7 +94,7 @@ struct PageApplication {
             try base.save(name, generation: generation, db)
         }
         if let reason { return try rows.hold(name, reason) }
-        // the last document that was told stays on a tombstone, for the edits that still stand on it
+        // a tombstone keeps the last document received, for the edits that still build on it
         try rows.refresh(entity, name, base: hasEdits ? try Base.of(name, db) : base)
     }
 
@@ -122,9 +122,9 @@ struct PageApplication {
         return key
     }
 
-    /// Takes away the edits that the base shows by now.
+    /// Hides the edits that the base already contains.
     ///
-    /// - Returns: whether others stand on it.
+    /// - Returns: whether other edits build on it.
     private func release(_ name: EntityName, _ base: Base) throws -> Bool {
         let hiding = try db.cachedStatement(
             sql: """
@@ -139,7 +139,7 @@ struct PageApplication {
         return try Bool.fetchOne(rest, arguments: [name.entityType, name.key]) ?? false
     }
 
-    /// What the outbox knows keeps its tombstone: a late answer may show an older state of it.
+    /// An entity with writes in the outbox keeps its tombstone: a late response may show an older state of it.
     private func isInOutbox(_ name: EntityName) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations WHERE entity_type = ? AND key = ?)"
@@ -149,8 +149,8 @@ struct PageApplication {
 
     // MARK: - The end of a pull from the beginning
 
-    /// Takes away what the pull did not show (`docs/clients.md`, after a 410): the server has deleted it. What an open
-    /// edit writes is decided by its own result.
+    /// Removes the entities that the pull did not contain (`docs/clients.md`, after a 410): the server has deleted
+    /// them. The result of an open edit decides about the edit's content.
     private func sweep(_ generation: Int64) throws {
         var names = try names(
             """
@@ -167,7 +167,7 @@ struct PageApplication {
         names += try self.names("SELECT b.entity_type, b.key FROM sluice_base b WHERE b.generation < ?", generation)
         for name in Set(names) {
             guard let entity = map[name.entityType] else { continue }
-            // open edits go on standing on the last document that was told, as on that of a tombstone
+            // open edits keep building on the last document received, as on that of a tombstone
             if try isInOutbox(name) {
                 if var base = try Base.of(name, db) {
                     base.isDeleted = true

@@ -1,15 +1,15 @@
 import Foundation
 
-/// What the gateway says of a mutation: a result of a push, the answer to a settling call, or an event.
+/// The gateway's state of a mutation: a result of a push, the response to a settling call, or an event.
 struct MutationResult: Sendable {
     enum Status: String, Sendable {
         case pending, blocked, succeeded, conflict, failed, discarded, rejected
         case inFlight = "in_flight"
 
-        /// It goes on by itself.
+        /// It continues without a decision.
         var isOpen: Bool { [.pending, .blocked, .inFlight].contains(self) }
 
-        /// Nothing more happens to it, by itself or by anybody.
+        /// Nothing more happens to it, automatically or by a decision.
         var isFinal: Bool { self == .succeeded || self == .discarded }
     }
 
@@ -52,10 +52,11 @@ struct MutationResult: Sendable {
         omitsError = member("omitted")?.array?.contains("error") ?? false
     }
 
-    /// The entity that stands in the mutation's place, where the gateway shows it.
+    /// The entity as the server has it in the mutation's place, if the gateway returns it.
     var current: JSON? { error?["current"].flatMap { $0.isNull ? nil : $0 } }
 
-    /// Whether the answer left out what the client needs to show, so that the mutation has to be read by itself.
+    /// Whether the response left out content that the client needs to show, so that the mutation must be read
+    /// separately.
     var isCut: Bool {
         guard [.conflict, .discarded, .failed].contains(status) else { return false }
         return error?["current_omitted"]?.bool ?? false || omitsError

@@ -14,7 +14,7 @@ struct PushAnswer {
         results = Results(map, identities, ShownRows(map, identities, db), db, now: now)
     }
 
-    /// - Returns: false for an answer that is not what the contract says; nothing is written then.
+    /// - Returns: false for a response that violates the contract; then nothing is written.
     func apply(_ answer: JSON, to batch: PushBatch) throws -> Bool {
         let entries = answer.results.compactMap(MutationResult.init)
         guard entries.map(\.id) == batch.rows.map(\.id), let accepted = answer.acceptedSequence else { return false }
@@ -25,10 +25,10 @@ struct PushAnswer {
         return true
     }
 
-    /// Applies one mutation's state, as an event or a settling call tells it.
+    /// Applies one mutation's state from an event or from the response to a settling call.
     func apply(_ result: MutationResult) throws { try results.apply(result) }
 
-    /// Applies a mapping, as an event tells it.
+    /// Applies a mapping from an event.
     func note(_ mapping: JSON) throws {
         try results.note(mapping)
         try db.noteChangeOfBase()
@@ -60,7 +60,8 @@ extension JSON {
         }
     }
 
-    /// The watermark that an answer tells; nil for none, and for what can be none: behind it there are numbers yet.
+    /// The watermark in a response; nil if it has no watermark, or an impossible one: after a valid one there are
+    /// further numbers.
     var acceptedSequence: Int64? {
         self["accepted_sequence"]?.int64.flatMap { (0..<(1 << 62)).contains($0) ? $0 : nil }
     }

@@ -6,7 +6,7 @@ struct PushBatch: Sendable {
     /// Bounds of a push: the gateway's defaults.
     struct Limits: Sendable {
         var entries = 500
-        /// Of all entries, in bytes; the gateway takes 4 MiB with what stands around them.
+        /// Of all entries, in bytes; the gateway accepts 4 MiB including the rest of the body.
         var bytes = (4 << 20) - 4_096
 
         init() {}
@@ -15,7 +15,7 @@ struct PushBatch: Sendable {
     }
 
     let deviceID: UUID
-    /// Below the first entry; nil where all of them were taken before, and are asked after.
+    /// Below the first entry; nil if all of them were taken before, and are asked after.
     let afterSequence: Int64?
     let rows: [OutboxRow]
 
@@ -29,8 +29,8 @@ struct PushBatch: Sendable {
 }
 
 extension PushBatch {
-    /// What is to be pushed next: first what was sent without an answer, again and alone, then what was never sent.
-    /// From the transaction on it counts as sent.
+    /// Returns the next mutations to be pushed: first those sent without a response, again and alone, then those never
+    /// sent. From the transaction on they count as sent.
     static func next(_ limits: Limits, _ db: Database, _ shown: ShownRows) throws -> PushBatch? {
         let unanswered = try rows(of: .sent, limits, db)
         if !unanswered.isEmpty { return try batch(unanswered, db) }
@@ -107,8 +107,10 @@ extension PushBatch {
         try shown.refresh(Outbox.renumberQueued(from: first, db))
     }
 
-    /// What names the client id of a create that was given up is refused here, as the gateway refuses what depends on
-    /// a rejected entry: it would take the id for data, and everybody would have a row that names nothing.
+    /// Refuses writes that name the client id of a create that was given up.
+    ///
+    /// The gateway refuses in the same way what depends on a rejected entry. Here it would take the id for data, and
+    /// every user would receive a row with a dangling reference.
     ///
     /// - Returns: whether there was any.
     private static func refuseOrphans(among rows: [OutboxRow], _ db: Database) throws -> Bool {

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// Writes what the gateway says of mutations, within one transaction: the outbox, the ids, the base, the app's rows.
+/// Writes the gateway's states of mutations, within one transaction: the outbox, the ids, the base, the app's rows.
 final class Results {
     private let map: EntityMap
     private let db: Database
@@ -17,7 +17,7 @@ final class Results {
         self.rows = rows
     }
 
-    /// - Returns: false where it is of no mutation in the outbox.
+    /// - Returns: false if it is of no mutation in the outbox.
     @discardableResult
     func apply(_ result: MutationResult) throws -> Bool {
         let statement = try db.cachedStatement(
@@ -29,7 +29,7 @@ final class Results {
         )
         guard let row = try Row.fetchOne(statement, arguments: [result.id.wire]) else { return false }
         let before: String = row["status"]
-        // an answer that was under way while an event told more
+        // an older response that arrives after an event with a later state
         if ["succeeded", "discarded"].contains(before), !result.status.isFinal { return true }
         try write(result)
         guard let entity = map[row["entity_type"]], let key: String = row["key"] else { return true }
@@ -167,7 +167,7 @@ final class Results {
 
     // MARK: - What is shown
 
-    /// An edit that took effect goes once the base shows it; where the feed does not learn of it, it becomes the base.
+    /// Removes an edit that took effect once the base contains it; if the feed does not report it, it becomes the base.
     private func succeed(_ result: MutationResult, _ edit: Edit, _ entity: EntitySync, _ name: EntityName) throws {
         let base = try Base.of(name, db)
         if let version = result.version {
@@ -185,8 +185,8 @@ final class Results {
         try rows.refresh(entity, name.key)
     }
 
-    /// What was given up goes, and what stands in its place is shown (`docs/clients.md`, rolling back): the feed does
-    /// not bring it again.
+    /// Removes a write that was given up, and shows the server's entity in its place (`docs/clients.md`, rolling back):
+    /// the feed does not bring it again.
     private func discard(_ result: MutationResult, _ entity: EntitySync, _ name: EntityName) throws {
         if let current = result.current {
             let known = try Base.of(name, db)?.version ?? 0

@@ -1,14 +1,15 @@
 public import Foundation
 public import GRDB
 
-/// A write that did not take effect, and that a person has to decide about. Nothing is lost meanwhile: its row goes on
-/// showing it.
+/// A write that did not take effect, and that requires a person's decision.
+///
+/// Nothing is lost until then: its row keeps showing it.
 ///
 /// Observe all of them: `ValueObservation.tracking { try FailedWrite.fetchAll($0) }`, or ``SluiceClient/failedWrites``.
 public struct FailedWrite: Sendable, Hashable, Identifiable {
     /// Why a write did not take effect.
     public enum Reason: String, Sendable {
-        /// The upstream refused it for good, or could not be reached often enough.
+        /// The upstream refused it permanently, or could not be reached after too many attempts.
         case failed
         /// Another writer was there first; ``theirs`` is what they wrote.
         case conflict
@@ -30,19 +31,19 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let createdAt: Date
     /// What is wrong.
     public let problem: Problem?
-    /// The upstream's answer: its status and body, where it gave one.
+    /// The upstream's response: its status and body, if there was one.
     public let response: JSON?
-    /// What was sent: client ids and server ids stand in it as the gateway sees them.
+    /// The payload that was sent, with client ids and server ids as the gateway has them.
     public let payload: JSON?
-    /// The entity that stands in its place, with `document`, `version`, `etag` and `deleted`, in the gateway's terms; nil
-    /// where it is not known.
+    /// The server's entity, with `document`, `version`, `etag` and `deleted`, in the gateway's terms; nil if it is
+    /// unknown.
     public let theirs: JSON?
     /// Why the gateway did not follow the last decision.
     public let decisionError: String?
     /// How often the gateway has tried to carry it out.
     public let attempts: Int
 
-    /// One that stands in no outbox, for previews and tests of an app's views.
+    /// Creates a write that is in no outbox, for previews and tests of an app's views.
     public init(
         id: UUID = UUID(),
         reason: Reason,
@@ -73,7 +74,7 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
 }
 
 extension FailedWrite {
-    /// All of them, the oldest first. One that was decided about is pending until the gateway has heard of it.
+    /// Returns all of them, the oldest first. A write with a decision is pending until the gateway has received that.
     public static func fetchAll(_ db: Database) throws -> [FailedWrite] { try fetch(db, "1") }
 
     /// The conflicts among them.

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What the gateway says to a decision.
+/// Applies the gateway's response to a decision.
 extension Intent {
     func apply(_ result: MutationResult, _ map: EntityMap, _ db: Database, now: Date) throws {
         try delete(db)

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What a person decided about a mutation, until the gateway has heard of it.
+/// A person's decision about a mutation, until the gateway has received it.
 struct Intent: Sendable {
     enum Action: String, Sendable { case retry, discard, resolve }
 
@@ -10,7 +10,8 @@ struct Intent: Sendable {
     let action: Action
     let body: JSON
 
-    /// The oldest whose mutation the gateway has answered for; what was sent without an answer waits for that.
+    /// Returns the oldest intent whose mutation has a response from the gateway; one for a mutation that was sent
+    /// without a response waits for that.
     static func next(_ db: Database) throws -> Intent? {
         let row = try Row.fetchOne(
             db,
@@ -44,8 +45,10 @@ struct Intent: Sendable {
         )
     }
 
-    /// A phone that was restored from a backup may have given up writes that it took for never sent: the gateway has
-    /// taken their numbers, and is told.
+    /// Repeats discards for the gateway.
+    ///
+    /// A phone that was restored from a backup may have given up writes as never sent although the gateway has accepted
+    /// their numbers.
     static func repeatDiscards(above known: Int64, upTo accepted: Int64, _ db: Database, now: Date) throws {
         try db.execute(
             sql: """
@@ -57,7 +60,7 @@ struct Intent: Sendable {
         )
     }
 
-    /// What was given up together with something else has no decision of its own, only a row that is hidden.
+    /// A write that was given up together with another one has no separate decision, only a row that is hidden.
     static func giveUpHidden(above watermark: Int64, _ db: Database, now: Date) throws {
         try db.execute(
             sql: """

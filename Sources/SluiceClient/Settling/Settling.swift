@@ -1,11 +1,11 @@
 import Foundation
 import GRDB
 
-/// What becomes of the writes that depend on one that is discarded.
+/// The treatment of writes that depend on a discarded one.
 public enum Dependents: String, Sendable {
     /// They are discarded as well.
     case discard
-    /// They go on without it; what needs the id that it would have made fails.
+    /// They continue without it; those that need the id that it would have created fail.
     case keep
 }
 
@@ -17,8 +17,9 @@ public enum Winner: String, Sendable {
     case client = "client_wins"
 }
 
-/// Carries out what a person decides about a write, in one transaction and offline: what the gateway knows of becomes
-/// an intent that the worker sends, and everything else happens here.
+/// Carries out a person's decision about a write, in one transaction and offline.
+///
+/// For a mutation that the gateway has, it records an intent that the worker sends. Everything else happens here.
 struct Settling {
     private let map: EntityMap
     private let db: Database
@@ -38,7 +39,7 @@ struct Settling {
 
     /// - Parameters:
     ///   - payload: in place of the write's own, in the gateway's terms; nil to retry it as it is.
-    ///   - isForced: also where it may take effect beside an attempt of unknown outcome.
+    ///   - isForced: also if the write may take effect in addition to an attempt of unknown outcome.
     func retry(_ id: UUID, payload: JSON?, isForced: Bool = false) throws {
         let (row, status) = try mutation(id)
         switch status {
@@ -58,7 +59,7 @@ struct Settling {
 
     private func edit(_ row: OutboxRow, _ payload: JSON?) throws {
         guard let payload else { return }
-        // what it names by now; ids in what is no declared reference are found by the gateway
+        // the entities that the payload names now; the gateway finds ids outside of declared references
         let pending = try map[row.entityType].map { try identities.pendingIDs(in: payload, $0) } ?? []
         let names = Set(row.names).union(pending).map(\.text).sorted()
         try db.execute(
@@ -105,7 +106,7 @@ struct Settling {
             // the last ones first: a row goes before the one that it names
             for id in dependents.reversed() {
                 let (row, status) = try mutation(UUID(wire: id))
-                // with the first one the gateway discards what depends on it, if it has heard of that one
+                // if the gateway has received the first one, it also discards the mutations that depend on it
                 try isOurs || Self.isLocal(status) ? discard(row, status, .discard) : hide(row)
             }
         }
@@ -196,8 +197,8 @@ struct Settling {
         try winner == .server ? hide(row) : show(row)
     }
 
-    /// The whole document, where an update is to have its way over a deletion: a patch would bring back what it
-    /// changes, and nothing else.
+    /// Returns the whole document, if an update is to override a deletion: a patch would restore only the members that
+    /// it changes.
     private func restored(_ row: OutboxRow) throws -> JSON? {
         guard row.operation == RowOperation.update.rawValue, let entity = map[row.entityType], let key = row.key else {
             return nil
@@ -231,7 +232,7 @@ struct Settling {
         if let entity = map[row.entityType], let key = row.key { try rows.refresh(entity, key) }
     }
 
-    /// Shows the row of a mutation as it is by now.
+    /// Shows the row of a mutation in its present state.
     func refresh(_ id: UUID) throws { try refresh(try mutation(id).row) }
 
     /// The payload of an edited write, from the record as the person wants it.

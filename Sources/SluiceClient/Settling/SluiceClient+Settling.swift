@@ -1,27 +1,29 @@
 public import Foundation
 public import GRDB
 
-/// Decisions about writes that did not take effect: ``failedWrites``. Each takes effect on the phone at once, offline
-/// too, and is sent to the gateway like everything else.
+/// Decisions about writes that did not take effect: ``failedWrites``.
 ///
-/// Each has two forms: one within a transaction of the app's, `in: db`, and one that makes a transaction of its own.
+/// Each takes effect on the phone immediately, also offline, and is sent to the gateway like every write.
+///
+/// Each has two forms: one within a transaction of the app's, `in: db`, and one that opens a separate transaction.
 extension SluiceClient {
-    /// Sends a write once more: one that failed, is in conflict, or was not taken.
+    /// Sends a write again: one that failed, is in conflict, or was not accepted.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``; the database's errors.
     public func retry(_ mutation: UUID, in db: Database) throws {
         try settle(in: db) { try $0.retry(mutation, payload: nil) }
     }
 
-    /// Sends a write once more, in a transaction of its own: ``retry(_:in:)``.
+    /// Sends a write again, in a separate transaction: ``retry(_:in:)``.
     public func retry(_ mutation: UUID) async throws {
         try await settle { client, db in try client.retry(mutation, in: db) }
     }
 
-    /// Sends a write once more, as the record is now. The record's row is shown so at once.
+    /// Sends a write again, as the record is now. The record's row shows that immediately.
     ///
-    /// - Parameter force: also where it is unknown whether the last attempt took effect, and the edited write may take
-    ///   effect beside it. Without it the gateway refuses that, and ``FailedWrite/decisionError`` says so.
+    /// - Parameter force: also if it is unknown whether the last attempt took effect, and the edited write may take
+    ///   effect in addition to it. Without it the gateway refuses the retry, and ``FailedWrite/decisionError`` has the
+    ///   reason.
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
     ///   database's errors.
     public func retry<Record: Syncable>(
@@ -33,7 +35,7 @@ extension SluiceClient {
         try retry(mutation, try record.databaseDictionary, force, in: db)
     }
 
-    /// Sends a write once more as the record is now, in a transaction of its own: ``retry(_:editing:force:in:)``.
+    /// Sends a write again as the record is now, in a separate transaction: ``retry(_:editing:force:in:)``.
     public func retry<Record: Syncable>(_ mutation: UUID, editing record: Record, force: Bool = false) async throws {
         let values = try record.databaseDictionary
         try await settle { client, db in try client.retry(mutation, values, force, in: db) }
@@ -43,21 +45,21 @@ extension SluiceClient {
         try settle(in: db) { try $0.retry(mutation, payload: try $0.payload(mutation, of: values), isForced: force) }
     }
 
-    /// Sends a write once more with another payload, in the gateway's terms.
+    /// Sends a write again with another payload, in the gateway's terms.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``; the database's errors.
     public func retry(_ mutation: UUID, payload: JSON, in db: Database) throws {
         try settle(in: db) { try $0.retry(mutation, payload: payload) }
     }
 
-    /// Sends a write once more with another payload, in a transaction of its own: ``retry(_:payload:in:)``.
+    /// Sends a write again with another payload, in a separate transaction: ``retry(_:payload:in:)``.
     public func retry(_ mutation: UUID, payload: JSON) async throws {
         try await settle { client, db in try client.retry(mutation, payload: payload, in: db) }
     }
 
     /// Gives a write up: its row shows again what the server has.
     ///
-    /// - Parameter dependents: what becomes of writes that need this one (``dependents(of:in:)``); required where there
+    /// - Parameter dependents: the treatment of writes that need this one (``dependents(of:in:)``); required if there
     ///   are any.
     /// - Throws: ``SluiceError/hasDependents(_:)``, ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``;
     ///   the database's errors.
@@ -65,13 +67,14 @@ extension SluiceClient {
         try settle(in: db) { try $0.discard(mutation, dependents: dependents) }
     }
 
-    /// Gives a write up, in a transaction of its own: ``discard(_:dependents:in:)``.
+    /// Gives a write up, in a separate transaction: ``discard(_:dependents:in:)``.
     public func discard(_ mutation: UUID, dependents: Dependents? = nil) async throws {
         try await settle { client, db in try client.discard(mutation, dependents: dependents, in: db) }
     }
 
-    /// The writes that need this one, directly or through others, in the order in which they were made: they name what
-    /// it creates, write the same row later, or were said to depend on it.
+    /// Returns the writes that need this one, directly or through others, in the order in which they were made.
+    ///
+    /// They name the row that it creates, write the same row later, or were declared to depend on it.
     ///
     /// - Throws: ``SluiceError/unknownMutation``; the database's errors.
     public func dependents(of mutation: UUID, in db: Database) throws -> [UUID] {
@@ -85,7 +88,7 @@ extension SluiceClient {
         try settle(in: db) { try $0.resolve(mutation, winner, payload: nil) }
     }
 
-    /// Ends a conflict, in a transaction of its own: ``resolve(_:_:in:)``.
+    /// Ends a conflict, in a separate transaction: ``resolve(_:_:in:)``.
     public func resolve(_ mutation: UUID, _ winner: Winner) async throws {
         try await settle { client, db in try client.resolve(mutation, winner, in: db) }
     }
@@ -98,7 +101,7 @@ extension SluiceClient {
         try resolve(mutation, with: try record.databaseDictionary, in: db)
     }
 
-    /// Ends a conflict with what a person made of both versions, in a transaction of its own: ``resolve(_:with:in:)``.
+    /// Ends a conflict with a person's merge of both versions, in a separate transaction: ``resolve(_:with:in:)``.
     public func resolve<Record: Syncable>(_ mutation: UUID, with record: Record) async throws {
         let values = try record.databaseDictionary
         try await settle { client, db in try client.resolve(mutation, with: values, in: db) }

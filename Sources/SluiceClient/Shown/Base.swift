@@ -1,11 +1,11 @@
 import GRDB
 
-/// An entity as the server last told of it. Its document is in the phone's terms.
+/// An entity as last received from the server. Its document has the phone's ids.
 struct Base: Sendable {
     var version: Int64?
     var etag: String?
     var isDeleted: Bool
-    /// The last one that was told, also of what is deleted.
+    /// The last document received, also of a deleted entity.
     var document: JSON?
 }
 
@@ -47,8 +47,9 @@ extension Base {
 }
 
 extension Database {
-    /// Tells observers of the tables without row ids, of which SQLite tells nobody: once a transaction that changes them
-    /// and no mutation, which they observe as well.
+    /// Notifies observers of the tables without row ids, whose changes SQLite does not report.
+    ///
+    /// Call it once in a transaction that changes them and no mutation, because observers also observe mutations.
     func noteChangeOfBase() throws {
         try notifyChanges(in: Table("sluice_base"))
         try notifyChanges(in: Table("sluice_id_mappings"))

@@ -7,7 +7,7 @@ struct Edit: Sendable {
 }
 
 extension Edit {
-    /// The members that both write; nil where one of them writes the whole entity.
+    /// The members that both write; nil if one of them writes the whole entity.
     func sharedMembers(with other: Edit) -> Set<String>? {
         guard operation == .update, other.operation == .update, let members = payload?.object,
             let others = other.payload?.object
@@ -27,8 +27,9 @@ enum RowOperation: String, Sendable, CaseIterable {
 extension Edit {
     /// The document that is shown: the base with its edits on top, in the order in which they were made. Nil for none.
     ///
-    /// A patch of what was deleted meanwhile, by the server or by an edit that was made before a refused patch was sent
-    /// once more, is shown on the last document that was known: the edit waits for its outcome, and is never skipped.
+    /// A patch may apply to an entity that was deleted since then: by the server, or by an edit that was made before a
+    /// refused patch was sent again. It is shown on the last known document: the edit waits for its outcome, and is
+    /// never skipped.
     static func shown(_ edits: [Edit], on base: Base?) -> JSON? {
         var document = base.flatMap { $0.isDeleted ? nil : $0.document }
         var last = base?.document
@@ -52,7 +53,7 @@ extension Edit {
         case succeeded
     }
 
-    /// The edits that stand on top of an entity's base, in the gateway's terms.
+    /// Returns the edits on top of an entity's base, in the gateway's terms.
     static func shown(of name: EntityName, _ selection: Selection = .all, _ db: Database) throws -> [Edit] {
         let (sequence, status): (Int64, String?) =
             switch selection {

@@ -1,7 +1,7 @@
 import GRDB
 
-/// What the foreign keys of the app's tables mean for one that the library writes: what SQLite would not say before the
-/// transaction ends, and what it does by itself.
+/// The effect of the app's foreign keys on a table that the library writes: errors that SQLite would report only at the
+/// end of the transaction, and changes that it makes automatically.
 final class ForeignKeys {
     private struct Key {
         let table: String
@@ -9,7 +9,7 @@ final class ForeignKeys {
         let target: String
         let targetColumn: String?
         let onDelete: String
-        /// Whether it is looked at when the transaction ends. A page that fails there would fail for ever.
+        /// Whether it is checked when the transaction ends. A page that fails there would fail permanently.
         let isDeferred: Bool
     }
 
@@ -69,7 +69,8 @@ final class ForeignKeys {
         return nil
     }
 
-    /// A table whose rows name a row, and would only say so when the transaction ends.
+    /// Returns a table whose rows name a row, with a violation that SQLite would report only at the end of the
+    /// transaction.
     func tableNamingLater(_ key: DatabaseValue) throws -> String? {
         try naming.get().first { name in
             try name.isDeferred && name.onDelete == "NO ACTION" && exists(name.table, name.column, key)

@@ -1,13 +1,13 @@
 import Foundation
 import GRDB
 
-/// What the app's tables were last written with: the columns, and where ids stand in them.
+/// The mapping that the app's tables were last written with: the columns, and the places of ids in them.
 ///
-/// A version of the app that maps a column more has it empty in every row, though the server's documents may have the
-/// member: an update would take the empty column for the user's wish. So rows are written anew, from what the library
-/// keeps, before anything else is done with them. What the app has in a column of which the server has no member stays: it
-/// was the app's own so far. Where ids were taken for data, they are translated; and since what was
-/// translated once may be data by now, everything is pulled anew as well.
+/// If a new version of the app maps a further column, that column is empty in every row, though the server's documents
+/// may have the member: an update would take the empty column for the user's edit. So, before any other use, rows are
+/// written again from the library's data. A column for which the server has no member keeps the app's value, which was
+/// local so far. If ids were taken for data, they are translated. Because ids that were translated once may be data
+/// now, everything is also pulled again.
 struct MappedColumns {
     private let map: EntityMap
 
@@ -81,7 +81,7 @@ struct MappedColumns {
 }
 
 extension EntitySync {
-    /// Where ids stand in documents, and of which type.
+    /// The places of ids in documents, with their types.
     fileprivate var references: [String] {
         columns.flatMap { column in column.references.map { text(of: column, $0) } }
     }

@@ -39,8 +39,8 @@ final class RowWriter {
         if columns.isEmpty {
             sql += " NOTHING"
         } else {
-            // a row that is as it should be is left alone, so that nobody who observes it is told of nothing; one that
-            // is the same to its collation only is not as it should be
+            // an unchanged row is not written, so that its observers are not notified; a row that is equal only by its
+            // collation is written
             sql += """
                  UPDATE SET \(columns.map { "\($0) = excluded.\($0)" }.joined(separator: ", "))
                 WHERE \(columns.map { "\(table).\($0) IS NOT excluded.\($0) COLLATE BINARY" }.joined(separator: " OR "))
@@ -50,7 +50,7 @@ final class RowWriter {
         deletion = "DELETE FROM \(table) WHERE \(key) = ?"
     }
 
-    /// What a column has where the document has no such member; nil where that is NULL.
+    /// Returns the value of a column if the document has no such member; nil for NULL.
     func standard(of column: SyncedColumn) throws -> DatabaseValue? { try defaults.get()[column.name.lowercased()] }
 
     /// - Parameter document: nil to delete the row.
@@ -85,8 +85,8 @@ final class RowWriter {
         do {
             let before = db.totalChangesCount
             // from the cache each time: a statement that has failed cannot be used again, and would refuse the next row
-            // for the fault of the one before (https://www.sqlite.org/c3ref/reset.html); and where a trigger of the app's
-            // has a fault, there is none
+            // for the fault of the one before (https://www.sqlite.org/c3ref/reset.html). If a trigger of the app has a
+            // fault, there is no statement.
             try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(values))
             return db.totalChangesCount == before ? .unchanged : .inserted
         } catch let error as DatabaseError where error.isAboutRow && db.isInsideTransaction {
@@ -149,8 +149,8 @@ final class RowWriter {
 }
 
 extension DatabaseError {
-    /// Whether the statement failed by what it writes, a trigger of the app's with a fault among it: another row may be
-    /// written all the same. What is left says that the database itself cannot be written now.
+    /// Whether the failure concerns this row, including a fault in one of the app's triggers, so that other rows may
+    /// still be written. All other errors mean that the database cannot be written now.
     var isAboutRow: Bool {
         [.SQLITE_CONSTRAINT, .SQLITE_ERROR, .SQLITE_MISMATCH, .SQLITE_TOOBIG].contains(resultCode)
     }

@@ -24,7 +24,7 @@ final class ShownRows {
 
     /// The document that an entity is shown as, in the phone's terms; nil for none.
     ///
-    /// - Parameter edits: which ones stand on the base.
+    /// - Parameter edits: the edits on top of the base.
     func document(_ entity: EntitySync, _ key: String, of edits: Edit.Selection = .all) throws -> JSON? {
         let name = EntityName(entity.entityType, key)
         return try document(entity, name, base: try Base.of(name, db), edits)
@@ -45,7 +45,7 @@ final class ShownRows {
         return Edit.shown(edits, on: base)
     }
 
-    /// Writes an entity's row anew.
+    /// Writes an entity's row again.
     ///
     /// - Parameter own: columns that stay as the row has them where the document has no such member.
     func refresh(_ entity: EntitySync, _ key: String, keeping own: [SyncedColumn] = []) throws {
@@ -59,8 +59,10 @@ final class ShownRows {
         try writer(entity).restore(values, key)
     }
 
-    /// Writes an entity's row anew, whose base is at hand, and then the rows that waited for it, and those that waited
-    /// for them: one after the other, however long the chain is.
+    /// Writes an entity's row from a base that the caller has read.
+    ///
+    /// Then it writes the rows that waited for it, and those that waited for them, in sequence, for a chain of any
+    /// length.
     func refresh(_ entity: EntitySync, _ name: EntityName, base: Base?) throws {
         var arrived: [EntityName] = []
         try write(entity, name, base, &arrived)
@@ -80,7 +82,7 @@ final class ShownRows {
         case .unchanged:
             if try isAnyHeld.get() { try release(name) }
         case .inserted:
-            // what went with its parent, and nobody has deleted, waits for it
+            // a row that was deleted with its parent, and not by a write, waits for it
             for descendant in descendants { try restore(descendant, &arrived) }
             guard try isAnyHeld.get() else { return }
             try release(name)
@@ -109,8 +111,8 @@ final class ShownRows {
         try write(entity, name, try Base.of(name, db), &arrived)
     }
 
-    /// Brings back the rows that name one that is there again: what a deletion which is not to be took along by the
-    /// app's foreign keys, and no write of its own has deleted.
+    /// Restores the rows that name a restored row: the app's foreign keys removed them with a deletion that does not
+    /// count, and no separate write has deleted them.
     func restoreChildren(of name: EntityName) throws {
         var parents = [name]
         while let parent = parents.popLast() {
@@ -137,7 +139,7 @@ final class ShownRows {
         }
     }
 
-    /// What a column has where the document has no such member; nil where that is NULL.
+    /// Returns the value of a column if the document has no such member; nil for NULL.
     func standard(of column: SyncedColumn, in entity: EntitySync) throws -> DatabaseValue? {
         try writer(entity).standard(of: column)
     }

@@ -1,13 +1,13 @@
 public import Foundation
 import GRDB
 
-/// What has become of a write. It is read from the database: it survives a restart.
+/// The outcome of a write. It is read from the database: it survives a restart.
 public enum Outcome: Sendable, Hashable {
     /// In the outbox, and never sent.
     case queued
     /// Sent, without an answer so far. It may have taken effect.
     case sent
-    /// The gateway has it, durably; it runs by itself when its turn comes.
+    /// The gateway has it, durably; it runs automatically when its turn comes.
     case accepted
     /// The gateway has it, and it waits for these, by mutation id.
     case blocked(by: [UUID])

@@ -1,7 +1,7 @@
 public import GRDB
 
 extension SluiceClient {
-    /// What is known of a row; nil where the library knows nothing of it.
+    /// Returns the synchronization state of a row; nil if the library has no record of it.
     ///
     /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not among the client's entities.
     public func row<Record: Syncable>(
@@ -23,13 +23,15 @@ extension SluiceClient {
         try name(of: type, key).flatMap { try IDMapping.of($0.entityType, key: $0.key, db)?.serverID }
     }
 
-    /// The record as the server has it, without this phone's writes: what a person compares an own version with that
-    /// failed or is in conflict. Columns that are not synchronized are as the row has them.
+    /// Returns the record as the server has it, without this phone's writes.
     ///
-    /// - Returns: nil where the server has no such entity, or it was deleted.
-    /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not of the write's type,
-    ///   ``SluiceError/invalid(_:)`` where a member does not fit its column; what the record throws when it is decoded,
-    ///   a column among it that is not synchronized, may not be NULL and has no row to take it from.
+    /// A person compares it with a failed or conflicting version. Columns that are not synchronized are as the row has
+    /// them.
+    ///
+    /// - Returns: nil if the server has no such entity, or it was deleted.
+    /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not of the write's type.
+    ///   ``SluiceError/invalid(_:)`` if a member does not fit its column. Errors of the record's decoding, for example
+    ///   for a column that is not synchronized, may not be NULL and has no row to take it from.
     public func theirs<Record: Syncable & FetchableRecord>(
         of write: FailedWrite,
         as type: Record.Type,
@@ -44,7 +46,7 @@ extension SluiceClient {
         let name = EntityName(entity.entityType, key)
         let base = try Base.of(name, db)
         if let current = write.theirs, current["version"]?.int64 ?? .max > base?.version ?? 0 {
-            // told with the refusal, and not pulled yet
+            // received with the refusal, and not pulled yet
             guard let document = current["document"], !document.isNull, current["deleted"]?.bool != true else {
                 return nil
             }

@@ -1,8 +1,8 @@
 import Foundation
 import GRDB
 
-/// Counts what the status tells a moment after something has changed, however much does: to count is to look at
-/// everything that waits, and an app may enqueue a thousand writes in a second.
+/// Counts the status's numbers a moment after a change, once for any number of changes: counting reads everything that
+/// waits, and an app may enqueue a thousand writes in a second.
 final class StatusCounter: Sendable {
     private static let pause = DispatchTimeInterval.milliseconds(50)
     private let database: any DatabaseWriter
@@ -34,7 +34,7 @@ final class StatusCounter: Sendable {
         DispatchQueue.global().asyncAfter(deadline: .now() + Self.pause) { [self] in
             isDue.withLock { $0 = false }
             database.asyncRead { [hub] result in
-                // a database that cannot be read tells whoever uses it
+                // if the database cannot be read, its other users get the error
                 guard let counts = try? StatusCounts.fetch(result.get()) else { return }
                 hub.update(counts)
             }

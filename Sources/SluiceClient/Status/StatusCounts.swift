@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What the database says of ``SyncStatus``.
+/// The part of ``SyncStatus`` that is read from the database.
 struct StatusCounts: Sendable, Hashable {
     var pending = 0
     var failed = 0

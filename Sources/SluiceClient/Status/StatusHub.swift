@@ -1,6 +1,6 @@
 import Foundation
 
-/// The present status, and whoever watches it.
+/// The present status, and its observers.
 final class StatusHub: Sendable {
     private struct State {
         var status = SyncStatus()

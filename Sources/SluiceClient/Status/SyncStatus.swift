@@ -1,6 +1,6 @@
 public import Foundation
 
-/// How synchronization stands: what an app shows in one place.
+/// The state of synchronization, for one place of an app.
 public struct SyncStatus: Sendable, Hashable {
     /// What is being done.
     public enum Phase: Sendable, Hashable {
@@ -16,32 +16,34 @@ public struct SyncStatus: Sendable, Hashable {
         case offline
         /// The gateway asked to come again later, or could not be understood.
         case waiting
-        /// It goes on once somebody has done something: ``SyncStatus/blockedBy``.
+        /// It continues after an action: ``SyncStatus/blockedBy``.
         case blocked
         /// Another process of the app group synchronizes this database.
         case elsewhere
     }
 
-    /// What keeps writes from going on.
+    /// The reason why writes do not continue.
     public enum Blocker: Sendable, Hashable {
-        /// The gateway does not take the app's token, or the app has none.
+        /// The gateway does not accept the app's token, or the app has no token.
         case token(String)
         /// The token is another user's than the one whose writes are in this database.
         case otherAccount
-        /// Everything of the user was erased at the gateway, for good, and so it has been from this database: the
-        /// synchronized tables are empty, writes that waited are gone, and nothing is synchronized as this user any more.
-        /// The app tells its user, and signs out.
+        /// All data of the user were erased at the gateway, permanently, and so they were from this database: the
+        /// synchronized tables are empty, and waiting writes are deleted. Nothing is synchronized as this user any
+        /// more. The app informs its user, and signs out.
         case erased(Problem)
         /// The gateway refuses this user, organization or device.
         case refused(Problem)
-        /// The user's queue at the gateway stands still: `reason` as `docs/api.md` has it (`conflict`, `failure`,
-        /// `circuit_open`, `back_off`, `no_upstream`, `blocked`), and the mutations that hold it.
+        /// The user's queue at the gateway is stopped.
+        ///
+        /// `reason` is as in `docs/api.md` (`conflict`, `failure`, `circuit_open`, `back_off`, `no_upstream`,
+        /// `blocked`); `mutations` are those that stop it.
         case queue(reason: String, mutations: [UUID])
     }
 
     /// What is being done now.
     public var phase = Phase.suspended
-    /// Writes of which nobody has to decide anything: queued, sent, or waiting for their turn at the gateway.
+    /// Writes that require no decision: queued, sent, or waiting for their turn at the gateway.
     public var pending = 0
     /// Writes that did not take effect and are no conflicts: ``FailedWrite``.
     public var failed = 0
@@ -57,14 +59,15 @@ public struct SyncStatus: Sendable, Hashable {
     public var lastPushed: Date?
     /// While everything is pulled from the beginning: how many changes have come so far. Nil at all other times.
     public var snapshotRows: Int?
-    /// What keeps writes from going on; nil where nothing does.
+    /// The reason why writes do not continue; nil if they continue.
     public var blockedBy: Blocker?
     /// Why the last attempt came to nothing; nil once one has succeeded.
     public var lastError: String?
     /// When it tries again by itself; nil while synchronization is suspended.
     public var nextAttempt: Date?
 
-    /// As before anything has happened. A client tells its own by ``SluiceClient/status``; this is for previews and
-    /// tests of an app's views.
+    /// Creates the initial status, for previews and tests of an app's views.
+    ///
+    /// A client's status is ``SluiceClient/status``.
     public init() {}
 }

@@ -1,21 +1,21 @@
 public import GRDB
 
-/// What the library knows of one of the app's rows: what to show beside it.
+/// The synchronization state of one of the app's rows, to show next to it.
 ///
-/// Read it in an observation of the app's own, and it is told when it changes:
+/// Read it in the app's own observation, which is then notified when it changes:
 ///
 ///     ValueObservation.tracking { db in try sluice.row(of: Contact.self, key: contact.id, in: db) }
 public struct SyncedRow: Sendable, Hashable {
     /// The permanent id, in its own JSON kind; nil until the server has given one.
     public let serverID: JSON?
-    /// Writes of the row that are under way or wait.
+    /// Writes of the row that are in progress or wait.
     public let pending: Int
     /// Writes of it that a person has to decide about: ``FailedWrite/fetchAll(_:of:key:)``.
     public let failed: Int
-    /// The entity as the server last told of it, without the phone's own writes; nil where it has told of none. Other
+    /// The entity as last received from the server, without the phone's own writes; nil if it was never received. Other
     /// rows are named by their keys.
     public let server: ServerState?
-    /// Why the app's table does not have the row as it should be; nil where it has.
+    /// Why the app's table does not have the row as it should be; nil if it has.
     public let held: String?
 
     /// For previews and tests of an app's views.
@@ -37,13 +37,13 @@ public struct SyncedRow: Sendable, Hashable {
     public var hasPermanentID: Bool { serverID != nil }
 }
 
-/// An entity as the server last told of it.
+/// An entity as last received from the server.
 public struct ServerState: Sendable, Hashable {
-    /// Counts the writes that the server knows of, from 1; nil where nobody has told one.
+    /// The number of writes that the server has counted, from 1; nil if it was never received.
     public let version: Int64?
     /// Whether it was deleted.
     public let isDeleted: Bool
-    /// Its members, an object; the last one that was told where it was deleted.
+    /// Its members, an object; the last one received if it was deleted.
     public let document: JSON?
 
     /// For previews and tests of an app's views.

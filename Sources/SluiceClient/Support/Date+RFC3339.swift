@@ -45,8 +45,9 @@ extension Date {
     ///   and for years in which calendars differ. Digits behind the third of a fraction are dropped.
     init?(rfc3339 text: String) { self.init(Array(text.utf8), "dddd-dd-ddTdd:dd:dd") }
 
-    /// Reads ``sqlite``: GRDB's own reading goes by a calendar, and takes as long as a statement of SQLite. Nil for every
-    /// other form that it takes.
+    /// Reads ``sqlite``: GRDB's own parser uses a calendar, and takes as long as a statement of SQLite.
+    ///
+    /// Nil for all other forms that GRDB accepts.
     init?(sqlite text: String) {
         guard text.utf8.count == 23 else { return nil }
         self.init(Array(text.utf8) + [UInt8(ascii: "Z")], "dddd-dd-dd dd:dd:dd")
@@ -77,7 +78,7 @@ extension Date {
         guard isWritable else { return nil }
     }
 
-    /// Seconds before UTC of `Z` or `+01:00`; nil for what is none.
+    /// Returns the seconds before UTC of `Z` or `+01:00`; nil for other text.
     private static func offset(_ bytes: ArraySlice<UInt8>) -> Int? {
         func follows(_ pattern: String) -> Bool {
             pattern.utf8.count == bytes.count && zip(pattern.utf8, bytes).allSatisfy(fits)
@@ -104,7 +105,7 @@ extension Date {
 
     private static let zero = UInt8(ascii: "0")
 
-    /// Whether a byte is what a pattern asks for: a digit where that has a `d`, else itself, in whichever case.
+    /// Whether a byte matches a pattern: a digit for `d`, otherwise the same letter in either case.
     private static func fits(_ pattern: UInt8, _ byte: UInt8) -> Bool {
         pattern == UInt8(ascii: "d") ? byte >= zero && byte <= zero + 9 : byte == pattern || byte == pattern | 0x20
     }

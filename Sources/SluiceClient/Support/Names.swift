@@ -1,5 +1,5 @@
-// Names for an app, or a library beside this one, that has a `JSON` or a `Problem` as well: the module's own name would
-// not tell them apart, since the class has it too.
+// Names for an app, or another library, that also has a `JSON` or a `Problem`: the module's name would not distinguish
+// them, because the class has the same name.
 
 /// ``JSON``, where that name means something else.
 public typealias SluiceJSON = JSON

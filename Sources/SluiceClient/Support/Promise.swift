@@ -1,7 +1,8 @@
 import Foundation
 
-/// A value that comes once, from whoever is first, and for which any number of tasks wait. Who is cancelled waits no
-/// longer, whatever the one does that is to give it.
+/// A value that is set once, by the first caller, and that any number of tasks wait for.
+///
+/// A cancelled task stops waiting, regardless of the task that is to set the value.
 final class Promise<Value: Sendable>: Sendable {
     private typealias Waiter = CheckedContinuation<Value, any Error>
 
@@ -12,7 +13,7 @@ final class Promise<Value: Sendable>: Sendable {
 
     private let state = Locked(State())
 
-    /// - Returns: whether it was the first to say.
+    /// - Returns: whether it was the first call.
     @discardableResult
     func give(_ outcome: Result<Value, any Error>) -> Bool {
         let waiters = state.withLock { state -> [Waiter]? in

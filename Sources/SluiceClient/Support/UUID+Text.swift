@@ -3,7 +3,7 @@ public import Foundation
 /// Foundation's `UUID(uuidString:)` scans with `sscanf` on Linux, and its `UUID()` opens and closes `/dev/urandom`: each
 /// takes as long as a statement of SQLite, and every row of a pull and every write needs some.
 extension UUID {
-    /// Reads 36 characters, in whichever case.
+    /// Reads 36 characters, in upper or lower case.
     init?(text: String) {
         var text = text
         let uuid = text.withUTF8 { bytes -> UUID? in
@@ -64,11 +64,11 @@ extension UUID {
 
     /// A UUID that begins with the time (version 7, RFC 9562, 5.7): a good key for a new row.
     ///
-    /// Keys that are made one after the other stand side by side in every index that has them, the phone's and the
-    /// server's, so that a write changes pages which the write before has changed too. Random ones (`UUID()`) are as
-    /// right, and cost more.
+    /// Keys that are made in sequence are next to each other in each index that has them, the phone's and the server's.
+    /// So a write changes pages that the write before has changed, too. Random keys (`UUID()`) are as correct, and cost
+    /// more.
     ///
-    /// - Parameter now: the moment that it tells, to the millisecond; one before 1970 counts as that.
+    /// - Parameter now: the moment that it contains, to the millisecond; one before 1970 counts as 1970.
     public static func timeOrdered(_ now: Date = Date()) -> UUID {
         let milliseconds = UInt64(max(0, min(now.timeIntervalSince1970 * 1_000, 0xFFFF_FFFF_FFFF)))
         var uuid = random().uuid

@@ -9,13 +9,13 @@ struct GatewayClient: Sendable {
     let url: URL
     let session: URLSession
     let tokens: TokenKeeper
-    /// Seconds that an answer may take, beside what the gateway was asked to hold it.
+    /// Seconds that a response may take, in addition to the time that the gateway was asked to hold it.
     let timeout: TimeInterval
     /// Refuses a token of another user than the database's.
     let check: @Sendable (_ token: String) async throws -> Void
 
-    /// - Throws: `CancellationError`, and ``SluiceError/otherAccount``. Whatever the network, the gateway or the app's
-    ///   token comes to is a reply.
+    /// - Throws: `CancellationError`, and ``SluiceError/otherAccount``. All results of the network, the gateway and the
+    ///   app's token are replies.
     func send(_ request: GatewayRequest) async throws -> Reply {
         var refused: String?
         for _ in 0..<2 {

@@ -6,7 +6,7 @@ public struct Problem: Sendable, Hashable, CustomStringConvertible {
         public let pointer: String
         /// The rule that is broken, as `docs/api.md` names it.
         public let rule: String
-        /// What is wrong, in words.
+        /// A description of the problem.
         public let detail: String
     }
 
@@ -14,7 +14,7 @@ public struct Problem: Sendable, Hashable, CustomStringConvertible {
     public let status: Int
     /// As `docs/api.md` has them: `validation_failed`, `conflict`, `upstream_rejected`…
     public let code: String
-    /// What is wrong, in words.
+    /// A description of the problem.
     public let detail: String
     /// The places that are wrong, where it names any.
     public let errors: [Place]
@@ -36,7 +36,7 @@ public struct Problem: Sendable, Hashable, CustomStringConvertible {
         self.json = json
     }
 
-    /// Whether the gateway says, in its own words, that the user was erased.
+    /// Whether the gateway itself reports that the user was erased.
     var isErasure: Bool {
         status == 410 && code == "user_erased" && json["type"]?.string == "urn:sluice:problem:user_erased"
     }

@@ -1,13 +1,13 @@
 import Foundation
 
-/// What a request came to. Only ``ok(_:)`` and ``refused(_:)`` are the gateway's own words.
+/// The result of a request. Only ``ok(_:)`` and ``refused(_:)`` are from the gateway itself.
 enum Reply: Sendable {
     case ok(JSON)
-    /// A problem that says something about the request.
+    /// A problem with the request itself.
     case refused(Problem)
     /// Nothing is known: no answer, one of a proxy or captive portal, or the gateway asks to come again.
     case again(Trouble)
-    /// The token is not taken, by the gateway or by what stands before it.
+    /// The token is not accepted, by the gateway or by a proxy in front of it.
     case unauthorized(Trouble)
 }
 
@@ -15,14 +15,14 @@ enum Reply: Sendable {
 struct Trouble: Sendable, Hashable {
     /// Whether there was no connection at all.
     var isOffline = false
-    /// In words, for whoever looks.
+    /// A description, for display.
     let text: String
     /// Seconds that the gateway asked to wait, up to a day.
     var retryAfter: Double?
 }
 
 extension Reply {
-    /// Reads an answer (`docs/clients.md`, the answer to a request).
+    /// Interprets a response (`docs/clients.md`, the answer to a request).
     ///
     /// - Parameters:
     ///   - retryAfter: the header of that name: seconds, or a date (RFC 9110, 10.2.3).
@@ -40,7 +40,7 @@ extension Reply {
             retryAfter: retryAfter.flatMap { seconds($0, now) }
         )
         guard let problem, isOurs else {
-            // whatever stands before the gateway: it decides nothing about a write
+            // from a proxy in front of the gateway: it decides nothing about a write
             return [401, 403, 407].contains(status) ? .unauthorized(trouble) : .again(trouble)
         }
         switch status {
@@ -50,7 +50,7 @@ extension Reply {
         }
     }
 
-    /// - Returns: a day at most, whatever the header says.
+    /// - Returns: at most one day, for any header.
     private static func seconds(_ header: String, _ now: Date) -> Double? {
         let day = 86_400.0
         if let seconds = Double(header), seconds >= 0 { return min(seconds, day) }

@@ -8,9 +8,9 @@ actor TokenKeeper {
 
     init(_ provider: @escaping @Sendable () async throws -> String) { self.provider = provider }
 
-    /// It returns at once when the task is cancelled, whatever the app's closure does about it.
+    /// It returns immediately when the task is cancelled, even if the app's closure does not.
     ///
-    /// - Parameter refused: a token that was not taken: another one is asked for, unless that was done meanwhile.
+    /// - Parameter refused: a token that was not accepted: another one is requested, unless that has happened since.
     func token(insteadOf refused: String? = nil) async throws -> String {
         if let token, token != refused { return token }
         token = nil
@@ -35,15 +35,16 @@ actor TokenKeeper {
         promise.give(result)
     }
 
-    /// Forgets the token: the app may have another one by now.
+    /// Forgets the token: the app may have another one.
     func forget() {
         token = nil
         asking = nil
     }
 }
 
-/// Whose token it is: issuer, organization and user, where it is a JWT that says so. Nothing is verified: the gateway
-/// does that. It only keeps one user's writes from going out under another's name.
+/// Identifies the owner of a token: issuer, organization and user, if it is a JWT that contains them.
+///
+/// It verifies nothing: the gateway does that. It only prevents that one user's writes are sent under another's name.
 enum TokenOwner {
     static func of(_ token: String) -> String? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)

@@ -7,8 +7,8 @@ import Foundation
 extension URLSession {
     /// Sends a request.
     ///
-    /// It ends at once when the task is cancelled, and soon after the request's time is over, whatever the session does
-    /// about it: on Linux a cancelled transfer may never be heard of again.
+    /// It ends immediately when the task is cancelled, and soon after the request's time is over, regardless of the
+    /// session: on Linux a cancelled transfer may never report its end.
     ///
     /// - Throws: `CancellationError`, `URLError`.
     func answer(to request: URLRequest) async throws -> (body: Data, response: URLResponse) {
@@ -33,8 +33,8 @@ extension URLSession {
 }
 
 extension URLSessionConfiguration {
-    /// A copy that caches nothing: answers are of the moment, and on Linux a request that is cancelled as it begins ends
-    /// the process where there is a cache.
+    /// A copy that caches nothing: responses are of the moment, and on Linux a request that is cancelled as it begins
+    /// ends the process if there is a cache.
     var uncached: URLSessionConfiguration {
         guard let copy = copy() as? URLSessionConfiguration else { return self }
         copy.urlCache = nil

@@ -13,7 +13,7 @@ extension EntityKey {
         }
     }
 
-    /// The column value of a key's text; nil where the column cannot hold it.
+    /// The column value of a key's text; nil if the column cannot hold it.
     func databaseValue(of text: String) -> DatabaseValue? {
         switch kind {
         case .uuid(let storage): UUID(text: text).map(storage.databaseValue)

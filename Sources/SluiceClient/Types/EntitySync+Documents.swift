@@ -1,7 +1,8 @@
 import GRDB
 
-/// Rows as documents, and documents as rows. Such documents are in the phone's own terms: where the gateway's name
-/// server ids, they name local keys.
+/// Rows as documents, and documents as rows.
+///
+/// Such documents are in the phone's own terms: where the gateway's name server ids, they name local keys.
 extension EntitySync {
     /// The document of a row's values, by column.
     ///
@@ -57,7 +58,7 @@ extension EntitySync {
 
     /// The row that a document would be, with the columns that are not synchronized as the table has them.
     ///
-    /// - Throws: ``SluiceError/invalid(_:)`` where a member does not fit its column.
+    /// - Throws: ``SluiceError/invalid(_:)`` if a member does not fit its column.
     func row(_ name: EntityName, _ document: JSON, _ map: EntityMap, _ db: Database) throws -> Row {
         guard let keyValue = key.databaseValue(of: name.key) else {
             throw SluiceError.invalid("the key column '\(key.column)' cannot hold '\(name.key)'")
@@ -80,7 +81,7 @@ extension EntitySync {
 }
 
 extension [String: DatabaseValue] {
-    /// SQLite knows columns in whichever case; nearly all apps write them in one.
+    /// SQLite ignores the case of column names; nearly all apps write a name always in the same case.
     fileprivate func value(ofColumn name: String) -> DatabaseValue? {
         if let value = self[name] { return value }
         let name = name.lowercased()

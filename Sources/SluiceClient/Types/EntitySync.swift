@@ -2,11 +2,12 @@
 public struct EntitySync: Sendable {
     /// Whether a row's key may change once the server has given the entity its permanent id.
     public enum Keys: Sendable {
-        /// The key that the app gave a row stays for ever, and so does what names it: navigation, foreign keys, files.
-        /// The library translates at its edge. See ``SluiceClient/serverID(of:key:in:)``.
+        /// The key that the app gave a row never changes, and neither do references to it: navigation, foreign keys,
+        /// files. The library translates it in requests and responses. See ``SluiceClient/serverID(of:key:in:)``.
         case stable
-        /// The key becomes the server id, in one transaction with every reference to it that is declared. The key's
-        /// column must be able to hold the ids that the server gives.
+        /// The key becomes the server id, in one transaction with every reference to it that is declared.
+        ///
+        /// The key's column must be able to hold the ids that the server gives.
         case rewritten
     }
 
@@ -32,8 +33,9 @@ public struct EntitySync: Sendable {
     public let idSpace: IDSpace
     /// Whether a row's key may change.
     public let keys: Keys
-    /// Of a type that is forwarded to an upstream, where: `/visits`. Creates go to it, everything else to
-    /// `/visits/{local_id}`. Nil for types of the gateway's built-in store.
+    /// Of a type that is forwarded to an upstream, where: `/visits`.
+    ///
+    /// Creates go to it, everything else to `/visits/{local_id}`. Nil for types of the gateway's built-in store.
     public let endpoint: String?
     /// 0 to 1,000; nil for the type's own.
     public let priority: Int?
@@ -66,7 +68,8 @@ public struct EntitySync: Sendable {
     }
 }
 
-/// What becomes of a mutation that meets another writer's change (seed 001, conflict_requires_resolution_strategy).
+/// The strategy for a mutation that conflicts with another writer's change (seed 001,
+/// conflict_requires_resolution_strategy).
 public enum ConflictResolution: String, Sendable {
     /// A person decides: ``SluiceClient/conflicts``.
     case manual
@@ -88,7 +91,7 @@ public struct EntityKey: Sendable, Hashable {
     public let column: String
     let kind: Kind
 
-    /// A UUID, stored as GRDB stores it unless told otherwise: 16 bytes.
+    /// A UUID, stored as GRDB stores it by default: 16 bytes.
     public static func uuid(_ column: String, stored storage: UUIDStorage = .bytes) -> EntityKey {
         EntityKey(column: column, kind: .uuid(storage))
     }
@@ -96,13 +99,15 @@ public struct EntityKey: Sendable, Hashable {
     /// A 64-bit integer: the key of types with device ids.
     public static func integer(_ column: String) -> EntityKey { EntityKey(column: column, kind: .integer) }
 
-    /// A text: a lower-case UUID where the phone makes the key, whatever the server says where keys are
-    /// ``EntitySync/Keys/rewritten``. UUIDs in upper case, as `uuidString` has them, are
-    /// `.uuid("id", stored: .uppercaseText)`: as texts they would be in lower case on the next phone, and are refused.
+    /// A text: a lower-case UUID if the phone makes the key, any text of the server if keys are
+    /// ``EntitySync/Keys/rewritten``.
+    ///
+    /// UUIDs in upper case, as `uuidString` has them, are `.uuid("id", stored: .uppercaseText)`: as texts they would be
+    /// in lower case on the next phone, and are refused.
     public static func text(_ column: String) -> EntityKey { EntityKey(column: column, kind: .text) }
 }
 
-/// How a UUID stands in a column.
+/// The format of a UUID in a column.
 public enum UUIDStorage: Sendable, Hashable {
     /// 16 bytes: what GRDB makes of a `UUID`.
     case bytes

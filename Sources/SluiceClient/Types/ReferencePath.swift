@@ -1,6 +1,6 @@
 import Foundation
 
-/// Where ids stand in a JSON value: a JSON pointer (RFC 6901) in which `*` is every element or member.
+/// The places of ids in a JSON value: a JSON pointer (RFC 6901) in which `*` is every element or member.
 struct ReferencePath: Sendable, Hashable {
     let text: String
     let steps: [String]

@@ -1,8 +1,9 @@
-/// What a call to the library can throw beside the database's own errors.
+/// The errors of the library, in addition to the database's own.
 public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The entities or the database are not as the client needs them; a fault of the app, told by its first run.
+    /// The entities or the database are unsuitable for the client: a programming error, which the app's first run
+    /// shows.
     case configuration(String)
-    /// A record cannot be written as JSON, or a payload is not what the gateway takes.
+    /// A record cannot be written as JSON, or the gateway would not accept a payload.
     case invalid(String)
     /// An update, replacement or deletion of a row that was neither enqueued nor pulled before.
     case unknownEntity(entityType: String, key: String)
@@ -10,7 +11,7 @@ public enum SluiceError: Error, Sendable, Hashable, CustomStringConvertible {
     case unknownMutation
     /// The mutation's state does not allow this: something that succeeded cannot be retried.
     case stateForbids(String)
-    /// Something depends on the mutation, and the call does not say what becomes of it.
+    /// Other writes depend on the mutation, and the call does not specify their treatment.
     case hasDependents(Int)
     /// So many writes are not confirmed, or wait for a decision, and would be lost.
     case pendingWrites(Int)

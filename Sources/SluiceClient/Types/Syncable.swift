@@ -13,9 +13,9 @@ public import GRDB
 ///         )
 ///     }
 ///
-/// The app goes on reading and writing its table as it likes, and tells of each change that is to be synchronized with
-/// ``SluiceClient/enqueue(_:in:)`` in the same transaction. What the map names is written by the library when others
-/// change it; columns that the map leaves out are the app's own, and never leave the phone.
+/// The app keeps reading and writing its table. It passes each change that is to be synchronized to
+/// ``SluiceClient/enqueue(_:in:)``, in the same transaction. The library writes the mapped columns when others change
+/// them. Columns that the map leaves out are the app's own, and never leave the phone.
 public protocol Syncable: EncodableRecord {
     /// Which table and columns are which entity type and members.
     static var sync: EntitySync { get }

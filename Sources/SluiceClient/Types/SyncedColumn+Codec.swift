@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What a column holds, and what the member of a document is.
+/// Converts between a column's value and the member of a document.
 extension SyncedColumn {
     /// The member of a column's value; nil for NULL, which is an absent member.
     ///
@@ -36,7 +36,7 @@ extension SyncedColumn {
         }
     }
 
-    /// The column's value of a member; nil where it does not fit.
+    /// The column's value of a member; nil if it does not fit.
     func databaseValue(of json: JSON?, _ map: EntityMap) -> DatabaseValue? {
         guard let json, !json.isNull else { return .null }
         switch kind {

@@ -82,8 +82,9 @@ public struct SyncedColumn: Sendable, Hashable {
         return .init(name, member, .json(paths))
     }
 
-    /// The key of a row of another entity type, or of the same. A row whose key column stands in a foreign key is shown
-    /// once what it names is there.
+    /// The key of a row of another entity type, or of the same.
+    ///
+    /// If the column is part of a foreign key, a row is shown once the row that it references exists.
     public static func reference(_ name: String, as member: String? = nil, to entityType: String) -> SyncedColumn {
         .init(name, member, .reference(entityType))
     }
@@ -94,7 +95,7 @@ public struct SyncedColumn: Sendable, Hashable {
     }
 }
 
-/// How a moment stands in a column.
+/// The format of a moment in a column.
 public enum DateStorage: Sendable, Hashable {
     /// `2026-01-15 12:30:00.000` in UTC: what GRDB makes of a `Date`.
     case text

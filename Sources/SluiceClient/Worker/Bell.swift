@@ -1,4 +1,4 @@
-/// Wakes the worker. A ring while nobody waits is remembered, once.
+/// Wakes the worker. One ring is kept while no task waits.
 final class Bell: Sendable {
     private struct State {
         var isRung = false
@@ -11,7 +11,7 @@ final class Bell: Sendable {
         state.withLock { state in
             let waiters = state.waiters
             state.waiters = []
-            // a waiter whose time is over has not heard it
+            // a waiter whose time is over did not receive the ring
             state.isRung = waiters.reduce(false) { $1.give(.success(())) || $0 } == false
         }
     }
@@ -34,7 +34,7 @@ final class Bell: Sendable {
         }
         defer { timer.cancel() }
         try? await waiter.value
-        // from here on it hears nothing
+        // from here on it receives no ring
         waiter.give(.success(()))
         state.withLock { $0.waiters.removeAll { $0 === waiter } }
     }

@@ -5,8 +5,10 @@ import GRDB
     import FoundationNetworking
 #endif
 
-/// Listens to the gateway's events while the app is in the foreground: what becomes of writes is noted as it happens,
-/// and what is new is pulled. Nothing rests on it: what an event did not tell, the worker asks for.
+/// Listens to the gateway's events while the app is in the foreground: records outcomes of writes as they occur, and
+/// pulls new changes.
+///
+/// Correctness never depends on it: the worker requests what an event did not report.
 struct EventListener: Sendable {
     private let map: EntityMap
     private let gateway: GatewayClient

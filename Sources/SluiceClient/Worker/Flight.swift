@@ -1,13 +1,14 @@
 import Foundation
 import GRDB
 
-/// The row that one process at a time holds while it synchronizes. Two at a time would do no harm, for the gateway
-/// takes each write once; they would send everything twice.
+/// The row that one process at a time holds while it synchronizes.
+///
+/// Two at a time would do no harm, for the gateway takes each write once; they would send everything twice.
 struct Flight: Sendable {
     /// How long the row is held without a renewal, in seconds: longer than a request takes.
     let lease: TimeInterval
 
-    /// This client among all, in whatever process: its process and an id of its own.
+    /// This client among all clients of all processes: its process and its own id.
     let holder: String
 
     /// - Parameter timeout: seconds that a request may take.
@@ -16,7 +17,7 @@ struct Flight: Sendable {
         holder = "\(ProcessMark.own.text)/\(UUID.random().wire)"
     }
 
-    /// - Returns: false where another one holds it.
+    /// - Returns: false if another one holds it.
     func take(_ db: Database, now: Date) throws -> Bool {
         let row = try Row.fetchOne(db, sql: "SELECT holder, expires_at FROM sluice_flight")
         if let row, isHeld(by: row["holder"], until: row["expires_at"], now: now) { return false }

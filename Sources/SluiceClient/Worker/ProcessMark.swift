@@ -1,10 +1,11 @@
 import Foundation
 
-/// A process, told apart from all others that have had its number or will have it: after a crash the app may get the
-/// number that it had, in a container nearly always, and so may anything else.
+/// Identifies a process among all others with the same process id, earlier or later.
+///
+/// After a crash the app may get its former process id, in a container nearly always, and so may any other program.
 struct ProcessMark {
     private let number: pid_t
-    /// When it was started, in the system's terms; empty where the system does not tell.
+    /// When it was started, in the system's terms; empty if the system does not provide that.
     private let start: String
     private let token: String
 
@@ -41,10 +42,10 @@ struct ProcessMark {
         return other != start
     }
 
-    /// In ticks since the system was started; nil where only Linux would tell.
+    /// In ticks since the system was started; nil on systems other than Linux.
     private static func start(of number: pid_t) -> String? {
         guard let status = try? String(contentsOfFile: "/proc/\(number)/stat", encoding: .utf8),
-            // the name stands in parentheses, and may hold anything
+            // the name is in parentheses, and may contain any character
             let end = status.lastIndex(of: ")")
         else { return nil }
         let fields = status[end...].split(separator: " ")

@@ -18,12 +18,12 @@ extension SyncWorker {
         var hasStartedOver = false
         while true {
             let (feed, device, numbers) = try await write { [map] db, now in
-                // an app that synchronizes other types than before pulls everything anew, and keeps what it has
+                // an app that synchronizes other types than before pulls everything again, and keeps its data
                 if try Feed.read(db).types != types { try Feed.startOver(types, db, now: now) }
                 return (try Feed.read(db), try Device.id(db), try DeviceNumbers(map, db).next())
             }
             status.update { $0.phase = .pulling }
-            // before the request: what an event tells from here on may be missing in the answer
+            // before the request: events received from here on may be missing in the response
             beginPull()
             switch try await send(request(feed, device, numbers)) {
             case .ok(let answer):
@@ -37,10 +37,10 @@ extension SyncWorker {
                     return
                 }
             case .refused(let problem) where feed.cursor != nil && problem.isAboutCursor:
-                // once a turn: a gateway that takes none of its own cursors would be asked without end
+                // once a turn: otherwise a gateway that accepts none of its own cursors would be asked without end
                 guard !hasStartedOver else { throw Stop.again(Trouble(text: problem.description)) }
                 hasStartedOver = true
-                // what is on the phone stays until the new pull has come to its end
+                // what is on the phone stays until the new pull has ended
                 try await write { db, now in try Feed.startOver(types, db, now: now) }
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
@@ -68,12 +68,12 @@ extension SyncWorker {
     }
 
     /// - Parameter numbers: the counters that the page was asked for with.
-    /// - Returns: false where the page is of a cursor, or of counters, that are no longer the phone's.
+    /// - Returns: false if the page is of a cursor, or of counters, that are no longer the phone's.
     private func apply(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
         do {
             return try await write { [map] db, now in
                 let counters = DeviceNumbers(map, db)
-                // rows that were made meanwhile have taken the numbers that the page gives to others
+                // rows created since then have taken the numbers that the page gives to others
                 guard try counters.next() == numbers else { return false }
                 guard try PageApplication(map, db, now: now).apply(page, after: feed.cursor) else { return false }
                 try counters.raise(to: page.nextLocalIDs)
@@ -85,8 +85,10 @@ extension SyncWorker {
         }
     }
 
-    /// Applies each change in a transaction of its own. What its row's table does not take even so is held, and the
-    /// others are written: a page that could not be applied would be pulled for ever.
+    /// Applies each change in a separate transaction.
+    ///
+    /// A change that its row's table still does not accept is held, and the others are written: a page that could not
+    /// be applied would be pulled repeatedly.
     private func applyOneByOne(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
         guard try await write({ [map] db, _ in try DeviceNumbers(map, db).next() == numbers }) else { return false }
         for change in page.changes {
@@ -112,7 +114,8 @@ extension SyncWorker {
         }
     }
 
-    /// Tries to write once more what waits for no row in particular: a table of the app's may have changed.
+    /// Tries again to write the rows that are held without waiting for another row: a table of the app's may have
+    /// changed.
     private func refreshHeld() async throws {
         let names = try await write { [map] db, now in try ShownRows(map, db, now: now).held(limit: 1_000) }
         if names.isEmpty { return }
@@ -130,7 +133,7 @@ extension SyncWorker {
 }
 
 extension Problem {
-    /// Whether a page was refused for its cursor: too old, of the time before a restore, or none that this gateway
-    /// takes. Without one the same request says whether it was.
+    /// Whether a page was refused for its cursor: too old, of the time before a restore, or not accepted by this
+    /// gateway. The same request without a cursor shows whether it was.
     fileprivate var isAboutCursor: Bool { code == "cursor_expired" || code == "invalid_request" }
 }

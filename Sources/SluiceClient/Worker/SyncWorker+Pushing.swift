@@ -3,8 +3,8 @@ import GRDB
 
 /// The stages that carry writes to the gateway.
 extension SyncWorker {
-    /// Tells the gateway of this device once a launch, and learns how far it has taken the device's numbers: a phone
-    /// that was restored from a backup goes on behind them.
+    /// Registers this device at the gateway once a launch, and reads how far the gateway has accepted the device's
+    /// numbers: a phone that was restored from a backup continues after them.
     func register() async throws {
         guard !hasRegistered else { return }
         let device = try await write { db, _ in try Device.id(db) }
@@ -48,7 +48,7 @@ extension SyncWorker {
             switch reply {
             case .ok(let answer):
                 result = MutationResult(answer)
-                // JSON of something else that stands between: the decision is not known to be taken
+                // JSON of another server in between: it is unknown whether the decision was accepted
                 guard result?.id == intent.mutationID else {
                     throw Stop.again(Trouble(text: "an answer to a decision that is none"))
                 }
@@ -99,8 +99,9 @@ extension SyncWorker {
     /// Results that are read one by one behind a push, at most; the pull brings the entities of all others.
     private static let cutResults = 20
 
-    /// Reads mutations whose entity did not fit the answer to a push. The push is applied already, so a failure here
-    /// leaves the results as they are.
+    /// Reads mutations whose entity did not fit the answer to a push.
+    ///
+    /// The push is applied already, so a failure here leaves the results as they are.
     private func readCut(_ results: [MutationResult]) async {
         for id in results.filter(\.isCut).prefix(Self.cutResults).map(\.id) {
             guard case .ok(let answer)? = try? await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),
@@ -126,8 +127,8 @@ extension SyncWorker {
     private func handle(_ problem: Problem, of batch: PushBatch) async throws {
         switch problem.code {
         case "sequence_gap":
-            // one that does not set the phone back would come again at once, and one that sets it back by little each time
-            // not at once, but often
+            // a gap that does not set the phone back would recur immediately, and one that sets it back by little each
+            // time would recur often
             let expected = problem.json["expected"]?.int64
             guard let expected, (0..<(batch.afterSequence ?? .max)).contains(expected), mayReopen() else {
                 throw Stop.again(Trouble(text: problem.description))
@@ -148,7 +149,7 @@ extension SyncWorker {
         }
     }
 
-    /// Asks what became of what was taken, by pushing it once more: the gateway answers what it knows.
+    /// Reads the outcomes of accepted mutations by pushing them again: the gateway returns their states.
     func recheck() async throws {
         try await askAfterStopped()
         guard isRecheckDue else { return }

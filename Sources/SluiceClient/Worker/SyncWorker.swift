@@ -9,7 +9,7 @@ import GRDB
 actor SyncWorker {
     private enum Stage: CaseIterable { case register, settle, push, recheck, pull }
 
-    /// What the gateway says to a request.
+    /// The gateway's response to a request.
     enum Answer {
         case ok(JSON)
         case refused(Problem)
@@ -19,7 +19,7 @@ actor SyncWorker {
     enum Stop: Error {
         case again(Trouble)
         case blocked(SyncStatus.Blocker)
-        /// Another process holds the flight by now.
+        /// Another process holds the flight now.
         case lostFlight
         /// The user has signed out of the database.
         case signedOut
@@ -34,7 +34,9 @@ actor SyncWorker {
     let status: StatusHub
     let bell: Bell
     let flight: Flight
-    /// The device whose database it was when the client was made. After a sign-out it is nobody's, or another user's.
+    /// The device of the database when the client was created.
+    ///
+    /// After a sign-out the database has no device, or another user's.
     let device: UUID
     /// What a push may carry: less after a 413.
     var limits: PushBatch.Limits
@@ -47,18 +49,18 @@ actor SyncWorker {
     /// Pauses between questions after what the gateway has taken: they grow while nothing changes.
     private var recheckPause = SyncWorker.firstRecheck
     private var recheckedAt: ContinuousClock.Instant?
-    /// What a turn's own push left open is asked after in a later one, however long the turn takes.
+    /// Mutations that a turn's own push left open are checked in a later turn, for a turn of any length.
     private var turnBegan = ContinuousClock.now
     private var reopenedInTurn: ContinuousClock.Instant?
     private var prunedAt: ContinuousClock.Instant?
-    /// When the gateway wants to be asked again; nil where it did not say.
+    /// When the gateway accepts the next request; nil if it did not specify that.
     private var notBefore: ContinuousClock.Instant?
     /// When the gateway was last asked after what waits for a decision, which may be made elsewhere: by an operator, on
     /// another device, or on this one before it was restored.
     var stoppedAskedAt: ContinuousClock.Instant?
     /// When the flight was last taken, or renewed.
     private var flightTakenAt: ContinuousClock.Instant?
-    /// What the gateway said when the user was erased there.
+    /// The gateway's problem when the user was erased there.
     private var erasure: Problem?
     private var isBusy = false
     private var waiters: [Promise<Void>] = []
@@ -104,7 +106,7 @@ actor SyncWorker {
         wantEverything()
         while !Task.isCancelled {
             let pause = await turn()
-            // until somebody has done something, trying again comes to the same
+            // before an action removes the cause, another attempt has the same result
             if status.status.phase == .blocked { return }
             let left = ContinuousClock.now.duration(to: deadline)
             guard left > .zero, await hasWork() else { return }
@@ -143,7 +145,7 @@ actor SyncWorker {
 
     /// A push, a pull and what belongs to them.
     ///
-    /// - Returns: how long there is nothing to do, unless somebody rings.
+    /// - Returns: how long there is nothing to do, unless the bell rings.
     func turn() async -> Duration {
         do { try await enter() } catch { return .zero }
         defer { leave() }
@@ -154,7 +156,7 @@ actor SyncWorker {
                 return .seconds(5)
             }
             let pause = await stages()
-            // in a task of its own, for this one may have been cancelled
+            // in a separate task, because this one may have been cancelled
             await Task { try? await write { [flight] db, _ in try flight.release(db) } }.value
             return pause
         } catch is CancellationError {
@@ -162,7 +164,7 @@ actor SyncWorker {
         } catch let stop as Stop {
             return end(with: stop)
         } catch {
-            // the app's database: suspended, locked by somebody else, full
+            // the app's database: suspended, locked by another process, full
             return end(with: .again(Trouble(text: "\(error)")))
         }
     }
@@ -224,7 +226,7 @@ actor SyncWorker {
                 status.blockedBy = blocker
                 status.lastError = "\(blocker)"
             }
-            // somebody has to do something; ``SluiceClient/resume()`` asks at once
+            // an action is required; ``SluiceClient/resume()`` retries immediately
             return .seconds(max(30, BackOff.seconds(failures: failures, retryAfter: nil)))
         case .lostFlight:
             status.update { $0.phase = .elsewhere }
@@ -279,10 +281,10 @@ actor SyncWorker {
 
     /// Sends a request, if the flight is still this client's.
     ///
-    /// - Returns: the answer, or a problem that says something about the request.
-    /// - Throws: ``Stop`` for everything that says nothing about it.
+    /// - Returns: the response, or a problem with the request itself.
+    /// - Throws: ``Stop`` for everything else.
     func send(_ request: GatewayRequest) async throws -> Answer {
-        // nobody takes it from whoever renewed it a moment ago
+        // no other process takes a flight that was renewed a moment ago
         if flightTakenAt.map({ $0.advanced(by: .seconds(10)) < .now }) ?? true, try await !takeFlight() {
             throw Stop.lostFlight
         }
@@ -303,8 +305,8 @@ actor SyncWorker {
         }
     }
 
-    /// Deletes what the phone has of the user, as a sign-out does: nobody is served as that user any more, so nothing that
-    /// waits can ever be sent.
+    /// Deletes the user's data from the phone, as a sign-out does: the gateway serves that user no more, so pending
+    /// writes can never be sent.
     private func wiped(for problem: Problem) async throws -> Stop {
         try await write { [map] db, _ in try LibraryTables.wipe(map, db) }
         await gateway.tokens.forget()
@@ -319,7 +321,7 @@ actor SyncWorker {
 
     func beginPull() { isPullWanted = false }
 
-    /// Whether the outbox may be set back to what the gateway knows: once a turn.
+    /// Whether the outbox may be set back to the gateway's watermark: once a turn.
     func mayReopen() -> Bool {
         defer { reopenedInTurn = turnBegan }
         return reopenedInTurn != turnBegan
@@ -338,7 +340,8 @@ actor SyncWorker {
     /// Every quarter of an hour, and whenever everything is asked after.
     var isStoppedDue: Bool { stoppedAskedAt.map { $0.advanced(by: .seconds(900)) <= turnBegan } ?? true }
 
-    /// - Parameter isOpen: whether anything is left to ask after; `hasChanged` whether the last question told something.
+    /// - Parameter isOpen: whether any mutation still requires a check; `hasChanged` whether the last check found a
+    ///   change.
     func noteRecheck(isOpen: Bool, hasChanged: Bool) {
         recheckPause = hasChanged || !isOpen ? Self.firstRecheck : min(recheckPause * 2, .seconds(60))
         recheckedAt = isOpen ? ContinuousClock.now : nil
@@ -348,7 +351,7 @@ actor SyncWorker {
     func expectOutcomes() {
         recheckPause = Self.firstRecheck
         recheckedAt = ContinuousClock.now
-        // the answer has told of the queue
+        // the response contains the state of the queue
         stoppedAskedAt = stoppedAskedAt ?? .now
     }
 

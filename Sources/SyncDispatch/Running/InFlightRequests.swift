@@ -2,8 +2,9 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// Requests under way. Each is sent in a task of its own, so that it can be given up while its lane's runner still
-/// writes the outcome.
+/// Requests in progress.
+///
+/// Each is sent in a separate task, so that it can be given up while its lane's runner still writes the outcome.
 final class InFlightRequests: Sendable {
     private struct State {
         var tasks: [UUID: Task<UpstreamAnswer, Never>] = [:]
@@ -32,7 +33,7 @@ final class InFlightRequests: Sendable {
         return await task.value
     }
 
-    /// Gives up the requests under way, and all later ones.
+    /// Gives up the requests in progress, and all later ones.
     func giveUp() {
         let tasks = state.withLock { state in
             state.isGivenUp = true

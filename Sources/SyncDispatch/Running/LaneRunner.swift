@@ -23,13 +23,13 @@ struct LaneRunner: Sendable {
     /// This process, as leases name it.
     let worker: UUID
     let logger: Logger
-    /// Whether the gateway shuts down: what is under way is finished, nothing more is begun.
+    /// Whether the gateway shuts down: work in progress is finished, nothing more is begun.
     let isDraining: @Sendable () -> Bool
     /// Whether other lanes wait for the place of one of an organization.
     let isCrowded: @Sendable (UUID) -> Bool
-    /// Told whether requests go to an organization's upstream, and why not.
+    /// Called with whether requests go to an organization's upstream, and why not.
     let noteUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
-    /// Told how many lanes of an organization may run.
+    /// Called with the number of an organization's lanes that may run.
     let noteCap: @Sendable (UUID, Int) -> Void
 
     /// - Returns: whether the lane is to be run again at once.
@@ -66,8 +66,10 @@ struct LaneRunner: Sendable {
 
     // MARK: - Steps
 
-    /// Writes a step, with patience while the database is away: otherwise the outcome of a request would have to be
-    /// found out once more, and a lane abandoned under its lease stands still until the lease ends.
+    /// Writes a step; retries while the database is unavailable.
+    ///
+    /// Otherwise the outcome of a request would have to be determined again, and a lane abandoned under its lease would
+    /// be stopped until the lease ends.
     private func write(_ step: LaneStep, of lane: LaneKey, releases: Bool) async throws(Problem) -> LaneTurn {
         var attempt = 1
         while true {
@@ -85,7 +87,7 @@ struct LaneRunner: Sendable {
             } catch {
                 if permit == .probe { circuits.giveBack(lane.organization) }
                 guard isWorthwhile(attempt, of: step, lane) else { throw error }
-                // a lane whose place no other wants goes on for as long as it takes, and logs so now and then
+                // a lane whose place is not needed continues for any time, and logs that at intervals
                 if attempt.isMultiple(of: Self.stepAttempts) { logUnwritten(step, lane, error) }
                 attempt += 1
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
@@ -93,7 +95,7 @@ struct LaneRunner: Sendable {
         }
     }
 
-    /// Whether to try a step once more.
+    /// Whether to try a step again.
     private func isWorthwhile(_ attempt: Int, of step: LaneStep, _ lane: LaneKey) -> Bool {
         if Task.isCancelled { return false }
         if isDraining() {
@@ -143,8 +145,9 @@ struct LaneRunner: Sendable {
         return .settle(dispatch, outcome)
     }
 
-    /// Whether the upstream has accepted another mutation since it first refused this one. Where that cannot be
-    /// determined now, the mutation stays held.
+    /// Whether the upstream has accepted another mutation since it first refused this one.
+    ///
+    /// Where that cannot be determined now, the mutation stays held.
     private func haveOthersSucceeded(
         _ answer: UpstreamAnswer,
         _ dispatch: Dispatch,

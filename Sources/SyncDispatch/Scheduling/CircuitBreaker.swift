@@ -4,11 +4,11 @@ import SyncModel
 
 /// Whether requests are sent to one upstream (product rule 14). Pure: the caller supplies the clock.
 ///
-/// Closed, all requests pass. Five failures in a row open it, and so do answers that may be the operator's trouble, in
-/// both cases only when several lanes agree: a single lane is held by its own back-off, and the cause may be its own.
-/// An open circuit lets nothing pass for a while, and then one request as a probe: if it succeeds the circuit closes,
-/// otherwise it stays open twice as long. Lanes take turns at probing: one that failed waits a little longer than the
-/// others.
+/// Closed, all requests pass. Five consecutive failures open it, and so do responses that may result from the
+/// operator's configuration. In both cases several lanes must agree: a single lane is held by its own back-off, and the
+/// cause may be its own. An open circuit lets nothing pass for a while, and then one request as a probe: if it succeeds
+/// the circuit closes, otherwise it stays open twice as long. Lanes take turns at probing: one that failed waits a
+/// little longer than the others.
 struct CircuitBreaker: Sendable {
     /// Failures in a row that open the circuit.
     static let threshold = 5
@@ -73,7 +73,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// When a lane may ask again; nil when it may send now.
+    /// When a lane may ask again; nil if it may send now.
     func waits(_ lane: UUID, now: Timestamp) -> Timestamp? {
         switch state {
         case .closed: return nil
@@ -83,7 +83,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// What an operator is told of it; nil while it is closed.
+    /// Returns the report for operators; nil while it is closed.
     func report(of organization: UUID) -> CircuitReport? {
         guard let trouble else { return nil }
         func report(_ isHalfOpen: Bool, _ next: Timestamp) -> CircuitReport {
@@ -123,10 +123,10 @@ struct CircuitBreaker: Sendable {
         case .misconfigured:
             noteTrouble(kind, now)
             if troubled.count < Self.troubledLanes { troubled.insert(lane) }
-            // from one or two lanes it says nothing about the upstream's health
+            // from one or two lanes it is no evidence about the upstream's health
             fail(lane, isWorse: troubled.count >= Self.troubledLanes, now, jitter)
         case .deferred, .abandoned, .refused:
-            // says nothing about the upstream's health
+            // no evidence about the upstream's health
             giveBack(now: now)
         }
     }
@@ -148,7 +148,7 @@ struct CircuitBreaker: Sendable {
             if tried.count == Self.triedLimit { tried.removeFirst() }
             tried.append(lane)
             open(pauses: isWorse ? pauses + 1 : pauses, now, jitter)
-        // it was under way when the circuit opened
+        // it was in progress when the circuit opened
         case .open: break
         }
     }

@@ -2,8 +2,9 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// The circuit breakers of all upstreams, one an organization. In memory of this replica alone: losing them at a
-/// restart costs a few requests.
+/// The circuit breakers of all upstreams, one an organization.
+///
+/// In memory of this replica alone: losing them at a restart costs a few requests.
 final class Circuits: Sendable {
     private let breakers = Mutex([UUID: CircuitBreaker]())
     private let now: TimeSource
@@ -15,7 +16,7 @@ final class Circuits: Sendable {
     /// How many are open.
     var openCount: Int { breakers.withLock { $0.values.count { $0.isOpen } } }
 
-    /// What operators are told of those that are open, longest first.
+    /// Returns the reports of open circuits for operators, those open longest first.
     func reports(limit: Int) -> [CircuitReport] {
         let open = breakers.withLock { breakers in breakers.compactMap { $1.report(of: $0) } }
         return Array(open.sorted { ($0.since, $0.organization) < ($1.since, $1.organization) }.prefix(limit))
@@ -27,7 +28,7 @@ final class Circuits: Sendable {
         return breakers.withLock { $0[lane.organization]?.ask(lane.user, now: moment) } ?? .go
     }
 
-    /// When a lane may ask again; nil when it may send now.
+    /// When a lane may ask again; nil if it may send now.
     func waits(_ lane: LaneKey) -> Timestamp? {
         let moment = now()
         return breakers.withLock { $0[lane.organization]?.waits(lane.user, now: moment) }
@@ -44,7 +45,7 @@ final class Circuits: Sendable {
         breakers.withLock { $0[organization]?.giveBack(now: moment) }
     }
 
-    /// Notes the outcome of a lane's request; tells whether that opened or closed the circuit.
+    /// Records the outcome of a lane's request; returns whether that opened or closed the circuit.
     func note(_ kind: Outcome.Kind, of lane: LaneKey) -> Change? {
         let moment = now()
         return breakers.withLock { breakers in

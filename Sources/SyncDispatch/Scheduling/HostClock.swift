@@ -16,7 +16,7 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
         case pace(UUID, HostPace)
     }
 
-    /// Names a request that is under way.
+    /// Names a request that is in progress.
     package typealias Ticket = Int
 
     private struct Request {

@@ -21,7 +21,7 @@ package enum HostPace: Sendable, Hashable {
 /// - Organizations with slow hosts take at most half of the places.
 /// - The bytes of requests that await an answer are bounded in the same way.
 ///
-/// An organization that awaits an answer counts as slow, whatever was measured before. Pure: the caller measures.
+/// An organization that awaits an answer counts as slow, regardless of earlier measurements. Pure: the caller measures.
 package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     struct Limits: Sendable {
         /// Holders that work at the same time.
@@ -108,7 +108,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
             return slow.working < limits.placesOfSlow && working < limits.places && slow.held < limits.requestsOfSlow
                 && slow.bytes < limits.bytesOfSlow
         }
-        // slow ones that came back with an answer work too, and must not keep the others from their half
+        // slow ones whose answer has arrived work too, and must not keep the others from their half
         return fast.working + unmeasured.working + min(slow.working, limits.placesOfSlow) < limits.places
             || limits.places == 1 && working == 0
     }

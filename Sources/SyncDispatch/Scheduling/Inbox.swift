@@ -2,8 +2,9 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// Messages to the dispatcher, gathered until it looks. Bounded: ready lanes beyond the capacity are dropped, and
-/// found by polling.
+/// Messages to the dispatcher, gathered until it looks.
+///
+/// Bounded: ready lanes beyond the capacity are dropped, and found by polling.
 final class Inbox: Sendable {
     /// Ready lanes that are kept at most.
     static let capacity = 20_000
@@ -11,7 +12,7 @@ final class Inbox: Sendable {
     struct Messages {
         /// Lanes that may be claimed.
         var ready: [LaneKey] = []
-        /// Lanes that were given back.
+        /// Lanes that were released.
         var finished: [Finished] = []
         /// Whether it is time to look into the database.
         var mustPoll = false

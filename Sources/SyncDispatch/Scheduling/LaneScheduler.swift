@@ -4,10 +4,10 @@ import SyncModel
 
 /// Decides which lane runs next: organizations in turn, with a cap on the running lanes of each and on all together.
 ///
-/// ``HostPlaces`` bounds all lanes together. Organizations whose upstreams are slow have a line of their own, and the two
+/// ``HostPlaces`` bounds all lanes together. Organizations whose upstreams are slow have a separate line, and the two
 /// lines take turns, so a lane never waits behind lanes that have to wait for slow upstreams.
 ///
-/// A plain value; the dispatcher is its only owner. Lanes dropped for want of room are found again by polling.
+/// A plain value; the dispatcher is its only owner. Lanes dropped because there is no room are found again by polling.
 struct LaneScheduler {
     /// Lanes of one organization that wait here at most; more stay in the database.
     static let waitingLimit = 1_000
@@ -25,7 +25,7 @@ struct LaneScheduler {
         var cap: Int
         /// Whether the database may hold more due lanes.
         var mayHaveMore = false
-        /// Whether it stands in line for a turn.
+        /// Whether it is in the line for a turn.
         var isInLine = false
 
         var canRun: Bool { !waiting.isEmpty && running < cap }
@@ -35,7 +35,7 @@ struct LaneScheduler {
     private enum Place {
         case waiting
         case running
-        /// It runs, and was reported ready meanwhile: it is looked at once more.
+        /// It runs, and was reported ready since it began: it is read again.
         case runningAgain
     }
 
@@ -94,7 +94,7 @@ struct LaneScheduler {
         enter(organization, &tenant)
     }
 
-    /// The next lane to run; nil when none may.
+    /// The next lane to run; nil if none may.
     mutating func next() -> LaneKey? {
         for _ in 0..<2 {
             isSlowLineNext.toggle()
@@ -129,7 +129,7 @@ struct LaneScheduler {
     /// Applies what the clock of requests to upstreams has reported.
     mutating func apply(_ event: HostClock<LaneKey>.Event) { hosts.apply(event) }
 
-    /// Notes that a lane was given back.
+    /// Notes that a lane was released.
     ///
     /// - Parameter isDue: whether it is to run again at once, behind the others.
     mutating func finish(_ lane: LaneKey, isDue: Bool) {
@@ -162,7 +162,7 @@ struct LaneScheduler {
         return Crowd(organizations: Set(crowded.keys))
     }
 
-    /// Whether more lanes are due than may run here: other replicas are told.
+    /// Whether more lanes are due than may run here; then other replicas are notified.
     var isFull: Bool {
         !line.isEmpty && !hosts.hasRoom(isSlow: false) || !slowLine.isEmpty && !hosts.hasRoom(isSlow: true)
             || tenants.values.contains { $0.mayHaveMore }

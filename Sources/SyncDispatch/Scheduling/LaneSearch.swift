@@ -54,8 +54,9 @@ struct LaneSearch: Sendable {
         }
     }
 
-    /// Postpones lanes whose upstream's circuit is open instead of claiming them in vain; once a probe is allowed, one
-    /// of them is kept for it: one whose last probe did not fail, if there is any.
+    /// Postpones lanes whose upstream's circuit is open, because a claim would have no effect.
+    ///
+    /// Once a probe is allowed, one of them is kept for it: one whose last probe did not fail, if there is any.
     private func sort(
         _ due: [LaneKey],
         running: Set<LaneKey>

@@ -4,7 +4,7 @@ package import SyncModel
 package import SyncStore
 package import Tokens
 
-/// Who is meant by what a token says.
+/// Resolves the organization and the user that a token names.
 extension Authenticator {
     /// The organization that a request is for, and the name that it was found by, if it was one.
     ///
@@ -23,7 +23,7 @@ extension Authenticator {
         }
     }
 
-    /// The same where it is in memory; nil says nothing.
+    /// The same from memory alone; nil means unknown.
     package func organizationAtHand(of claims: TokenClaims, _ headers: HTTPFields) -> (id: UUID, name: ExternalID?)? {
         switch try? OrganizationChoice(of: claims.organization, chosen: headers[.sluiceOrganization]) {
         case nil: return nil
@@ -43,8 +43,9 @@ extension Authenticator {
 
     /// Who a token is for; changes nothing.
     ///
-    /// - Throws: `user_unknown` for an id that stands for nobody, and for one that was made here for a subject: it belongs to whoever comes under that, and
-    ///   not to another issuer that says it. What ``Identities/user(_:in:)`` throws.
+    /// - Throws: `user_unknown` for a reserved id, and for an id that was created here for a subject. The latter
+    ///   belongs to the user with that subject, and not to another issuer's token that contains it. Errors of
+    ///   ``Identities/user(_:in:)``.
     package func bearer(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> Bearer {
         switch claims.user {
         case .id(let user):
@@ -69,7 +70,7 @@ extension Authenticator {
         }
     }
 
-    /// The same where it is in memory; nil says nothing.
+    /// The same from memory alone; nil means unknown.
     package func userAtHand(of claims: TokenClaims, in organization: UUID) -> UUID? {
         switch claims.user {
         case .id(let user):

@@ -24,8 +24,8 @@ package struct Authenticator: Sendable {
         return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
     }
 
-    /// The caller of a request with a valid token of an active organization without quotas, where all of this is in
-    /// memory; nil says nothing.
+    /// Returns the caller of a request with a valid token of an active organization without quotas, if all of this is
+    /// in memory; nil means unknown.
     package func callerAtHand(_ headers: HTTPFields) -> Caller? {
         guard let token = try? BearerToken.of(headers),
             let claims = verifier.knownClaims(token, now: now()),
@@ -40,8 +40,9 @@ package struct Authenticator: Sendable {
         return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
     }
 
-    /// Whether the settings still let the issuer of a caller's token speak for the organization. What operators write
-    /// is in the database.
+    /// Whether the settings still let the issuer of a caller's token speak for the organization.
+    ///
+    /// What operators write is in the database.
     package func isVouchedFor(_ caller: Caller) -> Bool {
         guard let voucher = caller.voucher else { return true }
         return verifier.stillSpeaks(
@@ -66,7 +67,7 @@ package struct Authenticator: Sendable {
 
     /// The user whose requests these are: a joined user is its target.
     ///
-    /// - Throws: `user_unknown` where an operator lets users in, and did not let in this one.
+    /// - Throws: `user_unknown` if an operator provisions users, and has not provisioned this one.
     package func owner(of user: UUID, in organization: Organization) async throws(Problem) -> UUID {
         let owner = try await catalog.owner(of: user, in: organization.id)
         if organization.settings.provisioning == .explicit {
@@ -75,11 +76,13 @@ package struct Authenticator: Sendable {
         return owner
     }
 
-    /// What a waiting request checks now and then: the issuer of its token still speaks for the organization, which
-    /// still has the name in the token, and is served; and its user is let in, and neither another by now nor about to be.
+    /// Checks at intervals whether a waiting request's caller is still served.
     ///
-    /// - Throws: why not; a ``WaitEnded`` while the user is joined with another, and once it is another. Another 503 says
-    ///   that it is not known just now.
+    /// The issuer of its token must still be accepted for the organization, which must still have the name in the token
+    /// and be active. The user must be provisioned, and must not have been joined into another user, or be about to be.
+    ///
+    /// - Throws: why not; a ``WaitEnded`` while the user is being joined with another, and after that. Another 503
+    ///   means that this is unknown at the moment.
     private func checkServed(_ caller: Caller) async throws {
         guard isVouchedFor(caller) else { throw Problem.unknownOrganization }
         if let name = caller.voucher?.name, try await identities.organization(name) != caller.organization.id {

@@ -20,8 +20,9 @@ package enum BearerToken {
         return token
     }
 
-    /// The text behind the scheme, which may be in any case; nil if it is not one token. Several header fields are
-    /// joined by commas, which a token can't hold.
+    /// The text behind the scheme, which may be in any case; nil if it is not one token.
+    ///
+    /// Several header fields are joined by commas, which a token can't hold.
     package static func parse(_ value: String) -> Substring? {
         let scheme = "bearer "
         guard Substring(value.utf8.prefix(scheme.utf8.count)).lowercased() == scheme else { return nil }
@@ -47,8 +48,9 @@ package enum BearerToken {
         return Refusal(Problem(.unauthorized, description), headers: [.wwwAuthenticate: challenge])
     }
 
-    /// What may stand in a header between quotes (RFC 6750, 3): ASCII without `"` and `\`. In a path that a setting
-    /// names, either kind of quotes means the same.
+    /// Returns text that is valid in a header between quotes (RFC 6750, 3): ASCII without `"` and `\`.
+    ///
+    /// In a path that a setting names, either kind of quotes means the same.
     private static func plain(_ description: String) -> String {
         String(
             description.unicodeScalars.map { character in

@@ -10,7 +10,7 @@ package struct Caller: Sendable {
         /// As it is configured; nil: the one without a name.
         package let issuer: ExactText?
         package let namespace: ExactText
-        /// What the issuer calls the organization; nil where the token has its id.
+        /// The issuer's name for the organization; nil if the token has its id.
         package let name: ExternalID?
 
         package init(_ claims: TokenClaims, name: ExternalID?) {

@@ -6,7 +6,7 @@ package import SyncModel
 package import SyncStore
 package import Tokens
 
-/// How a request with a verified token would be answered, found by the steps that answer it; changes nothing.
+/// Determines how a request with a verified token would be answered, by the same steps; changes nothing.
 package struct CallerInquiry: Sendable {
     package enum Verdict: Sendable {
         /// The request is this user's.

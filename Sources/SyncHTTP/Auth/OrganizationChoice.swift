@@ -10,9 +10,9 @@ package enum OrganizationChoice: Equatable {
     /// What the token's issuer calls it.
     case name(ExactText)
 
-    /// - Parameter chosen: the header: a name as it stands in the token, percent-encoded where it is not ASCII or has a
-    ///   `%`, or the organization's id where that stands there.
-    /// - Throws: `organization_unknown`, in the same words for whatever the token does not name.
+    /// - Parameter chosen: the header: a name from the token, percent-encoded if it is not ASCII or has a `%`, or the
+    ///   organization's id if the token contains ids.
+    /// - Throws: `organization_unknown`, with the same text for everything that the token does not name.
     package init(of organization: TokenClaims.Organization, chosen: String?) throws(Problem) {
         switch organization {
         case .id(let id):

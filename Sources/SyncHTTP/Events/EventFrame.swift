@@ -45,7 +45,7 @@ package enum EventFrame {
         return frame("changes", cursor, Array(#"{"feed":"\#(feed.text)"}"#.utf8))
     }
 
-    /// Documents come back as written, line breaks included: each line is a field of its own.
+    /// Documents are returned as written, line breaks included: each line is a separate field.
     private static func frame(_ name: StaticString, _ cursor: EventCursor, _ data: [UInt8]) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(data.count + 128)

@@ -8,8 +8,10 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// All listeners to events. While nothing happens they cost no work; a few workers serve them, a page at a time, so
-/// that thousands of listeners told of one push hold neither the memory nor the database.
+/// All listeners to events.
+///
+/// Without events they cost no work. A few workers serve them, a page at a time, so that thousands of listeners to one
+/// push occupy neither the memory nor the database.
 final class EventHub: Service {
     /// Listeners served at the same time: half of the default size of the connection pool.
     static let workers = 4
@@ -121,7 +123,7 @@ final class EventHub: Service {
                 crowding.flatMap { listening.subscribers[$0] }
             )
         }
-        // the client may have gone before the subscriber could be told
+        // the client may have disconnected before the subscriber could be notified
         if subscriber.isOver { remove(subscriber) }
         if isClosed { subscriber.close(.closed) }
         oldest?.close(.superseded)
@@ -162,13 +164,14 @@ final class EventHub: Service {
         // at least as often as a stream shows that it lives
         let interval = min(configuration.streamCheckInterval, configuration.keepAlive)
         while (try? await Task.sleep(for: interval)) != nil {
-            // not known just now: the next look tells
+            // unknown at the moment: the next check shows it
             try? await check()
         }
     }
 
-    /// Ends the streams of callers who would be refused by now, or be others. All of them together cost a statement for
-    /// a thousand.
+    /// Ends the streams of callers who would now be refused, or be another user.
+    ///
+    /// The check costs one statement for a thousand callers.
     private func check() async throws {
         var callers: [LastingCaller: [EventSubscriber]] = [:]
         for subscriber in listening.withLock({ Array($0.subscribers.values) }) {

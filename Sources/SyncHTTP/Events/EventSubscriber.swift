@@ -3,8 +3,9 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// One listener to events: a bare socket, a cursor, and pending news. It costs some kilobytes while nothing happens;
-/// unsent bytes wait in the channel and nowhere else.
+/// One listener to events: a bare socket, a cursor, and pending news.
+///
+/// It costs some kilobytes while nothing happens; unsent bytes wait in the channel and nowhere else.
 final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     typealias InboundIn = ByteBuffer
 
@@ -45,7 +46,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
     // MARK: - Work
 
-    /// Begins the work; nil when there is none now.
+    /// Begins the work; nil if there is no work now.
     func begin() -> SubscriberState.Work? { state.withLock { $0.begin() } }
 
     /// Ends the work.
@@ -66,7 +67,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
     /// Writes, and notes how far the listener has come. The bytes count as held until the system has taken them.
     ///
-    /// - Parameter cursor: nil where it comes no further.
+    /// - Parameter cursor: nil if these bytes do not advance it.
     /// - Throws: ``NoRoom`` when other listeners hold too much; a listener that holds bytes itself is not written to
     ///   at all.
     func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(NoRoom) {

@@ -14,7 +14,7 @@ struct EventTurn {
     /// - Returns: whether nothing is left.
     /// - Throws: ``NotServed``, `EventSubscriber.NoRoom`, or the store's problems.
     func take(_ work: inout SubscriberState.Work, _ subscriber: EventSubscriber) async throws -> Bool {
-        // a suspended organization is told nothing; all else that ends a stream is looked for now and then
+        // a suspended organization receives no events; all other reasons to end a stream are checked at intervals
         do throws(Problem) {
             try await authenticator.activeOrganization(subscriber.caller.organization.id)
         } catch {

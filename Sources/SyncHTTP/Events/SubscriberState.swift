@@ -27,13 +27,13 @@ struct SubscriberState {
     private var news = WakeNews()
     private var isFirst = true
     private var keepsAlive = false
-    /// Whether it stands in the line, or a worker serves it.
+    /// Whether it is in the line, or a worker serves it.
     private var isInHand = true
     private var isWritable = true
     private var lastWrite: ContinuousClock.Instant
     private var blockedSince: ContinuousClock.Instant?
 
-    /// A new listener stands in the line: there may be something behind its cursor.
+    /// A new listener is in the line: there may be news after its cursor.
     init(cursor: EventCursor, now: ContinuousClock.Instant, end: ContinuousClock.Instant) {
         self.cursor = cursor
         self.end = end
@@ -55,7 +55,7 @@ struct SubscriberState {
         return queues()
     }
 
-    /// Begins the work; nil when there is none now.
+    /// Begins the work; nil if there is no work now.
     mutating func begin() -> Work? {
         guard hasWork else {
             isInHand = false

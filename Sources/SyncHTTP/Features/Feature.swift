@@ -12,8 +12,9 @@ package protocol Feature: Sendable {
     /// The feature's tables, in the order in which a purge deletes their rows.
     static var tables: [StoredTable] { get }
 
-    /// Describes the metrics that the feature's code counts. Called before that code creates them, because a metric keeps
-    /// the description that it was created with.
+    /// Describes the metrics that the feature's code counts.
+    ///
+    /// Called before that code creates them, because a metric keeps the description that it was created with.
     static func describeMetrics(in registry: PrometheusRegistry)
 
     /// Creates the feature's parts; starts nothing.

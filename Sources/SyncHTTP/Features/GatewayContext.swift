@@ -11,7 +11,7 @@ package struct GatewayContext: Sendable {
     package let configuration: HTTPConfiguration
     package let registry: PrometheusRegistry
     package let logger: Logger
-    /// Resolves the user whom a token of an issuer identifies; nil: every subject gets a user of its own.
+    /// Resolves the user whom a token of an issuer identifies; nil: every subject gets a separate user.
     package var verifier: TokenVerifier?
     /// Up to so many circuit breakers that are open in this process.
     package var circuits: @Sendable (Int) -> [CircuitReport] = { _ in [] }

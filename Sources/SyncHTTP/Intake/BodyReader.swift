@@ -16,8 +16,9 @@ package struct BodyReader: Sendable {
         self.budget = budget
     }
 
-    /// Passes a request's JSON text to `use`, checked for its media type and size alone. It counts as held until `use`
-    /// returns, which must keep nothing of it.
+    /// Passes a request's JSON text to `use`, checked for its media type and size alone.
+    ///
+    /// It counts as held until `use` returns, which must keep nothing of it.
     ///
     /// - Parameter isOptional: whether a request without a body passes no bytes, and needs no media type.
     package func withBody<Result>(
@@ -39,8 +40,9 @@ package struct BodyReader: Sendable {
         return try await use(body)
     }
 
-    /// Passes the body of a request whose sender is not authenticated yet to `use`, with the room that it takes. It takes
-    /// nothing of ``budget``.
+    /// Passes the body of a request whose sender is not authenticated yet to `use`, with its own budget.
+    ///
+    /// It uses nothing of ``budget``.
     package func withUnverifiedBody<Result>(
         of exchange: Exchange,
         addressedTo source: UUID,
@@ -103,7 +105,7 @@ package struct BodyReader: Sendable {
         return bytes
     }
 
-    /// A body in one part is copied once. A longer one takes memory only as it arrives, whatever length was announced.
+    /// A body in one part is copied once. A longer one takes memory only as it arrives, for any announced length.
     private func firstCapacity(_ arrived: Int, _ announced: Int?) -> Int {
         max(arrived, min(announced ?? 0, 65_536))
     }

@@ -8,7 +8,7 @@ package struct PreferenceList: Sequence, IteratorProtocol {
         rest = text[...].utf8
     }
 
-    /// The next preference; its name is in lower case, its value empty if there is none.
+    /// Returns the next preference: its name in lower case, and its value, empty if it has no value.
     package mutating func next() -> (name: String, value: String)? {
         while true {
             skip { $0.isBlank || $0 == UInt8(ascii: ",") }

@@ -1,8 +1,9 @@
 package import HTTPTypes
 import SyncModel
 
-/// A push's preferences in `Prefer` (RFC 7240). Unknown and invalid ones are ignored, and of repeated ones the first
-/// counts.
+/// A push's preferences in `Prefer` (RFC 7240).
+///
+/// Unknown and invalid ones are ignored, and of repeated ones the first counts.
 package struct Preferences: Sendable, Equatable {
     /// `handling`: all or nothing, instead of each on its own. Nil: not requested.
     private(set) var isStrict: Bool?

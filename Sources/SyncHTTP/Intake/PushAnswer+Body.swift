@@ -20,7 +20,7 @@ extension PushAnswer: AnswerBody {
 }
 
 extension PushAnswer {
-    /// The bytes that the answer will have at most; 0 where it carries no large entities and bodies of upstreams.
+    /// The maximum number of bytes of the response; 0 if it has no large entities and no bodies of upstreams.
     package var estimatedBytes: Int {
         let contents = verdicts.reduce(0) { $0 + ($1.record?.contentBytes ?? 0) }
         return contents == 0 ? 0 : WorkCost.answer(entries: verdicts.count) + min(contents, contentRoom)

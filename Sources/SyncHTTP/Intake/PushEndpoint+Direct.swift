@@ -36,7 +36,7 @@ extension PushEndpoint {
         return hasBegun
     }
 
-    /// Replies; where a committed push needs a look at something else, behind that.
+    /// Responds; if a committed push requires a further read, after that.
     private func complete(
         _ result: Result<PushAnswer, Problem>,
         _ exchange: DirectExchange,
@@ -67,7 +67,7 @@ private struct PushRoom: Sendable {
     private let bodies: FairBudget
     private let gate: FairGate
 
-    /// Takes room; nil where some of it would have to be waited for, or refused.
+    /// Reserves room; nil if a part of it would require waiting, or would be refused.
     package init?(_ bytes: Int, of user: LaneKey, _ bodies: BodyReader, _ gate: FairGate) {
         self.bytes = bytes
         self.user = user

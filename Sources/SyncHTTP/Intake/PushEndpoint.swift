@@ -2,8 +2,9 @@ package import HTTPTypes
 package import SyncModel
 package import SyncStore
 
-/// `POST /v1/mutations`: accepts a batch, and answers each mutation's result. `POST /v1/mutations/preview`: answers
-/// what the results would be. Both read bodies within one budget.
+/// `POST /v1/mutations`: accepts a batch, and returns each mutation's result.
+///
+/// `POST /v1/mutations/preview`: returns the results that the batch would have. Both read bodies within one budget.
 package struct PushEndpoint: Sendable {
     package let store: Store
     package let bodies: BodyReader
@@ -103,8 +104,9 @@ package struct PushEndpoint: Sendable {
         (preferences.wait ?? .zero) > .zero && !answer.unsettled.isEmpty
     }
 
-    /// Waits if the caller asked for it. The push stays accepted, so a wait that ends early, or for which there is no
-    /// room, is no failure.
+    /// Waits if the caller asked for it.
+    ///
+    /// The push stays accepted, so a wait that ends early, or for which there is no room, is no failure.
     private func settle(
         _ answer: PushAnswer,
         _ exchange: Exchange,
@@ -136,7 +138,7 @@ package struct PushEndpoint: Sendable {
         return reply(to: answer, preferences)
     }
 
-    /// Counts a push that was not committed, and says why.
+    /// Counts a push that was not committed, and returns the error for its response.
     package func refused(_ error: any Error, _ preferences: Preferences) -> any Error {
         metrics.record(error)
         return refusal(error, preferences)
@@ -148,7 +150,7 @@ package struct PushEndpoint: Sendable {
         return reply
     }
 
-    /// A strict push that is refused was handled strictly, and the answer says so.
+    /// A strict push that is refused was handled strictly, and the response's header states that.
     private func refusal(_ error: any Error, _ preferences: Preferences) -> any Error {
         guard let problem = error as? Problem, problem.code == .validationFailed, preferences.isStrict == true else {
             return error
@@ -158,8 +160,9 @@ package struct PushEndpoint: Sendable {
 }
 
 extension PushAnswer {
-    /// The answer with as much of its contents as there is room for: what was committed is answered in any case, and a
-    /// client can read each mutation by itself.
+    /// Returns the response with as much of its contents as there is room for.
+    ///
+    /// The results of a committed push are returned in any case, and a client can read each mutation separately.
     package func fitting(_ hold: AnswerHold) -> PushAnswer {
         let bytes = estimatedBytes
         // a push that waits holds nothing as long as its answer is small

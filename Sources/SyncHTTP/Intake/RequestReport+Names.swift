@@ -33,7 +33,7 @@ extension RequestReport {
         return names
     }
 
-    /// Reads a body that is `{"issuer", member}`: an issuer's name, and what it calls somebody.
+    /// Reads a body `{"issuer", member}`: an issuer, and the name that it gives a user or an organization.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
     package static func name(
@@ -57,7 +57,7 @@ extension RequestReport {
         var name: ExactText?
     }
 
-    /// The same of an object in a body; nil where anything is wrong.
+    /// The same of an object in a body; nil if anything is wrong.
     private mutating func name(
         _ value: JSONValue,
         called member: String,

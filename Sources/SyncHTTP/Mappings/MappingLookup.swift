@@ -2,8 +2,9 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// The body of a look-up: `{"client_ids":[…],"entity_type"?,"device_id"?}`. Local ids are numbers; they need the
-/// device's id and a type.
+/// The body of a look-up: `{"client_ids":[…],"entity_type"?,"device_id"?}`.
+///
+/// Local ids are numbers; they need the device's id and a type.
 struct MappingLookup: Sendable {
     /// Ids that one look-up may name.
     static let maximumIDs = 1_000

@@ -1,10 +1,10 @@
 import JSONText
 import SyncModel
 
-/// Decides which entities and which bodies of upstreams one answer carries, so that its size has a bound.
+/// Decides which entities and which bodies of upstreams one response contains, so that its size has a bound.
 ///
-/// An entity's `current` is in an answer once. A later error about the same state has a pointer to it (`current_at`);
-/// about another state, or where the answer has no room left, it has a mark (`current_omitted`).
+/// A response contains an entity's `current` once. A later error about the same state has a pointer to it
+/// (`current_at`). An error about another state, or without room left in the response, has a mark (`current_omitted`).
 package struct AnswerContents {
     /// What a result shows of an error.
     package enum Shown {
@@ -16,7 +16,7 @@ package struct AnswerContents {
 
     /// Bytes that the answer has room for.
     private var room: Int
-    /// Where the answer shows an entity, and the state that it shows.
+    /// The place of an entity in the response, and the state at that place.
     private var places: [EntityKey: (place: String, state: [UInt8])] = [:]
 
     /// - Parameter room: bytes of contents that are larger than ``WorkBounds/small``.
@@ -47,7 +47,7 @@ package struct AnswerContents {
 }
 
 extension MutationRecord {
-    /// The bytes of what an answer shows of the mutation beside its names and times, where they are many.
+    /// The bytes of the mutation's large members in a response, in addition to its names and times.
     package var contentBytes: Int {
         [error?.count ?? 0, responseBody?.count ?? 0].filter { $0 > WorkBounds.small }.reduce(0, +)
     }

@@ -6,8 +6,8 @@ extension MutationRecord {
     ///
     /// - Parameters:
     ///   - replayed: nil leaves the member out.
-    ///   - contents: what the answer has room for.
-    ///   - place: the result's place in the answer (RFC 6901).
+    ///   - contents: the contents for which the response has room.
+    ///   - place: the result's place in the response (RFC 6901).
     package func writeResultMembers(
         replayed: Bool?,
         _ contents: inout AnswerContents,

@@ -6,9 +6,9 @@ extension PushVerdict {
     /// Writes the members of an entry's result into an open object.
     ///
     /// - Parameters:
-    ///   - entry: evaluated only where there is no record.
-    ///   - contents: what the answer has room for.
-    ///   - index: the result's place in the answer.
+    ///   - entry: evaluated only if there is no record.
+    ///   - contents: the contents for which the response has room.
+    ///   - index: the result's place in the response.
     package func writeResultMembers(
         of entry: @autoclosure () -> EntryName,
         _ contents: inout AnswerContents,

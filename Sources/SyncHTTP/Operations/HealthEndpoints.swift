@@ -4,12 +4,12 @@ import JSONText
 /// `GET /livez` and `GET /readyz`.
 struct HealthEndpoints: Sendable {
     let version: String
-    /// Why requests can't be served; empty when they can.
+    /// Why requests can't be served; empty if they can.
     let reasons: @Sendable () async -> [String]
     /// What an operator should know although requests can be served.
     let notices: @Sendable () -> [String]
 
-    /// Answers that the process runs. Says nothing about the database: a restart would not bring it back.
+    /// Responds that the process runs. It does not check the database: a restart would not restore that.
     func live(_ exchange: Exchange) async throws -> Answer {
         Answer(.ok) { writer in
             writer.member("status", "ok" as StaticString)

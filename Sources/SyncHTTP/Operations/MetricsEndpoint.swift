@@ -4,7 +4,7 @@ import Telemetry
 /// `GET /metrics`, for a Prometheus server.
 struct MetricsEndpoint: Sendable {
     let registry: PrometheusRegistry
-    /// Why requests can't be served; empty when they can.
+    /// Why requests can't be served; empty if they can.
     let reasons: @Sendable () async -> [String]
 
     func scrape(_ exchange: Exchange) async throws -> Answer {

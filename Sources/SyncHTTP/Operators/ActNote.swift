@@ -3,7 +3,7 @@ package import JSONText
 package import SyncModel
 import Synchronization
 
-/// Takes what an endpoint tells of the act that it is doing, for the audit.
+/// Collects an endpoint's details of its act, for the audit log.
 package final class ActNote: Sendable {
     /// Members of a body that are named.
     private static let namedMembers = 32
@@ -28,7 +28,7 @@ package final class ActNote: Sendable {
         outcome.withLock { $0.note(name, raw: value) }
     }
 
-    /// Notes whom the act is about, and whom that user is joined into.
+    /// Records the user that the act is about, and the target if the user is joined.
     package func note(user: UUID? = nil, into: UUID? = nil) {
         outcome.withLock { outcome in
             outcome.user = user ?? outcome.user
@@ -36,13 +36,13 @@ package final class ActNote: Sendable {
         }
     }
 
-    /// Notes why: where the act's own reason has no room for it, among what came of it.
+    /// Records the reason; if it is too long for the act's own reason, it is recorded among the results.
     package func note(reason: String) {
         guard reason.utf8.count <= AuditReason.maximumBytes else { return note("reason", reason) }
         outcome.withLock { $0.reason = reason }
     }
 
-    /// Notes what a request says anything of: the names of its body's members, and none of their values.
+    /// Records the names of a body's members, without their values.
     package func note(membersOf body: [UInt8]) {
         guard let members = (try? JSONTree(parsing: body))?.root.members else { return }
         note("members", raw: Self.list(members.prefix(Self.namedMembers).map { String($0.0.string.prefix(64)) }))
@@ -64,7 +64,7 @@ package final class ActNote: Sendable {
         return writer.bytes
     }
 
-    /// What was noted, behind how the request was answered.
+    /// Returns the recorded details, after the status of the response.
     package func outcome(status: Int, code: String?) -> AuditOutcome {
         outcome.withLock { noted in
             var whole = AuditOutcome()

@@ -1,9 +1,9 @@
 package import Foundation
 import SyncModel
 
-/// What a request's query says of whom and what an act is about; its path is told anyway.
+/// The target of an act as far as the request's query specifies it; the path is recorded in any case.
 package struct ActTarget: Sendable {
-    /// Reads it before the act, for the act's row; throws for a query that is none, which the endpoint refuses.
+    /// Reads the target before the act, for the act's row; throws for an invalid query, which the endpoint refuses.
     package typealias Reading = @Sendable (Exchange) throws -> ActTarget
 
     /// Apart from the names, since an erasure looks for it.

@@ -12,7 +12,7 @@ package struct OperatorAudit: Sendable {
     package let reason: String?
     package let requestID: String
 
-    /// - Throws: `invalid_request` for a reason that is none.
+    /// - Throws: `invalid_request` for an invalid reason.
     package init(_ exchange: Exchange, by token: OperatorToken, in log: AuditLog) throws(Problem) {
         self.log = log
         self.token = token
@@ -25,7 +25,7 @@ package struct OperatorAudit: Sendable {
     /// - Parameters:
     ///   - action: its `operationId`.
     ///   - names: of the path's parameters, in order.
-    ///   - target: what its query says.
+    ///   - target: read from the request's query.
     package func recording(
         _ action: String,
         _ names: [String],
@@ -48,10 +48,10 @@ package struct OperatorAudit: Sendable {
         }
     }
 
-    /// Writes a look at what users wrote, before it is answered.
+    /// Records an access to user content, before the response.
     ///
     /// - Parameter target: names of kinds, and which ones; users apart.
-    /// - Throws: where it cannot be written: then it must not be answered.
+    /// - Throws: if it cannot be recorded: then the content must not be returned.
     package func look(
         _ action: String,
         of organization: UUID,
@@ -67,7 +67,7 @@ package struct OperatorAudit: Sendable {
 
     private func act(_ action: String, _ names: [String], _ values: [Substring], _ target: ActTarget?) -> AuditAct {
         var named = zip(names, values).map { (name: $0, value: String($1)) }
-        // what stands behind /admin/organizations/
+        // the id after /admin/organizations/
         let organization = named.first { $0.name == "id" }.flatMap { UUID(parsing: $0.value) }
         named.removeAll { $0.name == "id" && organization != nil }
         let user = named.first { $0.name == "user" }.flatMap { UUID(parsing: $0.value) }
@@ -81,7 +81,7 @@ package struct OperatorAudit: Sendable {
 
     private static func reason(_ headers: HTTPFields) throws(Problem) -> String? {
         guard let field = headers[.sluiceReason], !field.isEmpty else { return nil }
-        // what is not ASCII comes percent-encoded: of bytes above it nobody knows what they stand for
+        // text other than ASCII must be percent-encoded: the encoding of other bytes is unknown
         guard field.utf8.allSatisfy({ (0x20..<0x7f).contains($0) }),
             let reason = URLQuery.decode(field.utf8).flatMap(AuditReason.reading)
         else {

@@ -2,21 +2,21 @@ package import HTTPTypes
 package import SyncModel
 package import SyncStore
 
-/// Lets operators in: by a bearer token, or by the cookie that the console has got for one.
+/// Authenticates operators: by a bearer token, or by the cookie that the console received for one.
 package struct OperatorDoor: Sendable {
     package let tokens: OperatorTokens
     package let ended: EndedSessions
     package let now: TimeSource
 
-    /// Who is let in: by which token, and until when in seconds since 1970 where that has an end.
+    /// An authenticated operator: the token and, if it has an end, its end in seconds since 1970.
     package struct Guest: Sendable {
         package let token: OperatorToken
         package var end: Int64?
     }
 
-    /// The token that a request comes with.
+    /// Returns the token of a request.
     ///
-    /// - Throws: 401, or 403 where a cookie came along with what another page has asked.
+    /// - Throws: 401, or 403 if a request made by another page carries a cookie.
     package func guest(of request: HTTPRequest) async throws(Refusal) -> Guest {
         if request.headerFields[.authorization] == nil, let cookie = SessionCookie.value(request.headerFields) {
             guard let session = OperatorSession.token(of: cookie, among: tokens, at: now()) else {
@@ -37,14 +37,14 @@ package struct OperatorDoor: Sendable {
         return Guest(token: token)
     }
 
-    /// - Throws: also 403 where the token is good for less.
+    /// - Throws: also 403 if the token is good for less.
     package func admit(_ request: HTTPRequest, for scope: OperatorScope) async throws(Refusal) -> Guest {
         let guest = try await guest(of: request)
         try Self.require(scope, of: guest.token)
         return guest
     }
 
-    /// - Throws: 403 where a token is good for less.
+    /// - Throws: 403 if a token is good for less.
     package static func require(_ scope: OperatorScope, of token: OperatorToken) throws(Refusal) {
         guard token.scope >= scope else {
             let own = token.scope.rawValue

@@ -2,8 +2,10 @@ package import HTTPTypes
 package import SyncModel
 package import SyncStore
 
-/// The routes of `/admin`: each with what a token has to be good for, with what the audit is told of it, and with whom
-/// the others who look on are told was changed.
+/// The routes of `/admin`.
+///
+/// Each has the scope that its token requires, its entry in the audit log, and the organization whose change other
+/// operators' views receive.
 package struct OperatorRoutes {
     /// What the path of everything of an organization begins with.
     private static let organization = "/admin/organizations/{id}"
@@ -12,7 +14,7 @@ package struct OperatorRoutes {
     package let log: AuditLog
     package let notifier: ChangeNotifier
     private(set) var table: RouteTable
-    /// The names by which the audit calls acts, and looks at what users wrote.
+    /// The names of acts, and of accesses to user content, in the audit log.
     private(set) var audited: [String] = []
 
     package init(adding table: RouteTable, behind door: OperatorDoor, log: AuditLog, notifier: ChangeNotifier) {
@@ -25,9 +27,9 @@ package struct OperatorRoutes {
     /// A look, which changes nothing.
     ///
     /// - Parameters:
-    ///   - name: its `operationId` in the contract where it shows what users wrote: then the audit is told. Nil: it
-    ///     does not, or tells the audit itself.
-    ///   - told: what of its query the audit is told.
+    ///   - name: its `operationId` in the contract if it shows user content: then it is recorded in the audit log. Nil:
+    ///     it shows no such content, or records the access itself.
+    ///   - told: the part of its query that is recorded in the audit log.
     package mutating func look(
         at path: String,
         needs scope: OperatorScope = .read,
@@ -43,7 +45,7 @@ package struct OperatorRoutes {
     ///
     /// - Parameters:
     ///   - name: its `operationId` in the contract, by which the audit calls it.
-    ///   - told: what of its query the audit is told.
+    ///   - told: the part of its query that is recorded in the audit log.
     package mutating func act(
         _ name: String,
         _ method: HTTPRequest.Method,
@@ -54,7 +56,7 @@ package struct OperatorRoutes {
     ) {
         let isOfOne = path.hasPrefix(Self.organization)
         add(method, path, scope, name, told, "application/json") { [notifier] exchange in
-            // what is refused is thrown; what was done is answered, whatever becomes of the news of it
+            // a refusal is thrown; a completed act is answered even if its notification fails
             let answer = try await endpoint(exchange)
             if isOfOne, exchange.act?.mayHaveChanged == true, let organization = try? exchange.uuid(at: 0) {
                 notifier.changed(organization)

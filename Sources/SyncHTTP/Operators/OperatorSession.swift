@@ -2,9 +2,10 @@ import Crypto
 package import Foundation
 package import SyncModel
 
-/// What the cookie of a signed-in operator holds: which token it stands for, until when, and a proof of both that only
-/// who knows the token's digest can make. Every gateway accepts it until it expires, its token is removed from the
-/// setting, or the operator signs out (``EndedSessions``).
+/// The content of a signed-in operator's cookie: its token, its end, and a proof of both.
+///
+/// Only a program that has the token's digest can make the proof. Every gateway accepts the cookie until it expires,
+/// its token is removed from the setting, or the operator signs out (``EndedSessions``).
 package enum OperatorSession {
     /// How long one lasts, in seconds.
     package static let seconds: Int64 = 43_200
@@ -17,8 +18,9 @@ package enum OperatorSession {
         return claim + "." + OperatorToken.hexadecimal(proof)
     }
 
-    /// The token that a cookie stands for, and when that ends; nil for one that was not made here, has ended, or whose
-    /// token is not configured any more.
+    /// Returns the token that a cookie represents, and when that ends.
+    ///
+    /// Returns nil for a cookie that was not made here, has ended, or whose token is not configured any more.
     package static func token(
         of text: some StringProtocol,
         among tokens: OperatorTokens,
@@ -51,7 +53,7 @@ package enum OperatorSession {
         )
     }
 
-    /// Tells configured tokens apart, and says nothing of their digests.
+    /// Distinguishes configured tokens without revealing their digests.
     private static func mark(of token: OperatorToken) -> String {
         OperatorToken.hexadecimal(SHA256.hash(data: Data("sluice console token".utf8) + token.digest).prefix(8))
     }

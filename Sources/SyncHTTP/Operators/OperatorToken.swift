@@ -3,11 +3,11 @@ package import SyncModel
 
 /// A secret for `/admin`: whose it is, and what it is good for. Of the secret itself there is a digest alone.
 package struct OperatorToken: Sendable, Equatable {
-    /// Whose acts they are that nobody named is to answer for.
+    /// The name of an operator whose token has no name.
     package static let usualName = "operator"
     package static let hashPrefix = "sha256:"
 
-    /// Who acts with it, as the audit tells.
+    /// The operator's name in the audit log.
     @Exact package private(set) var name: String
     package let scope: OperatorScope
     /// SHA-256 of the secret.

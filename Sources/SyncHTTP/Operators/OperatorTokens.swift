@@ -1,8 +1,10 @@
 import Crypto
 import SyncModel
 
-/// The secrets for `/admin`, kept as their digests. There may be several, so that one can be replaced by another
-/// without a moment in which neither is valid, and so that each operator can have one of their own.
+/// The secrets for `/admin`, kept as their digests.
+///
+/// There may be several, so that a replacement leaves no moment in which neither is valid, and so that each operator
+/// can have a separate one.
 package struct OperatorTokens: Sendable, Equatable {
     /// Tokens that may be configured.
     package static let maximum = 16
@@ -20,8 +22,9 @@ package struct OperatorTokens: Sendable, Equatable {
         all = tokens
     }
 
-    /// The names of a token that is configured under more than one; nil where each token has one name. Which of them the
-    /// audit would name is not defined for the operators.
+    /// The names of a token that is configured under more than one; nil if each token has one name.
+    ///
+    /// Which of them the audit would name is not defined for the operators.
     package var conflictingNames: (String, String)? {
         for (index, token) in all.enumerated() {
             for other in all[..<index] where other.digest == token.digest && other.name != token.name {
@@ -31,14 +34,17 @@ package struct OperatorTokens: Sendable, Equatable {
         return nil
     }
 
-    /// The form of a token for configurations: `sha256:` and 64 hexadecimal digits. A machine-made token cannot be
-    /// found from it.
+    /// The form of a token for configurations: `sha256:` and 64 hexadecimal digits.
+    ///
+    /// A machine-made token cannot be found from it.
     package static func hash(of token: String) -> String {
         OperatorToken.hashPrefix + OperatorToken.hexadecimal(OperatorToken.digest(of: token))
     }
 
-    /// The one that a text is. Takes the same time for every text: compares all bytes of all digests. Of a token that is
-    /// configured twice the first counts.
+    /// The one that a text is.
+    ///
+    /// Takes the same time for every text: compares all bytes of all digests. Of a token that is configured twice the
+    /// first counts.
     package func token(_ text: some StringProtocol) -> OperatorToken? {
         let digest = OperatorToken.digest(of: text)
         var found: OperatorToken?

@@ -1,7 +1,9 @@
 package import HTTPTypes
 
-/// Where a browser says that a request comes from. A cookie goes along with requests that other pages make, too; these
-/// two fields are the browser's own, and no page can change them.
+/// The origin of a request as reported by the browser.
+///
+/// A browser also sends the cookie with requests of other pages. The browser itself sets these two fields, and no page
+/// can change them.
 package struct RequestOrigin {
     package let method: HTTPRequest.Method
     /// `Sec-Fetch-Site` (W3C Fetch Metadata); browsers leave it out where they do not trust the connection.
@@ -27,7 +29,7 @@ package struct RequestOrigin {
         return isOfHost(origin)
     }
 
-    /// Whether a sign-in may be: programs say nothing of where they come from.
+    /// Whether a sign-in is allowed: programs other than browsers send no origin.
     package var maySignIn: Bool {
         if let site { return site == "same-origin" }
         return origin.map(isOfHost) ?? true

@@ -1,7 +1,9 @@
 package import HTTPTypes
 
-/// The cookie of the console (RFC 6265). Over TLS, which a proxy in front tells of, its name has the prefix that no
-/// other host can set it under.
+/// The cookie of the console (RFC 6265).
+///
+/// Over TLS, which a proxy in front of the gateway reports, its name has the prefix that prevents other hosts from
+/// setting it.
 package enum SessionCookie {
     private static let name = "sluice_session"
     private static let hostName = "__Host-sluice_session"

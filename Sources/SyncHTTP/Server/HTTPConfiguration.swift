@@ -7,7 +7,9 @@ package struct HTTPConfiguration: Sendable {
     package var publicAddress = ListenAddress(host: "127.0.0.1", port: 8080)
     /// Where health, metrics and `/admin` are served; `SLUICE_OPERATIONS_ADDRESS`.
     package var operationsAddress = ListenAddress(host: "127.0.0.1", port: 8081)
-    /// The web pages that may ask; nil: none, and answers say nothing of origins. `SLUICE_CORS_ORIGINS`.
+    /// The origins of web pages that may send requests; nil: no origin, and responses have no CORS headers.
+    ///
+    /// `SLUICE_CORS_ORIGINS`.
     package var allowedOrigins: AllowedOrigins?
     /// The bearer tokens of `/admin`, which does not exist without one; `SLUICE_OPERATOR_TOKEN`.
     package var operatorTokens: OperatorTokens?
@@ -26,15 +28,17 @@ package struct HTTPConfiguration: Sendable {
     package var heldBodyBytes = 67_108_864
     /// Bounds on bodies whose senders are not authenticated yet: messages for sources, and sign-ins of operators.
     package var unverifiedBodies = UnverifiedBodyLimits()
-    /// Bytes of bodies that are being decoded, or wait decoded for their commit: a hundred pushes of fifty, or thousands
-    /// of small ones. A request waits for room, and is answered 503 `overloaded` where none comes.
+    /// Bytes of bodies that are being decoded, or wait decoded for their commit: a hundred pushes of fifty, or
+    /// thousands of small ones. A request waits for room, and receives 503 `overloaded` if there is no room in time.
     package var decodedBodyBytes = 2_097_152
-    /// Bytes of answers held at the same time, over all requests; a request for a page waits for room, and is answered
-    /// 503 `overloaded` where none comes. An answer counts until the system has taken it for the client.
-    /// `SLUICE_MAX_ANSWER_BYTES_IN_FLIGHT`.
+    /// Bytes of responses held at the same time, over all requests.
+    ///
+    /// A request for a page waits for room, and receives 503 `overloaded` if there is no room in time. A response
+    /// counts until the system has accepted it for the client. `SLUICE_MAX_ANSWER_BYTES_IN_FLIGHT`.
     package var heldAnswerBytes = 67_108_864
-    /// Pages read from the database at the same time; further requests wait for a turn. The other database connections
-    /// are left for short work.
+    /// Pages read from the database at the same time; further requests wait for a turn.
+    ///
+    /// The other database connections are left for short work.
     package var concurrentPages = 4
     /// Open connections of the public server; more wait in the system's queue. `SLUICE_MAX_CONNECTIONS`.
     package var maximumConnections = 10_000
@@ -45,8 +49,9 @@ package struct HTTPConfiguration: Sendable {
     package var bodyTimeout: Duration = .seconds(30)
     /// How long a connection may stay without a complete request head, whether silent or slow.
     package var idleTimeout: Duration = .seconds(75)
-    /// How long a client may take to accept the bytes in the connection's send buffer. Of a large answer it has to
-    /// take ``leastProgress`` bytes in this time, again and again.
+    /// How long a client may take to accept the bytes in the connection's send buffer.
+    ///
+    /// Of a large answer it has to take ``leastProgress`` bytes in this time, again and again.
     package var writeTimeout: Duration = .seconds(60)
     /// A client that takes fewer bytes within ``writeTimeout`` is cut off.
     package var leastProgress = 65_536
@@ -55,27 +60,32 @@ package struct HTTPConfiguration: Sendable {
     /// The longest `wait` that is granted; a longer one is cut to this.
     package var maximumWait: Duration = .seconds(60)
 
-    /// Tells upstreams of erased users, for whoever asked for an erasure; nil leaves it to the service that goes on with
-    /// them.
+    /// Notifies upstreams of erased users while the erasure's request waits; nil leaves that to the service that
+    /// continues erasures.
     package var upstream: (any Upstream)?
     /// Sends probes to upstreams, as operators ask for them; nil: they are not sent.
     package var probes: (any UpstreamReader)?
     /// How long a request to join two users, or to erase one, waits for their lanes to come to rest.
     package var joinPatience: Duration = .seconds(30)
-    /// For how many seconds both are not served before, so that every gateway knows.
+    /// The seconds for which neither of two joined users is served before the join, so that every gateway has read
+    /// that.
     package var joinSettling = Catalog.settlingSeconds
 
-    /// How often the caller of a waiting request is checked. Cached organizations are five seconds old at most, so a
-    /// suspended one's waits end within seven.
+    /// How often the caller of a waiting request is checked.
+    ///
+    /// Cached organizations are five seconds old at most, so a suspended one's waits end within seven.
     package var checkInterval: Duration = .seconds(Catalog.waitSeconds)
     /// How often a stream of events sends a keep-alive.
     package var keepAlive: Duration = .seconds(15)
-    /// How often is looked which callers of streams are still served: they hear of it within five seconds.
+    /// The interval at which callers of streams are checked for whether they are still served: a stream ends within
+    /// five seconds.
     package var streamCheckInterval: Duration = .seconds(4)
     /// How long a stream of events lasts at most; clients connect again, perhaps to another replica.
     package var maximumStream: Duration = .seconds(3_600)
-    /// Listeners to events, beside the connections. Beyond it, one more ends the oldest of the organization that has
-    /// the most, or is answered 503 where that is its own.
+    /// The maximum number of event listeners, in addition to the connections.
+    ///
+    /// Beyond it, a new one ends the oldest listener of the organization that has the most, or receives 503 if that is
+    /// its own organization.
     package var maximumListeners = 10_000
     /// Listeners that one user may have; one more ends the oldest.
     package var listenersPerUser = 100
@@ -86,7 +96,7 @@ package struct HTTPConfiguration: Sendable {
     package var jwks = Array(#"{"keys":[]}"#.utf8)
     /// Where webhooks may be sent.
     package var webhookAddresses = AddressPolicy()
-    /// What receivers verify `v1a` signatures of webhooks by; nil where there are none.
+    /// The key with which receivers verify `v1a` signatures of webhooks; nil if there are no such signatures.
     package var webhookPublicKey: String?
     /// The program's version, shown by `/livez`.
     package var version = "unknown"

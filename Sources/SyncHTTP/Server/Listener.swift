@@ -4,8 +4,10 @@ import NIOCore
 import NIOPosix
 import ServiceLifecycle
 
-/// Binds an address and passes its requests to a ``Responder``. On graceful shutdown it stops accepting, closes idle
-/// connections, and returns once the requests in hand are answered.
+/// Binds an address and passes its requests to a ``Responder``.
+///
+/// On graceful shutdown it stops accepting, closes idle connections, and returns once the requests in progress are
+/// answered.
 struct Listener: Service {
     let address: ListenAddress
     let maximumConnections: Int
@@ -79,7 +81,7 @@ struct Listener: Service {
     }
 }
 
-/// Another owner goes on with the connection's socket.
+/// Another owner continues with the connection's socket.
 private struct HandedOver: Error {}
 
 /// The connection broke while a response was written to it.

@@ -3,7 +3,7 @@ import Logging
 import SyncModel
 import Telemetry
 
-/// A request's log line, beside the ids that all of its lines carry: its route's template and never its path.
+/// A request's log line, in addition to the ids that all of its lines have: its route's template and never its path.
 struct LogLine {
     let route: Route?
     let answer: Answer

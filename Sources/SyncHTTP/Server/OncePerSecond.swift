@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Tells the first call within each second.
+/// Recognizes the first call within each second.
 final class OncePerSecond: Sendable {
     private let last = Atomic<Int64>(.min)
 

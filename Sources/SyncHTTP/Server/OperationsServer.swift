@@ -34,7 +34,7 @@ package struct OperationsServer: Service {
         routes.add(.get, "/livez", answers: nil, health.live)
         routes.add(.get, "/readyz", answers: nil, health.ready)
         routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: gateway.registry, reasons: reasons).scrape)
-        // operators share budgets of their own
+        // operators share separate budgets
         budgets = Budgets(configuration)
         if let tokens = configuration.operatorTokens {
             let door = OperatorDoor(tokens: tokens, ended: store.endedSessions, now: configuration.now)

@@ -14,7 +14,7 @@ struct Responder: Sendable {
     let now: TimeSource
     /// Requests that are not answered yet; nil counts none.
     var inFlight: Meter?
-    /// Lets web pages ask; nil: no answer says anything of origins.
+    /// Permits requests of web pages; nil: responses have no CORS headers.
     var crossOrigin: CrossOrigin?
     /// Whether answers carry ``BrowserRules``.
     let isForOperators: Bool
@@ -52,7 +52,7 @@ struct Responder: Sendable {
         case handover(HTTPResponse, to: SocketHandover.Successor)
     }
 
-    /// Answers a request; whatever happens, there is an answer.
+    /// Answers a request; every failure results in a response, too.
     func respond(to request: Request, on channel: any Channel) async -> Reply {
         let started = NIODeadline.now()
         inFlight?.increment()
@@ -129,8 +129,10 @@ struct Responder: Sendable {
         }
     }
 
-    /// The gateway's failures are warnings. While the store is away every request fails in the same way: one line a
-    /// second says so.
+    /// The level of a response's log line.
+    ///
+    /// The gateway's failures are warnings. While the store is unavailable every request fails in the same way, so one
+    /// line a second reports it.
     private func level(for status: HTTPResponse.Status) -> Logger.Level {
         if status.code < 500 { return .debug }
         if status.code != 503 { return .error }

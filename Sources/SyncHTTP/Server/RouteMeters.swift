@@ -1,8 +1,9 @@
 import HTTPTypes
 import Metrics
 
-/// The metrics of one route, made once. Labels are bounded: the route's template, its method and the class of the
-/// status.
+/// The metrics of one route, made once.
+///
+/// Labels are bounded: the route's template, its method and the class of the status.
 package struct RouteMeters: Sendable {
     let route: String
     private let succeeded: Counter

@@ -5,8 +5,9 @@ import Metrics
 package import SyncModel
 package import SyncStore
 
-/// A user's decisions about a mutation that stands still: `POST /v1/mutations/{id}/retry`, `…/discard`, `…/resolve`.
-/// Each answers the mutation in its new state.
+/// A user's decisions about a stuck mutation: `POST /v1/mutations/{id}/retry`, `…/discard`, `…/resolve`.
+///
+/// The response is the mutation in its new state.
 package struct SettleEndpoints: Sendable {
     package let store: Store
     package let bodies: BodyReader
@@ -34,7 +35,7 @@ package struct SettleEndpoints: Sendable {
         return try await resolve(exchange, of: Owner(caller), exchange.uuid(at: 0))
     }
 
-    // MARK: - The same for whoever may decide for the owner
+    // MARK: - The same for operators, who may decide for the owner
 
     /// Whose mutation it is.
     package struct Owner: Sendable {
@@ -72,7 +73,7 @@ package struct SettleEndpoints: Sendable {
         }
     }
 
-    /// Says whether a retry would be taken, and changes nothing.
+    /// Returns whether a retry would be accepted, and changes nothing.
     package func validate(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
         let valid = JSONWriter.object { $0.member("valid", true) }
         return try await settle(exchange, nil, RetryRequest.init) { request in
@@ -82,8 +83,8 @@ package struct SettleEndpoints: Sendable {
         }
     }
 
-    /// - Parameter settle: answers the mutation and how many were settled; nil for another user's mutation, which is
-    ///   answered as not found.
+    /// - Parameter settle: returns the mutation and the number of settled ones; nil for another user's mutation, whose
+    ///   response is 404.
     private func settle<Request: Sendable>(
         _ exchange: Exchange,
         isBodyOptional: Bool = true,

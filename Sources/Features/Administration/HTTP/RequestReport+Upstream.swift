@@ -171,7 +171,7 @@ extension RequestReport {
         return .set(.header(name: name, value: text))
     }
 
-    /// A required text. A credential as answers show it, without its secret, is refused.
+    /// A required text. A credential as responses show it, without its secret, is refused.
     private mutating func text(of member: String, in value: JSONValue) -> String? {
         let pointer = "/credential/" + member
         guard let value = value.value(at: "/" + member) else {

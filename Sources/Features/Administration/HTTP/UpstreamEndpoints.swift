@@ -3,7 +3,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/upstream`. Answers never hold a secret.
+/// `/admin/organizations/{id}/upstream`. Responses never contain a secret.
 struct UpstreamEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader

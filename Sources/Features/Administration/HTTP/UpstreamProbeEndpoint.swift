@@ -5,16 +5,18 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `POST /admin/organizations/{id}/upstream/test`: asks the organization's upstream for something, with its credential and
-/// by all rules of its settings. The circuit does not hear of it, neither does anything of the organization change.
+/// `POST /admin/organizations/{id}/upstream/test`: sends a test request to the organization's upstream.
+///
+/// The request carries the credential and follows all rules of the upstream's settings. Its result does not count for
+/// the circuit breaker, and nothing of the organization changes.
 struct UpstreamProbeEndpoint: Sendable {
-    /// Bytes of an answer that are read.
+    /// Bytes of a response that are read.
     private static let maximumBytes = 1_048_576
     /// Bytes of it that are shown.
     private static let excerptBytes = 2_048
 
     let catalog: Catalog
-    /// Nil where nothing is sent.
+    /// Nil if nothing is sent.
     let probes: (any UpstreamReader)?
     let bodies: BodyReader
 
@@ -75,7 +77,7 @@ struct UpstreamProbeEndpoint: Sendable {
         }
     }
 
-    /// The beginning of a body, as text; what is no UTF-8 shows as replacement characters.
+    /// The beginning of a body, as text; invalid UTF-8 is shown as replacement characters.
     private static func excerpt(_ body: [UInt8]) -> String {
         String(decoding: body.prefix(excerptBytes), as: UTF8.self)
     }

@@ -2,7 +2,7 @@ import JSONText
 import SyncHTTP
 import SyncModel
 
-/// What to ask an upstream for, to see whether it answers: `{"path"?: "/…", "method"?: "GET" | "HEAD" | "OPTIONS"}`.
+/// The request of an upstream's test: `{"path"?: "/…", "method"?: "GET" | "HEAD" | "OPTIONS"}`.
 struct UpstreamProbeRequest: Sendable {
     private static let methods = ["GET", "HEAD", "OPTIONS"]
 

@@ -10,8 +10,9 @@ extension Administration {
         return try await rows(Self.getTypeStatement, key, "read an entity type", EntityTypeRow.read).first
     }
 
-    /// A page of an organization's entity types by name, and the last of them where there are more; nil when there is no
-    /// such organization.
+    /// Returns a page of an organization's entity types by name, and the last of them if there are more.
+    ///
+    /// Returns nil if there is no such organization.
     ///
     /// - Parameter limit: 1 to 1,000.
     package func entityTypes(
@@ -26,10 +27,10 @@ extension Administration {
         return (shown, found.count > limit ? shown.last?.name : nil)
     }
 
-    /// Registers or changes an entity type (product rule 16). Nil when there is no such organization.
+    /// Registers or changes an entity type (product rule 16). Nil if there is no such organization.
     ///
     /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed` for a
-    ///   type that is to be forwarded where there is no upstream, and for removing a relation of a type in use.
+    ///   type that is to be forwarded if there is no upstream, and for removing a relation of a type in use.
     package func putEntityType(
         _ name: String,
         in organization: UUID,

@@ -6,11 +6,12 @@ import SyncStore
 /// A login role that reads an organization's rows.
 package struct ReaderBinding: Sendable {
     package let role: String
-    /// When the role was bound; nil where only the server's memberships show it, as on a cluster after a superuser
-    /// granted the membership by hand.
+    /// When the role was bound; nil if only the server's memberships show it, as on a cluster after a superuser granted
+    /// the membership by hand.
     package let createdAt: Timestamp?
-    /// Whether the role has the memberships that the policies require. False after the row was copied to a server whose
-    /// roles were not: adding the reader again repairs it.
+    /// Whether the role has the memberships that the policies require.
+    ///
+    /// False after the row was copied to a server whose roles were not: adding the reader again repairs it.
     package let isEffective: Bool
 }
 
@@ -44,7 +45,7 @@ extension Administration {
         return bindings.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map(\.value)
     }
 
-    /// Lets a login role read one organization's rows by SQL, and no others.
+    /// Permits a login role to read one organization's rows by SQL, and no others.
     ///
     /// Repairs a binding whose memberships are missing. If this connection may not grant them, a superuser can: the next
     /// call finds the memberships and records the binding.
@@ -73,7 +74,7 @@ extension Administration {
         let script = grants.isEmpty ? nil : grants.joined(separator: "; ")
         let change = Query(Self.addReaderStatement, Parameters(of: organization, role, now()))
         let isNew = try await bind(change, granting: script) { connection in
-            // an organization that is being purged, and one that another call bound meanwhile, get no grant
+            // an organization that is being purged, or that a concurrent call has bound, gets no grant
             let rows = try await connection.run(Query(Self.bindingStatement, Parameters(role)))
             guard rows.count > 0 else { return false }
             return try rows.uuid(0, 0) == organization
@@ -81,7 +82,7 @@ extension Administration {
         return isNew || script != nil
     }
 
-    /// Takes the right to read from a role. False if the role did not read this organization.
+    /// Revokes the right to read from a role. False if the role did not read this organization.
     package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
         let change = Query(Self.removeReaderStatement, Parameters(of: organization, role))
@@ -91,7 +92,7 @@ extension Administration {
         let hadRow = try await bind(change, granting: isMember ? script : nil) { _ in true }
         guard hadRow || isMember else { return false }
         if let facts, facts.isReader, facts.organization ?? organization == organization {
-            // a member without a binding sees no rows: where this connection may not revoke, that is enough
+            // a member without a binding sees no rows: if this connection may not revoke, that is sufficient
             _ = try? await pool.withConnection { connection in
                 try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
             }
@@ -182,8 +183,10 @@ extension Administration {
         "DELETE FROM readers WHERE organization_id = $1 AND role_name = $2::text::name"
     )
 
-    /// The organization that a role reads. Asked by itself: beside a table of ours a cluster looks into the view of roles
-    /// with the caller's own rights, which are not enough.
+    /// Selects the organization that a role reads.
+    ///
+    /// This is a separate statement: in a join with one of our tables, a cluster reads the view of roles with the
+    /// caller's own rights, which are insufficient.
     static let bindingStatement = Statement(
         "readers_binding",
         "SELECT organization_id FROM readers WHERE role_name = $1::text::name"

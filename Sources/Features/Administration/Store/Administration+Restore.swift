@@ -4,11 +4,12 @@ package import SyncModel
 import SyncStore
 
 extension Administration {
-    /// Corrects the state that a restored database has from the time of its backup. To be done before gateways work on
-    /// it; repeating it only makes clients start over once more.
+    /// Corrects the state that a restored database has from the time of its backup.
+    ///
+    /// Run it before gateways work on the database. Repeating it only makes clients start over again.
     ///
     /// A feed's new epoch is random and not the next number: a backup that is restored twice must not accept the
-    /// cursors made after the first restore. What was in flight is left to the lanes' workers, who treat it as
+    /// cursors made after the first restore. Requests in flight are left to the lanes' workers, which treat them as
     /// requests of unknown outcome.
     package func setRightAfterRestore() async throws(Problem) -> RestoreReport {
         let change = Parameters(Int64.random(in: 1...0xffff_ffff_ffff))
@@ -35,7 +36,7 @@ extension Administration {
         }
     }
 
-    /// Users who were erased are looked for in every row.
+    /// Erased users are searched in every row.
     private static let restorePatience: Duration = .seconds(3_600)
 
     /// Counts the sessions of other gateways on the database, as far as the role can see them.
@@ -69,8 +70,10 @@ extension Administration {
         "UPDATE retention_runs AS r SET owner = NULL, expires_at = NULL WHERE r.owner IS NOT NULL"
     )
 
-    /// Users' keys go with whom the rows belong to, as the restored joins say: the keys' dump is newer than they are, and a
-    /// join that is lost, or came later, would have an erasure destroy another's key, or leave one.
+    /// Moves users' keys to the users that the rows belong to, according to the restored joins.
+    ///
+    /// The keys' dump is newer than the joins. If a join is lost, or came later, an erasure would destroy another
+    /// user's key, or leave one.
     static let ownKeysStatement = Statement(
         "restore_user_keys",
         """
@@ -85,8 +88,9 @@ extension Administration {
         """
     )
 
-    /// Erased users of whom the backup brought something back are erased again, from the beginning, by the gateways. They are
-    /// known by their hashes: everybody of the organizations that have erased anyone is looked at.
+    /// Gateways erase users again, from the beginning, if the backup restored some of their data.
+    ///
+    /// These users are recognized by their hashes: all users of organizations that have erased a user are checked.
     static let reopenErasuresStatement = Statement(
         "restore_erasures",
         """

@@ -4,7 +4,7 @@ package import SyncModel
 import SyncStore
 
 extension Administration {
-    /// An organization's upstream; nil when it has none.
+    /// Returns an organization's upstream, or nil if it has no upstream.
     package func upstream(of organization: UUID) async throws(Problem) -> UpstreamRow? {
         let key = Parameters(of: organization)
         do {
@@ -17,7 +17,7 @@ extension Administration {
         }
     }
 
-    /// Creates or changes an organization's upstream. Nil when there is no such organization.
+    /// Creates or changes an organization's upstream. Nil if there is no such organization.
     ///
     /// - Throws: `validation_failed` with a pointer.
     package func putUpstream(
@@ -47,7 +47,7 @@ extension Administration {
         }
     }
 
-    /// Deletes an organization's upstream; false when it has none. Forwarded types stay forwarded.
+    /// Deletes an organization's upstream; returns false if it has no upstream. Forwarded types stay forwarded.
     package func deleteUpstream(of organization: UUID) async throws(Problem) -> Bool {
         let key = Parameters(of: organization)
         let rows = try await run(Self.deleteUpstreamStatement, key, "delete an upstream")

@@ -8,10 +8,10 @@ extension Administration {
     /// Rows that one statement of a purge deletes at most, so that no transaction grows long.
     static let purgeBatch: Int64 = 5_000
 
-    /// Deletes an organization with all its data, in small batches; false when there is none.
+    /// Deletes an organization with all its data, in small batches; returns false if there is no such organization.
     ///
-    /// The organization takes no new lanes from the first step on, and the purge waits for the lanes that pushes under
-    /// way hold. Purged data do not come back; an interrupted purge continues when it is called again.
+    /// The organization accepts no new lanes from the first step on, and the purge waits for the lanes that pushes in
+    /// progress hold. Purged data do not come back; an interrupted purge continues when it is called again.
     package func purge(_ id: UUID) async throws(Problem) -> Bool {
         let key = Parameters(id)
         var batch = key
@@ -43,7 +43,7 @@ extension Administration {
     /// Rows of a table that are counted at most: the figure is for people, and need not be exact.
     package static let extentLimit: Int64 = 1_000_000
 
-    /// What a purge of an organization would delete: its tables, largest first, with their rows counted up to
+    /// Returns what a purge of an organization would delete: its tables, largest first, with their rows counted up to
     /// ``extentLimit``. Tables without rows are left out.
     package func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {
         let parameters = Parameters(id, Self.extentLimit)
@@ -100,8 +100,8 @@ extension Administration {
         let columns = key.joined(separator: ", ")
         return Statement(
             "purge_\(table)",
-            // up to a row that is looked up once: a list of rows is joined with the table anew for each of its rows where
-            // nothing is known yet of how many there are
+            // deletes up to a row that is looked up once: without statistics, PostgreSQL joins a list of rows with the
+            // table by scanning the table again for each of the list's rows
             """
             DELETE FROM \(table) WHERE organization_id = $1 AND (\(columns)) <= (
                 SELECT \(columns) FROM (

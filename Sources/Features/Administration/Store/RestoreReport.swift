@@ -1,8 +1,8 @@
 /// The corrections to a database that was restored from a backup.
 package struct RestoreReport: Sendable {
-    /// Organizations whose older cursors are answered `cursor_expired` from here on.
+    /// Organizations whose older cursors are refused with `cursor_expired` from here on.
     package let feeds: Int
-    /// Lanes that a worker held when the backup was made; other workers take them at once.
+    /// Lanes that a worker held when the backup was made; other workers take them immediately.
     package let lanes: Int
     /// Whether retention was running when the backup was made.
     package let hadRetention: Bool

@@ -19,7 +19,7 @@ package struct UpstreamUpdate: Sendable {
         self.baseURL = baseURL
     }
 
-    /// The settings after the change; `current` are those before, nil where there are none.
+    /// Returns the settings after the change; `current` are those before, or nil if there is no upstream yet.
     func applied(to current: UpstreamSettings?) throws(Problem) -> UpstreamSettings {
         guard let baseURL = baseURL ?? current?.baseURL else {
             let detail = "base_url is required: the organization has no upstream yet"
@@ -40,8 +40,9 @@ package struct UpstreamUpdate: Sendable {
         return settings
     }
 
-    /// Neither the operator's other settings nor a mutation may set the header that carries the credential, in
-    /// whatever spelling.
+    /// Rejects other uses of the header that carries the credential, in any spelling.
+    ///
+    /// Neither the operator's other settings nor a mutation may set it.
     private static func checkUnique(_ credential: String, in settings: UpstreamSettings) throws(Problem) {
         let folded = UpstreamRequest.foldedHeader(credential)
         let isIt = { (name: String) in UpstreamRequest.foldedHeader(name) == folded }

@@ -6,17 +6,19 @@ package import SyncStore
 /// Seals values that are stored in plain text or under an older data key, row by row, while gateways run: mutations
 /// and refusals under their lane's lock, entities under their own, a few at a time.
 extension KeyRotation {
-    /// Seals an organization's rows under its newest data key, users' rows with their own keys where it has them, and drops its older ones. Values sealed under it
-    /// already are only looked at, so an interrupted run continues when it is called again. Values that cannot be
-    /// opened are left as they are, and reported.
+    /// Seals an organization's rows under its newest data key, and drops its older keys.
+    ///
+    /// Rows of users with their own keys are sealed with these. Values already sealed under the key are only read, so
+    /// an interrupted run continues when it is called again. Values that cannot be opened are left as they are, and
+    /// reported.
     ///
     /// - Parameters:
     ///   - grace: seconds after the newest key was made before sealing starts; waits for their end.
     ///   - dropsKeys: whether to drop older data keys once no value is sealed under them.
     ///   - onWait: called with the seconds to wait first, if any.
     ///   - progress: called after each few hundred rows.
-    /// - Returns: nil where there is no such organization.
-    /// - Throws: `validation_failed` where the organization has no data key and there is no master key to wrap one;
+    /// - Returns: nil if there is no such organization.
+    /// - Throws: `validation_failed` if the organization has no data key and there is no master key to wrap one;
     ///   `store_unavailable` while its data are locked.
     package func sealRows(
         of organization: UUID,
@@ -49,8 +51,10 @@ extension KeyRotation {
         }
     }
 
-    /// Creates an organization's first data key, if it has none and a master key is to wrap one; false where there is
-    /// no such organization. For callers that seal many values: only the first one waits.
+    /// Creates an organization's first data key, if it has no key and there is a master key to wrap one.
+    ///
+    /// Returns false if there is no such organization. Call it before sealing many values: then only the first caller
+    /// waits.
     package func prepare(_ organization: UUID) async throws(Problem) -> Bool {
         do {
             return try await isThere(organization)
@@ -59,8 +63,9 @@ extension KeyRotation {
         }
     }
 
-    /// An organization that is being purged does not count. Makes its first data key, as the catalog does of all that it
-    /// reads.
+    /// An organization that is being purged does not count.
+    ///
+    /// Makes its first data key, as the catalog does of all that it reads.
     private func isThere(_ organization: UUID) async throws -> Bool {
         if let masterKeys, masterKeys.wrapping != nil {
             let keys = try OrganizationKeys.keys(await pool.run([OrganizationKeys.read(organization)])[0])

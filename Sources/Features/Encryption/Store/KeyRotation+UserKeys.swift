@@ -16,7 +16,7 @@ extension KeyRotation {
     /// Wraps every user's key by the first master key, a page at a time.
     ///
     /// - Parameters:
-    ///   - counts: of data keys so far; goes on from there.
+    ///   - counts: of data keys so far; continues from these.
     ///   - progress: called with the number of keys rewrapped so far.
     func rewrapUserKeys(
         by master: MasterKey,

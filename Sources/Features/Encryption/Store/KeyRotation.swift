@@ -31,7 +31,7 @@ package struct KeyRotation: Sendable {
         try await stored(after: organization, number, besides: "").map(\.key)
     }
 
-    /// The data keys of an organization, the newest first, up to 100; nil where there is no such organization.
+    /// The data keys of an organization, the newest first, up to 100; nil if there is no such organization.
     package func keys(of organization: UUID) async throws(Problem) -> [Key]? {
         do {
             let results = try await pool.run([
@@ -54,13 +54,14 @@ package struct KeyRotation: Sendable {
 
     // MARK: - Master keys
 
-    /// Wraps every data key, users' keys among them, by the first master key. Keys that it wraps already stay, so an interrupted run continues
-    /// when it is called again.
+    /// Wraps every data key, users' keys among them, by the first master key.
+    ///
+    /// Keys that it wraps already stay, so an interrupted run continues when it is called again.
     ///
     /// - Parameter progress: called with the number of keys rewrapped so far, a few hundred at a time.
     /// - Returns: the number of rewrapped keys, and the number of data keys left because their master keys are not
     ///   configured here.
-    /// - Throws: `validation_failed` where no master key wraps.
+    /// - Throws: `validation_failed` if no master key wraps.
     package func rewrap(_ progress: (Int) -> Void) async throws(Problem) -> (rewrapped: Int, unknown: Int) {
         let (masters, master) = try wrapping()
         var (rewrapped, unknown) = (0, 0)
@@ -96,9 +97,9 @@ package struct KeyRotation: Sendable {
     /// Makes a new data key for an organization, which seals all later writes; other gateways use it within five
     /// seconds.
     ///
-    /// - Returns: its number; nil where there is no such organization.
-    /// - Throws: `store_unavailable` where the newest data key cannot be opened here; `validation_failed` where no master
-    ///   key wraps.
+    /// - Returns: its number; nil if there is no such organization.
+    /// - Throws: `store_unavailable` if the newest data key cannot be opened here; `validation_failed` if no master key
+    ///   wraps.
     package func renew(_ organization: UUID) async throws(Problem) -> Int32? {
         let (masters, master) = try wrapping()
         return try await failure.reporting("renew a data key") {
@@ -118,8 +119,10 @@ package struct KeyRotation: Sendable {
         }
     }
 
-    /// Whoever cannot open an organization's keys, or any other's where it has none, has other master keys than the
-    /// gateways, which could not open what is made with these.
+    /// Checks that the master keys open the organization's keys, or, if it has no key, any other organization's.
+    ///
+    /// A process that fails this check has other master keys than the gateways, which could not open the values it
+    /// seals.
     ///
     /// - Throws: ``SealError/locked(_:)``.
     func check(_ masterKeys: MasterKeys, _ keys: [WrappedKey], of organization: UUID) async throws {

@@ -3,10 +3,12 @@ package import Postgres
 package import SyncModel
 package import SyncStore
 
-/// Seals one organization's rows. First it opens all of them, without locks: so it knows what does not open, and whose
-/// keys are gone, before it makes any. Then it seals those that are due, a few in each transaction.
+/// Seals one organization's rows.
+///
+/// First it opens all of them, without locks. So it detects the values that do not open, and the users whose keys are
+/// gone, before it makes any key. Then it seals the rows that are due, a few in each transaction.
 package struct SealingRun {
-    /// Rows of which one statement tells whether they are due.
+    /// The number of rows that one statement checks for whether they require sealing.
     package static let scan = SealedLaneRows.scan
     /// Rows that one transaction writes, or one statement reads.
     package static let batch = 20
@@ -93,14 +95,14 @@ package struct SealingRun {
             _ = try found.readSealed { try kind.renewed(&$0, &renewal) }
             return renewal.closed
         }
-        // whatever else keeps it closed: a key that is made beside it would be taken for the one it is under
+        // a row closed for any other reason is left: a key created now would be taken for the one that sealed the row
         for case .keys(_, let user?) in closed.map(\.cover) {
             userKeys.withoutKey.insert(LaneKey(organization: organization, user: user))
         }
         if !areDue { rows.leave(closed) }
     }
 
-    /// Seals rows anew under their locks; values that cannot be opened stay unchanged, and are noted.
+    /// Seals rows again under their locks; values that cannot be opened stay unchanged and are recorded.
     private mutating func write<Kind: SealedKind>(_ keys: [Kind.Key], of kind: Kind) async throws {
         let seal = seal
         let closed = try await userKeys.supplying {
@@ -137,7 +139,7 @@ package struct SealingRun {
         if isThere { rows.sealed += 1 }
     }
 
-    /// All of them in one transaction: an organization has few, and whoever writes one takes the same lock.
+    /// All of them in one transaction: an organization has few, and every writer of a webhook takes the same lock.
     private mutating func sealWebhooks() async throws {
         let (key, seal) = (Parameters(of: organization), seal)
         let (count, closed) = try await pool.transaction { [key] connection in

@@ -3,7 +3,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `POST /v1/ingest`: takes edits that were made elsewhere, and answers what became of each.
+/// `POST /v1/ingest`: accepts edits made outside the gateway, and returns the outcome of each.
 struct IngestEndpoint: Sendable {
     let store: Store
     let bodies: BodyReader

@@ -8,8 +8,10 @@ import SyncModel
 import SyncStore
 import Telemetry
 
-/// `POST /v1/sources/{organization}/{source}`: takes webhooks as an organization's API sends them, signed as Standard
-/// Webhooks has it. The signature is the authentication; nothing of a body is read before it holds.
+/// `POST /v1/sources/{organization}/{source}`: receives webhooks of an organization's API, signed according to Standard
+/// Webhooks.
+///
+/// The signature is the authentication; no body is parsed before it is verified.
 struct ReceiverEndpoint: Sendable {
     /// The largest message, in bytes, where pushes may not be smaller: it is read before it is known whose it is.
     static let maximumBytes = 1_048_576
@@ -26,7 +28,7 @@ struct ReceiverEndpoint: Sendable {
 
     private let verifier = SourceVerifier()
     private let metrics = SourceMetrics()
-    /// Whoever calls without a signature is heard of once a second.
+    /// Limits the log lines about callers without a signature to one a second.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
 
     init(
@@ -83,7 +85,7 @@ struct ReceiverEndpoint: Sendable {
         return try await exchange.budgets.verifying.admit(body.count, for: user) { try await verify() }
     }
 
-    /// What stands for a message's source while it is not known whether there is such a source: the same for any text.
+    /// The placeholder for a message's source until the source is found to exist: always the same for the same text.
     private static func stand(for parameters: [Substring]) -> UUID {
         let organization = UUID(parsing: String(parameters[0])) ?? LaneKey.nobody.organization
         return IngestSource.stand(in: organization, for: String(parameters[1].prefix(64)))
@@ -97,7 +99,7 @@ struct ReceiverEndpoint: Sendable {
         return try await store.receivers.receiver(SourceKey(organization: organization, name: name))
     }
 
-    /// The same for each reason: who has no secret learns nothing of which sources there are.
+    /// The same for each reason: a caller without a secret cannot find out which sources exist.
     private func refuse(_ exchange: Exchange) -> Refusal {
         metrics.run(.webhook, .unauthorized)
         logger.log(
@@ -114,9 +116,9 @@ struct ReceiverEndpoint: Sendable {
         )
     }
 
-    // MARK: - What is signed well
+    // MARK: - Messages with a valid signature
 
-    /// Takes a message of a source, within its organization's quota of requests.
+    /// Ingests a message of a source, within its organization's quota of requests.
     private func take(
         _ body: [UInt8],
         _ messageID: String,
@@ -190,8 +192,10 @@ struct ReceiverEndpoint: Sendable {
         return try mapping.map(tree.root, id: .message(ExactText(messageID)), limits: limits)
     }
 
-    /// Why a message is to be sent again, although what could be taken of it is; nil where all was. Whatever an event was
-    /// refused for, the sender hears a status that has it try again: another, as 410, would end it for good.
+    /// Returns why the sender must send a message again, or nil if all of its events were accepted.
+    ///
+    /// The accepted part of the message stays accepted. For every refusal, the sender receives a status that makes it
+    /// retry: another status, such as 410, would end the deliveries permanently.
     static func problem(of verdicts: [IngestVerdict], _ events: MappedEvents) -> Problem? {
         let refused = verdicts.enumerated().compactMap { index, verdict in
             verdict.problem.map { events.placed($0, of: index) }
@@ -219,6 +223,6 @@ struct ReceiverEndpoint: Sendable {
 }
 
 extension SourceReceivers.Receiver {
-    /// What stands for the source where a user's id stands otherwise.
+    /// The placeholder for the source, used in place of a user's id.
     fileprivate var stand: UUID { IngestSource.stand(in: key.organization, for: key.name) }
 }

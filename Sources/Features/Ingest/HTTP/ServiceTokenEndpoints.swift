@@ -4,7 +4,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/service-tokens`: what lets programs bring edits that were made elsewhere.
+/// `/admin/organizations/{id}/service-tokens`: the tokens with which programs ingest edits made outside the gateway.
 struct ServiceTokenEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader

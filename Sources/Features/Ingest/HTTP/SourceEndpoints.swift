@@ -5,8 +5,10 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/sources`: what brings an organization's edits without a program between. A secret that the
-/// gateway made up is shown once, in the answer to the request that had it made; no other is shown at all.
+/// `/admin/organizations/{id}/sources`: what brings an organization's edits without a program between.
+///
+/// A secret that the gateway generated is shown once, in the response to the request that required it; no other is
+/// shown at all.
 struct SourceEndpoints: Sendable {
     let administration: SourceAdministration
     let bodies: BodyReader
@@ -61,7 +63,7 @@ struct SourceEndpoints: Sendable {
         }
     }
 
-    /// Tells what a source would make of a body; changes nothing.
+    /// Returns the events that a source would make of a body; changes nothing.
     func test(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         exchange.act?.noteTrial()
@@ -80,7 +82,7 @@ struct SourceEndpoints: Sendable {
         }
     }
 
-    /// Has what a source has fetched at once.
+    /// Triggers an immediate fetch from a source.
     func run(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let key = try key(exchange)

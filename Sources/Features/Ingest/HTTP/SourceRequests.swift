@@ -55,7 +55,7 @@ extension SourceUpdate {
         self.init(settings: update, isEnabled: isEnabled, secret: secret)
     }
 
-    /// Checks where the source leads, as webhooks' URLs are checked.
+    /// Checks the source's address, as webhooks' URLs are checked.
     ///
     /// - Throws: `validation_failed` at `/secret`.
     package func check(_ policy: AddressPolicy) throws(Problem) {
@@ -113,7 +113,7 @@ struct SourceRunRequest {
 }
 
 extension SourceAdministration.Beginning {
-    /// Reads where a run is to begin: null for the beginning, or what the source's settings have for a place.
+    /// Reads the place at which a run begins: null for the beginning, or a place in the form of the source's settings.
     fileprivate init?(from value: JSONValue, of source: SourceRow, _ report: inout SettingsReport) {
         guard !value.isNull else {
             self = .anew
@@ -129,7 +129,7 @@ extension SourceAdministration.Beginning {
 
     /// From JSON.
     ///
-    /// - Throws: `invalid_json`; `validation_failed` where there is no such place.
+    /// - Throws: `invalid_json`; `validation_failed` if there is no such place.
     package init(from json: [UInt8], of source: SourceRow) throws(Problem) {
         let tree: JSONTree
         do throws(JSONParseError) {

@@ -25,7 +25,7 @@ extension SourceRow: AnswerBody {
     }
 }
 
-/// What a source would make of a body.
+/// The events that a source would make of a body.
 package struct SourceTrial: AnswerBody {
     package let events: MappedEvents
 

@@ -4,12 +4,15 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// Says whether a message is of who it seems to be from. Takes as long for every source, and for none: what a source lacks
-/// of two secrets and two public keys is made up.
+/// Verifies that a message is from its source.
+///
+/// A verification takes the same time for every source, and for a name without a source: random values replace the
+/// missing ones of two secrets and two public keys.
 struct SourceVerifier: Sendable {
     /// Secrets that are good at a time.
     private static let width = 2
-    /// Signatures that are looked at: each of `v1a` takes as long as its body is, and who sends it is not known yet.
+    /// The number of signatures that are checked: the time for each of `v1a` grows with the body, and the sender is not
+    /// authenticated yet.
     private static let maximumSignatures = 6
 
     /// The headers of a message, before its body is read.
@@ -18,12 +21,12 @@ struct SourceVerifier: Sendable {
         let timestamp: String
         let signatures: String
 
-        /// Nil where one is missing, or the message would be refused whoever it is from.
+        /// Nil if a header is missing, or if the message would be refused from any sender.
         init?(_ headers: HTTPFields, now: Timestamp) {
             guard let id = headers[.webhookID], let timestamp = headers[.webhookTimestamp],
                 let signatures = headers[.webhookSignature],
                 !id.isEmpty, id.utf8.count <= WebhookVerifier.maximumIDBytes,
-                // what the name of an event cannot have
+                // characters that the name of an event cannot have
                 id.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }),
                 timestamp.utf8.count <= 12, let seconds = Int64(timestamp),
                 abs(now.seconds - seconds) <= WebhookVerifier.usualTolerance,
@@ -36,11 +39,11 @@ struct SourceVerifier: Sendable {
         }
     }
 
-    /// Nobody's.
+    /// Random secrets and keys, which belong to no source.
     private let secrets = (0..<width).map { _ in WebhookSecret() }
     private let keys = (0..<width).map { _ in WebhookSigningKey().publicKey }
 
-    /// - Parameter receiver: nil where there is no such source: then no message is good, as of one that is disabled.
+    /// - Parameter receiver: nil if there is no such source: then no message is good, as of one that is disabled.
     func isGood(
         _ head: Head,
         _ body: [UInt8],

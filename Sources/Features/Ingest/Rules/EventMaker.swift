@@ -28,7 +28,7 @@ struct EventMaker {
         self.limits = limits
     }
 
-    /// More than an id or a time can be: what is longer is refused here, and not copied.
+    /// More than an id or a time can have: a longer value is refused here, and not copied.
     private static let maximumScalarBytes = 4_096
 
     func entry(_ values: inout MappedValues, id: MappedID) -> IngestRequest.Entry {
@@ -78,13 +78,13 @@ struct EventMaker {
 
     /// The event as a program would send it.
     ///
-    /// - Returns: also its id; nil where that is made of its content.
+    /// - Returns: also its id; nil if that is made of its content.
     private mutating func write(_ values: inout MappedValues, id: MappedID) -> (bytes: [UInt8], name: String?) {
         let operation = operation(&values)
         let name = name(&values, id)
         var writer = JSONWriter(capacity: 512)
         writer.beginObject()
-        // stands in for one of its content
+        // a placeholder if the id is derived from the content
         writer.member("event_id", name ?? "-")
         writer.member("entity_type", rule.entityType)
         if let operation { writer.member("operation", operation.rawValue) }
@@ -113,7 +113,7 @@ struct EventMaker {
         return (writer.bytes, name)
     }
 
-    /// The value that a member must have; reports that there is none.
+    /// Returns the value of a required member; reports a missing one.
     private mutating func needed(
         _ member: String,
         _ pointer: MappedPointer,

@@ -1,9 +1,9 @@
 import JSONText
 package import SyncModel
 
-/// What a mapping made of a body.
+/// The result of mapping a body.
 package struct MappedEvents: Sendable {
-    /// Where an event came from.
+    /// The origin of an event.
     package struct Origin: Sendable, Hashable {
         /// Of its item in the body, as a JSON Pointer.
         @Exact package private(set) var place: String
@@ -28,7 +28,7 @@ package struct MappedEvents: Sendable {
         rules.append(rule)
     }
 
-    /// A verdict's problem with pointers into the body, where the judgement has those into a batch of these entries.
+    /// Returns a verdict's problem with its pointers into a batch of these entries replaced by pointers into the body.
     ///
     /// - Parameter index: of the entry in these events and in the batch.
     package func placed(_ problem: Problem, of index: Int) -> Problem {
@@ -48,11 +48,11 @@ package struct MappedEvents: Sendable {
     }
 }
 
-/// What events are called whose rule does not say.
+/// The ids of events whose rule does not define one.
 package enum MappedID: Sendable, Hashable {
-    /// As the message that they came in, with their place where it has several.
+    /// The id of their message, with their place in it if it has several.
     case message(ExactText)
-    /// By what they tell: entity, operation, and version or else time and document.
+    /// Derived from the content: entity, operation, and the version or, without one, time and document.
     case content
 
     func ofItem(_ index: Int) -> MappedID {
@@ -75,7 +75,8 @@ extension MappingRule {
         }
     }
 
-    /// Where in the body that stands which a pointer into an event names; the item where the rule says it itself.
+    /// Returns the place in the body that a pointer into an event refers to; the item if the rule itself sets the
+    /// member.
     func place(ofMember pointer: String, in place: String) -> String {
         let steps = pointer.dropFirst().split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let member = steps.first, let found = self.pointer(of: member) else { return place }

@@ -1,7 +1,7 @@
 import JSONText
 package import SyncModel
 
-/// Where a mapping finds a value: a JSON Pointer (RFC 6901) from the item on, or with `^` in front from the whole body on.
+/// The place of a value: a JSON Pointer (RFC 6901) from the item on, or with `^` in front from the whole body on.
 package struct MappedPointer: Sendable, Hashable {
     /// The longest, in bytes.
     package static let maximumBytes = 500
@@ -25,7 +25,7 @@ package struct MappedPointer: Sendable, Hashable {
     func place(in place: String) -> String { isOfBody ? pointer : place + pointer }
 }
 
-/// The values that pointers lead to, each looked up once: in a body of any shape a look-up takes as long as the body is.
+/// The values of pointers, each looked up once: the time for a look-up grows with the size of the body.
 struct MappedValues {
     private let body: JSONValue
     private var ofBody: [ExactText: JSONValue?] = [:]
@@ -42,7 +42,7 @@ struct MappedValues {
         ofItem.removeAll(keepingCapacity: true)
     }
 
-    /// Nil where there is nothing, or null.
+    /// Nil if there is nothing, or null.
     mutating func value(at pointer: MappedPointer) -> JSONValue? {
         if pointer.isOfBody {
             if let known = ofBody[pointer.text] { return known }

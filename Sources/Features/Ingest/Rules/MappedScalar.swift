@@ -25,7 +25,7 @@ package enum MappedScalar: Sendable, Hashable {
         }
     }
 
-    /// The name of a member that stands for it.
+    /// The name of a member with this value.
     var name: String {
         switch self {
         case .text(let text): text.string

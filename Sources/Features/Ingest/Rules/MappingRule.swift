@@ -13,13 +13,13 @@ package struct MappingRule: Sendable, Hashable {
     /// Something that must be so for the rule to be the item's.
     package struct Condition: Sendable, Hashable {
         package let at: MappedPointer
-        /// One of these stands there.
+        /// The accepted values.
         package let values: [MappedScalar]
     }
 
     package enum OperationChoice: Sendable, Hashable {
         case always(IngestOperation)
-        /// As the value at a place says, by its name.
+        /// Determined by the value at a place, through its name.
         case at(MappedPointer, [ExactText: IngestOperation], otherwise: IngestOperation?)
 
         /// Whether a document may be needed.
@@ -32,7 +32,7 @@ package struct MappingRule: Sendable, Hashable {
         }
     }
 
-    /// What a whole number means as a time.
+    /// The unit of a whole number that is a time.
     package enum TimeUnit: String, Sendable, Hashable, CaseIterable {
         case seconds
         case milliseconds
@@ -55,7 +55,7 @@ package struct MappingRule: Sendable, Hashable {
         causing_key
         """
 
-    /// Reads a rule; nil where it has defects, which the report has then.
+    /// Reads a rule; nil if it has defects, which the report has then.
     init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         var (conditions, type, operation): ([Condition], String?, OperationChoice?) = ([], nil, nil)
         var pointers: [ExactText: MappedPointer] = [:]

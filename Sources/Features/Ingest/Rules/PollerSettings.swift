@@ -14,9 +14,9 @@ package struct PollerSettings: Sendable, Hashable {
     package struct Since: Sendable, Hashable {
         @Exact package private(set) var parameter: String
         package let form: Form
-        /// Where an item says when it was changed; with `^` in front where a page says it.
+        /// The place of the time of change in an item; with `^` in front, its place in the page.
         package let from: MappedPointer
-        /// How much further back is asked for: what the API committed late is seen, too. In seconds.
+        /// How much further back the poller asks, to include changes that the API committed late. In seconds.
         package let overlapSeconds: Int
 
         /// How the parameter is written.
@@ -25,10 +25,10 @@ package struct PollerSettings: Sendable, Hashable {
             /// Since 1970.
             case seconds
             case milliseconds
-            /// Whatever stands in the item, a number or a text: the greatest is sent back as it is.
+            /// Any number or text in the item: the greatest is sent back unchanged.
             case text
 
-            /// What is of this form, in words.
+            /// A description of this form, for error messages.
             var words: String {
                 switch self {
                 case .rfc3339: "a time in the form of RFC 3339, as 2026-11-20T07:00:00Z"
@@ -73,7 +73,7 @@ package struct PollerSettings: Sendable, Hashable {
         the settings of a poller: path, items, updated_since, paging, page_size, interval_seconds, headers, mapping
         """
 
-    /// Reads settings; nil where they have defects, which the report has then.
+    /// Reads settings; nil if they have defects, which the report has then.
     package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         var (path, items, mapping): (String?, MappedPointer?, SourceMapping?)
         var (since, pageSize): (Since?, PageSize?)
@@ -168,7 +168,7 @@ package struct PollerSettings: Sendable, Hashable {
     }
 
     /// The state that a worker begins with after an operator asked for everything from a place on: `{"from": …}`; nil
-    /// where there is no such place, which the report has then.
+    /// if there is no such place, which the report has then.
     func state(from value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [UInt8]? {
         guard let form = since?.form else {
             report.refuse(pointer, Rule.range, "from must be null, for all: there is no updated_since to begin at")

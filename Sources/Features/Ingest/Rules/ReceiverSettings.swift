@@ -9,7 +9,7 @@ package struct ReceiverSettings: Sendable, Hashable {
         self.mapping = mapping
     }
 
-    /// Reads settings; nil where they have defects, which the report has then.
+    /// Reads settings; nil if they have defects, which the report has then.
     package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         var mapping: SourceMapping?
         let seen = report.members(of: value, at: pointer, "the settings of a webhook source: mapping") {

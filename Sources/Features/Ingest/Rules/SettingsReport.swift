@@ -1,7 +1,7 @@
 package import JSONText
 package import SyncModel
 
-/// The defects of a source's settings, gathered: an operator learns all of them at once.
+/// The defects of a source's settings, collected, so that an operator sees all of them.
 package struct SettingsReport: Sendable {
     /// Defects that are gathered at most.
     static let limit = 100
@@ -15,7 +15,7 @@ package struct SettingsReport: Sendable {
         problems.append(ProblemDetail(pointer: pointer, rule: rule, detail: detail))
     }
 
-    /// Returns the value, and refuses the member where it is nil.
+    /// Returns the value, and refuses the member if it is nil.
     package mutating func value<Value>(
         _ value: Value?,
         at pointer: String,
@@ -32,7 +32,7 @@ package struct SettingsReport: Sendable {
     ///   - hasNulls: whether null members mean something; otherwise they are as good as absent.
     ///   - what: the object and its members, for the defect of an unknown member.
     ///   - read: reads a member at its pointer; false for an unknown one.
-    /// - Returns: the names of the members that are there; nil for what is no object.
+    /// - Returns: the names of the present members; nil if the value is no object.
     @discardableResult
     package mutating func members(
         of value: JSONValue,

@@ -10,7 +10,7 @@ package enum SourceKind: String, Sendable, Hashable, CaseIterable {
     /// The gateway reads its database's log.
     case postgres
 
-    /// Whether a worker of the gateway fetches what it has.
+    /// Whether a worker of the gateway fetches its data.
     package var isWorkedOn: Bool { self != .webhook }
 }
 

@@ -1,8 +1,9 @@
 package import JSONText
 package import SyncModel
 
-/// How what an organization's API says becomes events. Pure, and total: whatever a body is, each of its items becomes an
-/// event, is ignored, or is refused for a reason that names its place.
+/// Defines how messages of an organization's API become events.
+///
+/// Pure and total: each item of any body becomes an event, is ignored, or is refused for a reason that names its place.
 package struct SourceMapping: Sendable, Hashable {
     /// Rules of a mapping.
     package static let ruleLimit = 50
@@ -12,7 +13,7 @@ package struct SourceMapping: Sendable, Hashable {
     /// The first that matches is an item's.
     package private(set) var rules: [MappingRule] = []
 
-    /// Reads a mapping; nil where it has defects, which the report has then.
+    /// Reads a mapping; nil if it has defects, which the report has then.
     package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         var events: MappedPointer?
         var rules: [MappingRule] = []
@@ -54,9 +55,9 @@ package struct SourceMapping: Sendable, Hashable {
     /// Makes events of a body.
     ///
     /// - Parameters:
-    ///   - id: what events are called whose rule does not say.
+    ///   - id: the ids of events whose rule does not define one.
     ///   - limits: of a push. `mutations` bounds the items; who hands events on in several batches may allow more.
-    /// - Throws: `validation_failed` where there is no array of items; `payload_too_large` for more items than may be.
+    /// - Throws: `validation_failed` if there is no array of items; `payload_too_large` for more items than may be.
     package func map(_ body: JSONValue, id: MappedID, limits: IntakeLimits) throws(Problem) -> MappedEvents {
         let items = try items(of: body, limit: limits.mutations)
         var values = MappedValues(body: body)

@@ -18,9 +18,9 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Reads settings; nil where the report has a defect more.
+    /// Reads settings; nil if the report has a defect more.
     ///
-    /// - Parameter pointer: where they stand in the request.
+    /// - Parameter pointer: the place of the settings in the request.
     package init?(_ kind: SourceKind, _ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         let before = report.problems.count
         let settings: SourceSettings? =
@@ -33,7 +33,7 @@ package enum SourceSettings: Sendable, Hashable {
         self = settings
     }
 
-    /// From the stored form; nil for what cannot be read, as settings of a newer gateway.
+    /// Reads the stored form; nil if it cannot be read, for example if a newer gateway wrote it.
     package init?(_ kind: SourceKind, stored: [UInt8]) {
         guard let tree = try? JSONTree(parsing: stored) else { return nil }
         var report = SettingsReport()
@@ -51,7 +51,7 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// What events are made by, of sources whose items are JSON of another's making; nil where the kind knows by itself.
+    /// The mapping of items to events, for sources whose items are any JSON; nil if the kind defines its events.
     package var mapping: SourceMapping? {
         switch self {
         case .webhook(let settings): settings.mapping
@@ -62,7 +62,7 @@ package enum SourceSettings: Sendable, Hashable {
 
     /// The state that a worker begins with after an operator asked for everything from a place on.
     ///
-    /// - Returns: nil where there is no such place, which the report has then.
+    /// - Returns: nil if there is no such place, which the report has then.
     package func state(
         from value: JSONValue,
         at pointer: String,
@@ -77,8 +77,8 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Why the gateway will not connect to where a good secret leads, as far as that is known before a name is resolved.
-    /// Repeats no password.
+    /// Returns why the gateway will not connect to the address in a valid secret, as far as that is known before a name
+    /// is resolved. It contains no password.
     package static func problem(
         ofSecret secret: String?,
         for kind: SourceKind,
@@ -88,8 +88,9 @@ package enum SourceSettings: Sendable, Hashable {
         return uri.problem(policy).map { "the connection URI \($0)" }
     }
 
-    /// Why a text can be no secret of such a source; nil for a good one, and where there is rightly none. Repeats nothing
-    /// of it.
+    /// Returns why a text cannot be a secret of such a source; nil for a valid one, and if the kind needs no secret.
+    ///
+    /// Repeats nothing of it.
     package static func problem(ofSecret secret: String?, for kind: SourceKind) -> String? {
         switch kind {
         case .webhook: ReceiverSettings.problem(ofSecret: secret)

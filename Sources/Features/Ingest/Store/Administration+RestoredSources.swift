@@ -21,7 +21,7 @@ extension Administration {
         }
     }
 
-    /// Sources that read a slot: what the slot confirmed after the backup is not in its log any more.
+    /// Sources that read a slot: the slot's log no longer contains the changes confirmed after the backup.
     static let sourcesStatement = Statement(
         "restore_sources",
         """

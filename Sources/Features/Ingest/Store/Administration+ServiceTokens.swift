@@ -9,7 +9,7 @@ extension Administration {
     /// Revoked ones that are kept to be shown: the latest.
     static let revokedTokenLimit: Int64 = 100
 
-    /// The organization's service tokens, the newest first, revoked ones included; nil when there is no such
+    /// The organization's service tokens, the newest first, revoked ones included; nil if there is no such
     /// organization.
     package func serviceTokens(of organization: UUID) async throws(Problem) -> [ServiceTokenRow]? {
         guard try await self.organization(organization) != nil else { return nil }
@@ -20,8 +20,8 @@ extension Administration {
 
     /// Makes a service token for a source of events.
     ///
-    /// - Returns: the token, whose secret is kept nowhere else, with its row; nil when there is no such organization.
-    /// - Throws: `validation_failed` for a source that is not well-formed, and where there are too many.
+    /// - Returns: the token, whose secret is kept nowhere else, with its row; nil if there is no such organization.
+    /// - Throws: `validation_failed` for a source that is not well-formed, and if there are too many.
     package func makeServiceToken(
         for source: String,
         of organization: UUID
@@ -56,9 +56,9 @@ extension Administration {
         return rows.first.map { (token, $0) }
     }
 
-    /// Revokes a service token: nobody takes it from then on, other gateways within five seconds.
+    /// Revokes a service token: this gateway refuses it immediately, other gateways within five seconds.
     ///
-    /// - Returns: its row; nil when there is no such token.
+    /// - Returns: its row; nil if there is no such token.
     package func revokeServiceToken(_ id: UUID, of organization: UUID) async throws(Problem) -> ServiceTokenRow? {
         let parameters = Parameters(of: organization, id, now())
         let rows = try await rows(Self.revokeTokenStatement, parameters, "revoke a service token") { row in
@@ -78,7 +78,7 @@ extension Administration {
         """
     )
 
-    /// Holds the organization's row: a purged one takes no new rows.
+    /// Locks the organization's row: a purged one accepts no new rows.
     static let makeTokenStatement = Statement(
         "admin_make_service_token",
         """

@@ -7,8 +7,9 @@ package struct ClaimedSource: Sendable {
     package let settings: SourceSettings
     /// Opened.
     package let secret: String?
-    /// How far workers are, as the last of them wrote it: a JSON object. Nil: nothing was read yet, or all is to be read
-    /// again.
+    /// How far workers are, as the last of them wrote it: a JSON object.
+    ///
+    /// Nil: nothing was read yet, or all is to be read again.
     package let state: [UInt8]?
     /// What failed in a row before.
     package let failureCount: Int32
@@ -20,7 +21,7 @@ package struct ClaimedSource: Sendable {
     package var bearer: IngestBearer { IngestBearer(key) }
 }
 
-/// What came of a worker's hold on a source.
+/// The result of a worker's lease of a source.
 package enum SourceOutcome: Sendable, Hashable {
     /// - Parameters:
     ///   - state: how far it is; nil: as it was.
@@ -29,9 +30,9 @@ package enum SourceOutcome: Sendable, Hashable {
     case succeeded(state: [UInt8]?, hasEvents: Bool, nextRunAt: Timestamp, warning: String? = nil)
     /// - Parameters:
     ///   - error: why, in a sentence, with nothing secret in it.
-    ///   - state: where workers are to go on; nil: as it was.
+    ///   - state: where workers continue; nil: unchanged.
     case failed(error: String, retryAt: Timestamp, state: [UInt8]? = nil)
-    /// Neither: the gateway ends, say.
+    /// Ended without success or failure, for example because the gateway stops.
     case released(nextRunAt: Timestamp)
 }
 

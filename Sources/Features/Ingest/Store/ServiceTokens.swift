@@ -4,10 +4,11 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Whose service tokens are good. What is known of one is five seconds old at most, so that a revoked one is refused by
-/// then.
+/// Validates service tokens, with a cache.
+///
+/// A cached token is at most five seconds old, so that a revoked one is refused within this time.
 package final class ServiceTokens: Sendable {
-    /// Tokens that are remembered at most, those that are nobody's included.
+    /// Maximum number of cached tokens, including unknown ones.
     static let capacity = 20_000
 
     private struct Key: Hashable {

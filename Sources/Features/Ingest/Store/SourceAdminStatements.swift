@@ -27,7 +27,7 @@ enum SourceAdminStatements {
         """
     )
 
-    /// Whoever works on it hears with the next word that it is another.
+    /// A worker that has the source loses its lease, which it detects at its next statement.
     private static let interrupt = "lease_token = s.lease_token + 1, leased_until = NULL"
 
     /// What failed before still counts: only a success resets it.

@@ -14,7 +14,7 @@ package struct SourceAdministration: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    /// An organization's sources, by name; nil when there is no such organization.
+    /// An organization's sources, by name; nil if there is no such organization.
     package func list(in organization: UUID) async throws(Problem) -> [SourceRow]? {
         do {
             let key = Parameters(of: organization)
@@ -32,12 +32,12 @@ package struct SourceAdministration: Sendable {
         try await rows(Query(SourceAdminStatements.get, Self.parameters(key, now())), "read a source")
     }
 
-    /// Adds a source, or puts other settings in place of its present ones; nil when there is no such organization.
+    /// Adds a source, or replaces its settings; returns nil if there is no such organization.
     ///
-    /// - Parameter usual: the secret of a new source where the update has none.
+    /// - Parameter usual: the secret of a new source if the update has no secret.
     /// - Returns: its row, and whether it is new.
-    /// - Throws: `validation_failed` where the organization has as many as it may, where the kind is another, or where the
-    ///   secret does not fit the kind.
+    /// - Throws: `validation_failed` if the organization already has the maximum number of sources, if the kind
+    ///   differs, or if the secret does not fit the kind.
     package func put(
         _ key: SourceKey,
         _ update: SourceUpdate,
@@ -99,9 +99,9 @@ package struct SourceAdministration: Sendable {
         }
     }
 
-    /// Gives a source another secret; the one before verifies, too, for a while. Nil when there is no such source.
+    /// Gives a source another secret; the one before verifies, too, for a while. Nil if there is no such source.
     ///
-    /// - Parameter overlap: seconds that the one before verifies, too; 0: it ends at once.
+    /// - Parameter overlap: seconds for which the previous secret also verifies; 0: it ends immediately.
     package func rotate(
         _ key: SourceKey,
         to secret: String,
@@ -137,18 +137,19 @@ package struct SourceAdministration: Sendable {
         }
     }
 
-    /// Where a run begins.
+    /// The beginning of a run.
     package enum Beginning: Sendable, Hashable {
-        /// Where the one before ended.
+        /// The end of the previous run.
         case goingOn
         /// With all there is.
         case anew
-        /// As the kind's settings made of what was asked for.
+        /// A place, in the form of the kind's settings.
         case at([UInt8])
     }
 
-    /// Has a worker look at a source at once; who works on it now begins anew. Nil when there is no such source, or it is
-    /// not enabled, or nothing is fetched from its kind.
+    /// Makes a worker read a source immediately; a worker that already has it begins again.
+    ///
+    /// Returns nil if there is no such source, if it is not enabled, or if nothing is fetched from its kind.
     package func run(_ key: SourceKey, from beginning: Beginning) async throws(Problem) -> SourceRow? {
         var parameters = Self.parameters(key, now())
         switch beginning {
@@ -173,7 +174,7 @@ package struct SourceAdministration: Sendable {
         return Problem(.statusTransitionMustBeValid, reason)
     }
 
-    /// Deletes a source; false when there is none. What it brought stays, and so do the ids of its events.
+    /// Deletes a source; returns false if there is no such source. Its events' results and ids stay.
     package func delete(_ key: SourceKey) async throws(Problem) -> Bool {
         let query = Query(SourceAdminStatements.delete, Parameters(of: key.organization, key.name))
         let isFound = try await failure.reporting("delete a source") {

@@ -8,7 +8,7 @@ package struct SourceMetrics: Sendable {
     /// Items that became events, by `kind` and `result`; `ignored` for those that no rule is for.
     package static let events = "sluice_source_events_total"
 
-    /// Batches of events that the feed did not take at once, by `kind` and `reason`.
+    /// Batches of events that the feed did not accept immediately, by `kind` and `reason`.
     package static let retries = "sluice_source_retries_total"
 
     /// Why a batch is tried again.
@@ -24,7 +24,7 @@ package struct SourceMetrics: Sendable {
     package enum Outcome: String, Sendable, Hashable, CaseIterable {
         case succeeded
         case failed
-        /// A worker's lease was lost: what came of its work was thrown away.
+        /// A worker's lease was lost: the result of its work was discarded.
         case lost
         /// A message's signature did not hold, or there is no such source.
         case unauthorized

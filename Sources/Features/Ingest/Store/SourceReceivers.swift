@@ -3,11 +3,11 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The sources that webhooks are received for. What is known of one is five seconds old at most.
+/// The sources that webhooks are received for, with a cache of at most five seconds.
 package final class SourceReceivers: Sendable {
     /// Sources that are remembered at most, those that do not exist included.
     static let capacity = 20_000
-    /// How often it is noted that a source goes on doing what it did, in seconds.
+    /// The shortest time between two records of an unchanged source, in seconds.
     static let noteSeconds: Double = 60
 
     /// A source that webhooks are received for.
@@ -71,7 +71,7 @@ package final class SourceReceivers: Sendable {
         state.withLock { $0.sources.remove(key) }
     }
 
-    /// A source that receives webhooks; nil where there is none of this name.
+    /// A source that receives webhooks; nil if there is no source of this name.
     ///
     /// - Throws: `store_unavailable`.
     package func receiver(_ key: SourceKey) async throws(Problem) -> Receiver? {
@@ -93,7 +93,7 @@ package final class SourceReceivers: Sendable {
     }
 
     private func read(_ key: SourceKey, at moment: Timestamp) async throws -> Found? {
-        // only what exists is opened: nobody's keys are read for a made-up name
+        // opens only sources that exist: a made-up name causes no read of keys
         guard let row = try await lookup.find(key) else { return nil }
         return try await catalog.opening(key.organization) { seal in
             var row = row
@@ -123,10 +123,11 @@ package final class SourceReceivers: Sendable {
         }
     }
 
-    // MARK: - What became of messages
+    // MARK: - Results of messages
 
-    /// Notes that a message was taken, where that is news: to the minute. What was taken stays so, whatever becomes of
-    /// the note.
+    /// Records that a message was accepted, if that is new: to the minute.
+    ///
+    /// The message stays accepted even if the record cannot be written.
     package func succeeded(_ receiver: Receiver) async {
         let moment = now()
         let isNews =

@@ -4,15 +4,15 @@ import SyncStore
 
 /// A source as operators see it: without its secrets.
 package struct SourceRow: Sendable {
-    /// What it does now.
+    /// Its present activity.
     package enum Activity: String, Sendable, Hashable, CaseIterable {
-        /// Takes what is sent.
+        /// Accepts messages.
         case receiving
-        /// A gateway fetches what it has.
+        /// A gateway fetches its data.
         case running
         /// A gateway is about to.
         case waiting
-        /// What was tried last failed: a gateway tries again after a pause.
+        /// The last attempt failed: a gateway tries again after a pause.
         case retrying
         case disabled
     }
@@ -23,7 +23,7 @@ package struct SourceRow: Sendable {
     /// JSON, as it was validated.
     package let settings: [UInt8]
     package let hasSecret: Bool
-    /// Until when the secret before the newest verifies, too; nil where there is none.
+    /// Until when the secret before the newest also verifies; nil if there is no such secret.
     package let previousSecretUntil: Timestamp?
     /// How far workers are: a JSON object.
     package let state: [UInt8]?

@@ -2,8 +2,9 @@ import Postgres
 
 /// The statements of the workers that fetch what sources have.
 enum SourceStatements {
-    /// Sources that a worker is to look at, those that have waited longest first. Of organizations that are not served
-    /// none is found.
+    /// Sources that a worker is to look at, those that have waited longest first.
+    ///
+    /// Of organizations that are not served none is found.
     static let due = Statement(
         "sources_due",
         """
@@ -30,7 +31,7 @@ enum SourceStatements {
         """
     )
 
-    /// What a worker reports counts only under the lease that it has.
+    /// A worker's report counts only under its present lease.
     private static let held = """
         s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL
         """

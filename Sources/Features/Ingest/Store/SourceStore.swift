@@ -2,12 +2,14 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// The database operations of the workers that fetch what sources have. Any number of replicas may use it at the same
-/// time: a lease's token only grows, and what a worker reports under an older one changes nothing.
+/// The database operations of the workers that fetch what sources have.
+///
+/// Any number of replicas may use it at the same time: a lease's token only grows, and a worker's report under an older
+/// one changes nothing.
 package struct SourceStore: Sendable {
     /// How long a worker may hold a source without a word, in seconds.
     package static let leaseSeconds: Double = 60
-    /// How often it says a word, in seconds.
+    /// The interval at which a worker renews its lease, in seconds.
     package static let renewSeconds: Double = 20
     /// Sources that one look finds.
     package static let searchLimit = 500
@@ -28,7 +30,7 @@ package struct SourceStore: Sendable {
 
     // MARK: - Finding
 
-    /// Where a look goes on.
+    /// Where a search continues.
     package struct Place: Sendable, Hashable {
         let nextRunAt: Timestamp
         let key: SourceKey
@@ -36,8 +38,8 @@ package struct SourceStore: Sendable {
 
     /// Sources that a worker is to look at, those that have waited longest first: a plain read without locks.
     ///
-    /// - Parameter place: where the look before ended; nil begins.
-    /// - Returns: what was found, and where the next look goes on; nil at the end.
+    /// - Parameter place: where the previous search ended; nil begins.
+    /// - Returns: the sources found, and where the next search continues; nil at the end.
     package func due(_ kind: SourceKind, after place: Place? = nil) async throws(Problem) -> (
         due: [SourceKey], next: Place?
     ) {
@@ -67,9 +69,9 @@ package struct SourceStore: Sendable {
 
     // MARK: - Working
 
-    /// Takes a source, if it is due and no other worker has it.
+    /// Claims a source, if it is due and no other worker has it.
     ///
-    /// - Returns: nil where it is not to be worked on now: it is disabled, another worker's or gone, or its organization
+    /// - Returns: nil if it is not to be worked on now: it is disabled, another worker's or gone, or its organization
     ///   is not served, or its settings are of a newer gateway.
     package func claim(_ key: SourceKey, _ kind: SourceKind) async throws(Problem) -> ClaimedSource? {
         guard let organization = try await catalog.organization(key.organization), organization.status == .active
@@ -79,7 +81,7 @@ package struct SourceStore: Sendable {
         let parameters = Parameters(of: key.organization, key.name, kind.rawValue, moment, until)
         do {
             return try await catalog.opening(key.organization) { seal in
-                // what cannot be opened is not claimed
+                // a source whose secret cannot be opened is not claimed
                 try await pool.transaction { connection in
                     let rows = try await connection.run(Query(SourceStatements.claim, parameters))
                     return try rows.read { row in try Self.claimed(&row, key, kind, until, seal) }.first ?? nil
@@ -116,19 +118,21 @@ package struct SourceStore: Sendable {
         )
     }
 
-    /// Says that the worker is still there; every ``renewSeconds``.
+    /// Renews the worker's lease; call it every ``renewSeconds``.
     ///
-    /// - Returns: until when it has the source now; nil where it has it no more: another worker has it, or an operator
-    ///   changed, disabled, restarted or removed it. Then the worker ends what it does.
+    /// - Returns: the new end of the lease; nil if the worker lost the source. Another worker has it, or an operator
+    ///   changed, disabled, restarted or removed it. The worker must then stop its work.
     package func renew(_ claim: ClaimedSource) async throws(Problem) -> Timestamp? {
         let until = now().adding(seconds: Self.leaseSeconds)
         let isHeld = try await report(claim, SourceStatements.renew, Self.parameters(claim, until), "hold a source")
         return isHeld ? until : nil
     }
 
-    /// Returns whether the worker still has the source. False once an operator has changed, disabled, restarted or
-    /// removed it, or suspended its organization: then the worker takes nothing more. Workers call it every few
-    /// seconds, and before they take what they have read.
+    /// Returns whether the worker still has the source.
+    ///
+    /// It is false once an operator has changed, disabled, restarted or removed the source, or suspended its
+    /// organization: then the worker must ingest nothing more. Workers call it every few seconds, and before they
+    /// ingest the events they have read.
     package func isHeld(_ claim: ClaimedSource) async throws(Problem) -> Bool {
         try await failure.reporting("look at a source") {
             let parameters = Parameters(of: claim.key.organization, claim.key.name, claim.token)
@@ -146,13 +150,14 @@ package struct SourceStore: Sendable {
         return try await report(claim, SourceStatements.note, parameters, "note a source's state") ? until : nil
     }
 
-    /// Writes how far the worker is, and renews its lease. Call it once the events that the state covers are durable: a
-    /// worker that comes after begins behind them.
+    /// Writes how far the worker is, and renews its lease.
+    ///
+    /// Call it once the events that the state covers are durable: a later worker begins after them.
     ///
     /// - Parameters:
     ///   - state: a JSON object.
     ///   - hasEvents: whether there was something new.
-    /// - Returns: until when it has the source now; nil where it has it no more, and nothing was written.
+    /// - Returns: until when it has the source now; nil if it has it no more, and nothing was written.
     package func progress(
         _ claim: ClaimedSource,
         state: [UInt8],
@@ -169,7 +174,7 @@ package struct SourceStore: Sendable {
 
     /// Gives a source back.
     ///
-    /// - Returns: false where the worker had it no more: then nothing was written.
+    /// - Returns: false if the worker had it no more: then nothing was written.
     package func finish(_ claim: ClaimedSource, _ outcome: SourceOutcome) async throws(Problem) -> Bool {
         let moment = now()
         switch outcome {
@@ -256,10 +261,10 @@ package struct SourceStore: Sendable {
     /// Sources of a kind over all organizations that are served.
     package struct Census: Sendable, Hashable {
         package var ok = 0
-        /// Enabled, and what was tried last failed.
+        /// Enabled, and the last attempt failed.
         package var failing = 0
         package var disabled = 0
-        /// When the one that has had no success for longest had its last; its making, where it had none.
+        /// The last success of the source whose last success is the oldest; its creation, if it never succeeded.
         package var oldestSuccess: Timestamp?
 
         package init() {}

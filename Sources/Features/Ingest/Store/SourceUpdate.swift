@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// What an operator says of a source, whole.
+/// An operator's complete description of a source.
 package struct SourceUpdate: Sendable, Hashable {
     package let settings: SourceSettings
     package let isEnabled: Bool

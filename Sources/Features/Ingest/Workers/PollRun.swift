@@ -2,8 +2,10 @@ import Logging
 import SyncModel
 import SyncStore
 
-/// One hold on a source: pages are asked for and taken, one after the other, until the pass is at its end, the turn is
-/// over, or something fails. What a page brought is durable before the state says so.
+/// One lease of a source: requests pages and ingests them, one at a time.
+///
+/// It ends when the pass is at its end, the turn is over, or something fails. A page's events are durable before the
+/// state includes the page.
 struct PollRun: Sendable {
     let claim: ClaimedSource
     let store: Store
@@ -14,22 +16,22 @@ struct PollRun: Sendable {
     let isEnding: @Sendable () -> Bool
     let fetch: @Sendable (UpstreamFetch, UpstreamSettings) async -> FetchAnswer
 
-    /// What came of it.
+    /// The result of a run.
     struct Result: Sendable {
         var outcome: SourceOutcome
-        /// Whether there is more to be read at once.
+        /// Whether there is more to be read immediately.
         var goesOn = false
         var refused = 0
-        /// Where the first refused item is, and why.
+        /// The place of the first refused item, and the reason.
         var firstRefusal: String?
-        /// Why what was read could not be taken yet.
+        /// Why the events read could not be ingested yet.
         var postponement: String?
     }
 
     /// How long a source rests whose events there is no room for, in seconds.
     private static let rest: Double = 10
 
-    /// - Returns: nil where the source is another's by now.
+    /// - Returns: nil if another worker has the source.
     func result() async -> Result? {
         guard case .poller(let settings) = claim.settings else { return Result(outcome: released(after: Self.rest)) }
         let organization: Organization?
@@ -74,7 +76,7 @@ struct PollRun: Sendable {
                 return finished(self.failure(failure, planner, state, failures), tally)
             case .page(let found): page = found
             }
-            // an operator may have changed or disabled it while the answer was awaited
+            // an operator may have changed or disabled it during the request
             guard await isHeld() else { return nil }
             let taken = await take(page)
             tally.add(taken.tally)
@@ -114,12 +116,12 @@ struct PollRun: Sendable {
         do throws(Problem) {
             return try await store.sources.isHeld(claim)
         } catch {
-            // the gateway's database is away: the lease decides
+            // the gateway's database is unavailable: the lease decides
             return true
         }
     }
 
-    /// Writes how far it is. Where that fails the pages are read once more.
+    /// Records how far the run has read. If that fails, the pages are read again.
     private func isNoted(_ state: PollState, _ planner: PollPlanner, hasEvents: Bool) async -> Bool {
         do throws(Problem) {
             return try await store.sources.progress(claim, state: planner.stored(state), hasEvents: hasEvents) != nil
@@ -140,7 +142,7 @@ struct PollRun: Sendable {
     }
 
     /// - Parameters:
-    ///   - state: to be written; nil where it stays.
+    ///   - state: to be written; nil if it stays.
     ///   - reached: how far it is.
     private func succeeded(
         _ planner: PollPlanner,
@@ -152,7 +154,7 @@ struct PollRun: Sendable {
         return .succeeded(
             state: state.map(planner.stored),
             hasEvents: tally.hasEvents,
-            // a pass that is not at its end goes on as soon as others had their turn
+            // a pass that is not at its end continues as soon as other sources have had their turn
             nextRunAt: reached.isInPass ? now : now.adding(seconds: Double(planner.settings.intervalSeconds)),
             warning: reached.warning(at: now)
         )
@@ -202,7 +204,7 @@ struct PollRun: Sendable {
         var limits = SourceIntake.Limits(events: configuration.limits.mutations, bytes: configuration.limits.bodyBytes)
         limits.attempts = configuration.patience
         limits.pause = configuration.retryPause
-        // the API lists it again; meanwhile it is named like any refused item
+        // the API lists it again; until then it is reported like any refused item
         limits.skipsImpossible = true
         let intake = SourceIntake(
             ingest: store.ingest,

@@ -6,9 +6,11 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Asks organizations' APIs for what changed: finds sources that are due, and has each worked on by one worker of all
-/// replicas at a time. Organizations take turns, and none has more than its part of the places. Hosts that are slow to
-/// answer cannot take all places: see ``HostPlaces``.
+/// Polls organizations' APIs for changes.
+///
+/// It finds sources that are due, and one worker of all replicas at a time polls each. Organizations take turns, and no
+/// organization has more than its share of the places. Hosts that respond slowly cannot take all places: see
+/// ``HostPlaces``.
 ///
 /// It has nothing to do with the circuits of requests that are forwarded: neither stops the other.
 package final class Poller: Service {
@@ -19,21 +21,21 @@ package final class Poller: Service {
         package var requestsPerPlace = 4
         /// Of these, for one organization.
         package var placesOfOrganization = 4
-        /// Pages after which a source gives its place away.
+        /// Pages after which a source releases its place.
         package var pages = 20
         /// Or seconds, between two pages.
         package var turn: Double = 60
         /// How often the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
-        /// How often a worker says that it is still there, in seconds.
+        /// The interval at which a worker renews its lease, in seconds.
         package var renewInterval = SourceStore.renewSeconds
-        /// Tries of a batch that there is no room for, before the source gives its place away.
+        /// Attempts of a batch that there is no room for, before the source releases its place.
         package var patience = 5
         /// The pause before the second try, in seconds; later pauses double.
         package var retryPause = 0.5
         /// Those of a push; a page is as long as one may be.
         package var limits = IntakeLimits()
-        /// What the poller's clock says.
+        /// The poller's clock.
         package var now: TimeSource
 
         package init(now: @escaping TimeSource) {
@@ -49,7 +51,7 @@ package final class Poller: Service {
     private let running: RunningHosts<SourceKey>
     private let clock: HostClock<SourceKey>
     private let bell = Doorbell()
-    /// Whether somebody waits for a place.
+    /// Whether a source waits for a place.
     private let isFull = Atomic(false)
     private let isDraining = Atomic(false)
     private let inFlight = Mutex([UUID: Task<FetchAnswer, Never>]())
@@ -67,13 +69,15 @@ package final class Poller: Service {
 
     /// Sources that are worked on.
     package var current: Int { running.withLock { $0.count } }
-    /// Of these, those that await an answer, and take no place.
+    /// Of these, those that await an answer, and occupy no place.
     package var awaiting: Int { running.withLock { $0.awaiting } }
 
     // MARK: - Running
 
-    /// Polls until graceful shutdown; then requests under way are given up, for they change nothing, what has been read
-    /// is taken, and every source is given back.
+    /// Polls until graceful shutdown.
+    ///
+    /// Then requests in progress are given up, because they change nothing, the events already read are ingested, and
+    /// every source is released.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.keepPolling() }
@@ -129,7 +133,7 @@ package final class Poller: Service {
         } while place != nil && !ends
     }
 
-    /// Takes places for sources, an organization after the other; of one's sources those first that come first.
+    /// Assigns places to sources, organization by organization; within one, in the given order.
     func choose(_ sources: [SourceKey]) -> [SourceKey] {
         running.withLock { running in
             let candidates = sources.reversed().filter { !running.holds($0) }
@@ -148,7 +152,7 @@ package final class Poller: Service {
             logger.debug("A source was not claimed", metadata: Self.metadata(source, ["reason": "\(error.detail)"]))
         }
         running.withLock { $0.release(source) }
-        // who waits for the place has it at once, and so has a list that goes on
+        // a source that waits for the place gets it immediately, and so does a list that continues
         if goesOn || isFull.exchange(false, ordering: .relaxed) { bell.ring() }
     }
 
@@ -156,7 +160,7 @@ package final class Poller: Service {
 
     /// Works on a source for as long as this worker has it.
     ///
-    /// - Returns: whether there is more to be read at once.
+    /// - Returns: whether there is more to be read immediately.
     private func hold(_ claim: ClaimedSource) async -> Bool {
         await withTaskGroup(of: Bool?.self) { group in
             group.addTask { await self.poll(claim) }
@@ -181,13 +185,13 @@ package final class Poller: Service {
                 guard let renewed = try await store.sources.renew(claim) else { return }
                 until = renewed
             } catch {
-                // as long as nobody else may have it
+                // until the lease ends, no other worker may have the source
                 if configuration.now() >= until { return }
             }
         }
     }
 
-    /// - Returns: whether there is more to be read at once; nil where it is the next worker's.
+    /// - Returns: whether there is more to be read immediately; nil if the source is left to the next worker.
     private func poll(_ claim: ClaimedSource) async -> Bool? {
         let run = PollRun(
             claim: claim,
@@ -200,7 +204,7 @@ package final class Poller: Service {
         )
         let result = await run.result()
         guard let result, await written(result.outcome, claim) else {
-            // ended by force: another goes on when the lease is over
+            // ended by force: another worker continues when the lease has expired
             if isDraining.load(ordering: .relaxed) { return nil }
             metrics.run(.poller, .lost)
             logger.warning("A source's lease was lost", metadata: Self.metadata(claim.key))
@@ -210,7 +214,7 @@ package final class Poller: Service {
         return result.goesOn
     }
 
-    /// Writes what became of a source, with patience while the database is away.
+    /// Writes the result of a source's run; retries while the database is unavailable.
     private func written(_ outcome: SourceOutcome, _ claim: ClaimedSource) async -> Bool {
         for attempt in 1... {
             do throws(Problem) {

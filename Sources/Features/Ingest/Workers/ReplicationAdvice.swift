@@ -1,7 +1,7 @@
 import Postgres
 import SyncModel
 
-/// Says what a database refused, and what to do about it.
+/// Explains what a database refused, and how to correct it.
 struct ReplicationAdvice {
     let settings: ReplicationSettings
 
@@ -96,7 +96,7 @@ struct ReplicationAdvice {
 
     static let docs = "docs/ingest.md, 'A database's own tables', says how to make them."
 
-    /// What a server says while a connection is made; there is no code for it.
+    /// Messages of a server while a connection is opened; they have no code.
     private static let connecting: [(sign: String, advice: String)] = [
         ("password authentication failed", "Give the source a secret with the right user and password."),
         ("no password supplied", "Give the source a secret with a password in it."),

@@ -2,13 +2,13 @@ package import Postgres
 package import SyncModel
 import SyncUpstream
 
-/// Where an organization's database is reached: its host is looked up, and none is connected to that the operator has not
+/// Connects to an organization's database: it looks the host up, and refuses addresses that the operator has not
 /// allowed.
 package struct ReplicationDoor: Sendable {
     /// - Throws: why nothing is sent there.
     package let configuration: @Sendable (DatabaseURI) async throws(SourceTrouble) -> ConnectionConfiguration
 
-    /// - Parameter configuration: tells how to connect to a database, or why not.
+    /// - Parameter configuration: returns how to connect to a database; throws the reason if that is not allowed.
     package init(
         configuration: @escaping @Sendable (DatabaseURI) async throws(SourceTrouble) -> ConnectionConfiguration
     ) {
@@ -29,7 +29,7 @@ package struct ReplicationDoor: Sendable {
             guard let first = addresses.first else {
                 throw SourceTrouble("The database's host '\(uri.host)' has no address.", isFatal: false)
             }
-            // the one that was looked at is the one that is connected to, whatever the name leads to by then
+            // connects to the address that was checked, even if the name resolves to another one later
             guard let address = addresses.first(where: { uri.problem($0, policy) == nil }) else {
                 throw SourceTrouble("Host '\(uri.host)' is not connected to: \(uri.problem(first, policy) ?? "").")
             }

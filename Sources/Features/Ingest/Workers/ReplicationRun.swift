@@ -22,9 +22,9 @@ final class ReplicationRun: Sendable {
         let configuration: ReplicationWorker.Configuration
         let metrics: SourceMetrics
         let logger: Logger
-        /// Told how the slot is, whenever it was looked at.
+        /// Called with the slot's state after each check.
         let watched: @Sendable (SlotReport) -> Void
-        /// Whether the source is to be given back.
+        /// Whether the source is to be released.
         let ends: @Sendable () -> Bool
     }
 
@@ -34,9 +34,9 @@ final class ReplicationRun: Sendable {
         var reached = LogPosition.zero
         /// What of it is written in the source's state.
         var written = LogPosition.zero
-        /// Whether events came since the state was written.
+        /// Whether events arrived since the state was written.
         var hasEvents = false
-        /// Whether the state says something new beside.
+        /// Whether the state has other news, besides the position.
         var isNews = false
         /// Whether it was written that the source works.
         var isProven = false
@@ -44,7 +44,7 @@ final class ReplicationRun: Sendable {
         var isBusy = false
         /// Whether an attempt to hand in the batch has failed: the source does not count as one that works.
         var isRetrying = false
-        /// Whether the feed took an event that it had not taken before.
+        /// Whether the feed accepted a new event.
         var hasTaken = false
         var heldAt = ContinuousClock.now
     }
@@ -96,7 +96,7 @@ final class ReplicationRun: Sendable {
 
     // MARK: - Holding
 
-    /// Says that this worker is still there, while nothing else does.
+    /// Renews this worker's lease while no other call does.
     private func hold() async throws {
         var checkedAt = ContinuousClock.now
         while true {
@@ -118,14 +118,15 @@ final class ReplicationRun: Sendable {
         do throws(Problem) {
             isHeld = try await parts.sources.isHeld(claim)
         } catch {
-            // the gateway's database is away: the lease decides
+            // the gateway's database is unavailable: the lease decides
             return
         }
         guard isHeld else { throw End.lost }
     }
 
-    /// Writes how far this is, or only renews the lease. Only what became durable, or a stream without a failing batch,
-    /// counts as a success.
+    /// Writes how far this is, or only renews the lease.
+    ///
+    /// Only what became durable, or a stream without a failing batch, counts as a success.
     private func hold(writing: Bool) async throws {
         let now = progress.withLock { $0 }
         var state = now.state
@@ -143,7 +144,7 @@ final class ReplicationRun: Sendable {
                 until = try await parts.sources.renew(claim)
             }
         } catch {
-            // the gateway's database is away: there is time until the lease ends
+            // the gateway's database is unavailable: there is time until the lease ends
             guard now.heldAt.duration(to: .now) < .seconds(SourceStore.leaseSeconds) else { throw End.lost }
             return
         }
@@ -191,7 +192,7 @@ final class ReplicationRun: Sendable {
             parts.logger.warning("A publication is incomplete", metadata: metadata(["reason": "\(warning)"]))
         }
         var source = ReplicationStream.Source(slot: settings.slot, publications: [settings.publication])
-        // the slot is never ahead of what is stored here
+        // the slot is never ahead of the state stored here
         source.confirmsIdle = false
         let stream = try await ReplicationStream.open(database, source)
         parts.logger.info("A database's log is followed", metadata: metadata(["from": "\(begun.confirmed)"]))
@@ -204,14 +205,16 @@ final class ReplicationRun: Sendable {
             await group.waitForAll()
             return end
         }
-        // what became durable meanwhile is confirmed, unless it is another's to do
+        // events that became durable until now are confirmed, unless another worker has the source
         if case .lost = outcome {} else { await confirmLast(stream) }
         await stream.closeAndWait()
         throw outcome
     }
 
-    /// The state to go on from. Versions made of places in the log begin anew, behind all earlier ones, where the log does:
-    /// nanoseconds since 1970 grow faster than logs.
+    /// Returns the state to continue from.
+    ///
+    /// If the log begins again, the versions made of places in the log begin after all earlier ones: nanoseconds since
+    /// 1970 grow faster than logs.
     ///
     /// - Throws: if the log between the stored position and the slot cannot be read any more.
     private func begin(
@@ -262,7 +265,7 @@ final class ReplicationRun: Sendable {
                     do {
                         try await read(relation, &reader, &types, inspection)
                     } catch let trouble as SourceTrouble {
-                        // what came before is read by these settings, and may not fit those that mend it
+                        // the preceding changes are read by these settings, and may not fit the corrected ones
                         try await flush(&fold, into: &batch, isFinal: false)
                         try await take(&batch)
                         throw trouble
@@ -290,7 +293,7 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Moves what was held of a transaction into the batch.
+    /// Moves a transaction's held events into the batch.
     private func flush(_ fold: inout TransactionFold, into batch: inout Batch, isFinal: Bool) async throws {
         guard !fold.isEmpty else { return }
         let unknown = fold.unknown(isFinal: isFinal)
@@ -393,7 +396,7 @@ final class ReplicationRun: Sendable {
 
     // MARK: - Confirming
 
-    /// Writes how far this is, and then tells the server, now and then.
+    /// Records how far this run has read, then confirms it to the server, at intervals.
     private func confirm(_ stream: ReplicationStream) async throws {
         let begun = ContinuousClock.now
         var confirmed = LogPosition.zero
@@ -406,7 +409,7 @@ final class ReplicationRun: Sendable {
                 progress.withLock { $0.reached = max($0.reached, idle.position) }
             }
             let now = progress.withLock { $0 }
-            // what ends at once is not what works
+            // a run that ends immediately proves nothing
             let isFirst =
                 !now.isProven && begun.duration(to: .now) >= configuration.proof && !now.isRetrying
                 && (now.hasTaken || !now.isBusy)
@@ -430,7 +433,9 @@ final class ReplicationRun: Sendable {
         stream.confirm(progress.withLock { $0.written })
     }
 
-    /// Looks at the slot now and then. What the tables lack counts once all is read that the log had from before.
+    /// Checks the slot at intervals.
+    ///
+    /// A defect of the tables counts only after all earlier entries of the log have been read.
     private func watch(_ inspection: SlotInspection, _ lack: SlotInspection.Lack?) async throws {
         var notedAt = ContinuousClock.now
         while true {

@@ -7,32 +7,35 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Follows the logs of organizations' own databases: each source is followed by one worker of all replicas at a time.
-/// Organizations take turns for the places, and none has more than its part of them. Sources whose last run failed take at
-/// most half of the places, so that databases that do not answer cannot take all of them.
+/// Follows the logs of organizations' own databases.
+///
+/// One worker of all replicas at a time follows each source. Organizations take turns for the places, and no
+/// organization has more than its share of them. Sources whose last run failed take at most half of the places, so that
+/// databases that do not respond cannot take all of them.
 package final class ReplicationWorker: Service {
     package struct Configuration: Sendable {
-        /// Sources that this replica follows at the same time; each takes two threads and two connections of theirs.
+        /// Sources that this replica follows at the same time; each requires two threads and two connections to its
+        /// database.
         package var places = 32
         /// Of these, for one organization.
         package var placesOfOrganization = 4
-        /// After so long a source gives its place away where others wait, in seconds.
+        /// Seconds after which a source releases its place if others wait.
         package var turn: Double = 60
         /// A source that is followed for longer and is due all the same was changed by an operator, in seconds.
         package var settling: Double = 5
         /// How often the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
-        /// How often what was done is written and confirmed.
+        /// The interval at which progress is written and confirmed.
         package var tick: Duration = .seconds(1)
         /// How long a stream has to last to count as one that works.
         package var proof: Duration = .seconds(3)
-        /// How often a worker checks that it still has the source. A disabled source takes nothing after five seconds.
+        /// The interval at which a worker checks its lease. A disabled source ingests nothing after five seconds.
         package var heldInterval: Duration = .seconds(2)
         /// Attempts to hand in the same event before the source stops with an error and pauses.
         package var attempts = 8
         /// The pause before the second attempt, in seconds; later pauses double, up to ten seconds.
         package var retryPause = 0.25
-        /// How often the slot is looked at.
+        /// The interval at which the slot is checked.
         package var watchInterval: Duration = .seconds(20)
         /// Events that are handed on together.
         package var batch = 500
@@ -71,10 +74,10 @@ package final class ReplicationWorker: Service {
     /// Sources that are followed.
     package var current: Int { running.withLock { $0.count } }
 
-    /// Sources that are to give their places away.
+    /// Sources that are to release their places.
     var yielding: [SourceKey] { running.withLock { $0.filter(\.value.yields).map(\.key) } }
 
-    /// How the slots are that this replica looked at in the last minutes.
+    /// The states of the slots that this replica checked in the last minutes.
     package var reports: [SlotReport] {
         let since = configuration.now().adding(seconds: -600)
         return slots.withLock { slots in
@@ -83,7 +86,7 @@ package final class ReplicationWorker: Service {
         }
     }
 
-    /// Follows until graceful shutdown; then what is durable is confirmed, and every source given back.
+    /// Follows until graceful shutdown; then durable events are confirmed, and every source is released.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.keepFollowing() }
@@ -116,8 +119,9 @@ package final class ReplicationWorker: Service {
         }
     }
 
-    /// Takes places for sources, an organization after the other; where there is none left, asks those who have had theirs
-    /// for long.
+    /// Assigns places to sources, organization by organization.
+    ///
+    /// If no place is left, asks the sources that have had theirs longest to release it.
     func choose(_ sources: [SourceKey]) -> [SourceKey] {
         running.withLock { running in
             for source in sources {
@@ -264,8 +268,8 @@ package final class ReplicationWorker: Service {
         }
     }
 
-    /// Seconds until the next attempt: twice as many each time, a minute at most, or five where somebody has to do
-    /// something first.
+    /// Seconds until the next attempt: doubled each time, up to one minute, or up to five if an operator has to act
+    /// first.
     static func pause(failures: Int, isFatal: Bool) -> Double {
         min(isFatal ? 300 : 60, Double(1 << min(failures, 10)))
     }

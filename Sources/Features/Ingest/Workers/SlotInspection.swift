@@ -2,8 +2,9 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// What a database says of itself before it is followed: whether its log, slot, publication and tables are as the settings
-/// want them. Asked over a session of its own.
+/// Checks a database before it is followed: whether its log, slot, publication and tables fit the settings.
+///
+/// The checks use a separate session.
 struct SlotInspection {
     let connection: Connection
     let settings: ReplicationSettings
@@ -30,27 +31,27 @@ struct SlotInspection {
         let report: SlotReport
     }
 
-    /// What the tables have not, as the catalog has them now: the log may go back to when they had it.
+    /// A defect of the tables in the present catalog: older parts of the log may not have it.
     struct Lack {
         let trouble: SourceTrouble
-        /// Where the log ended when that was so.
+        /// The end of the log at that time.
         let end: LogPosition
     }
 
-    /// Looks at everything, and makes the slot where it is missing and may be made.
+    /// Checks everything, and creates the slot if it is missing and may be created.
     ///
     /// - Parameters:
-    ///   - state: how far an earlier worker came.
-    ///   - seen: told how the slot is, good or bad.
-    /// - Returns: what the tables lack, too, unless this is the first time: then that is thrown.
-    /// - Throws: what is wrong, in words.
+    ///   - state: the progress of an earlier worker.
+    ///   - seen: called with the slot's state, good or bad.
+    /// - Returns: also the tables' defect, unless this is the first time: then it is thrown.
+    /// - Throws: the defect, with a description.
     func prepare(
         _ state: ReplicationState?,
         now: TimeSource,
         seen: (SlotReport) -> Void
     ) async throws -> (Server, Slot, Publication, Lack?) {
         var slot = try await slot(now: now)
-        // whatever else is wrong: it keeps the server's log
+        // reported despite any other defect, because the slot retains the server's log
         if let slot { seen(slot.report) }
         let server = try await server()
         let publication = try await checkPublication()
@@ -130,7 +131,7 @@ struct SlotInspection {
         )
     }
 
-    /// - Throws: what the publication lacks without which changes would be lost.
+    /// - Throws: a defect of the publication that would lose changes.
     func checkPublication() async throws -> Publication {
         let rows = try await connection.run(Query(Self.publicationStatement, Parameters(settings.publication)))
         let name = settings.publication.replacing("\"", with: "\"\"")
@@ -167,7 +168,7 @@ struct SlotInspection {
             + "'insert, update, delete, truncate')"
     }
 
-    /// - Returns: what is wrong with the columns.
+    /// - Returns: the defect of the columns.
     private func checkTables(_ publication: Publication) async throws -> SourceTrouble? {
         let names = settings.tables.map(\.name)
         let rows = try await connection.run(
@@ -209,7 +210,7 @@ struct SlotInspection {
 
     // MARK: - The slot
 
-    /// Nil where there is none.
+    /// Returns nil if there is no such slot.
     func slot(now: TimeSource) async throws -> Slot? {
         let rows = try await connection.run(Query(Self.slotStatement, Parameters(settings.slot)))
         return try rows.read { row in
@@ -240,8 +241,8 @@ struct SlotInspection {
 
     // MARK: - Types
 
-    /// What stands for types of the database's own: what a domain is made of, 25 for all that is read as text, 1009 for
-    /// arrays of it.
+    /// Returns a built-in type for each of the database's own types: the base type for a domain, 25 for all that is
+    /// read as text, 1009 for arrays of it.
     func builtIn(_ types: [UInt32]) async throws -> [UInt32: UInt32] {
         let rows = try await connection.run(Query(Self.typesStatement, Parameters(types.map(Int64.init))))
         var found: [UInt32: UInt32] = [:]

@@ -13,7 +13,7 @@ package struct SourceInspector: Sendable {
     }
 
     /// - Returns: what should be corrected although the source works; nil if nothing.
-    /// - Throws: what is wrong, with what to do.
+    /// - Throws: the defect, with an instruction.
     package func inspect(_ source: SourceStore.Followed) async throws(SourceTrouble) -> String? {
         guard let secret = source.secret else { throw SourceTrouble("The database's URI cannot be opened.") }
         let uri: DatabaseURI

@@ -24,13 +24,13 @@ struct SourceIntake: Sendable {
     }
 
     enum Outcome: Sendable {
-        /// Each event was taken, or refused for good.
+        /// Each event was accepted, or permanently refused.
         case taken
         /// The attempts are used up at these events, for a reason that may pass.
         case postponed(Range<Int>, reason: String)
         /// The feed can never take this event.
         case impossible(Int, Problem)
-        /// The feed takes no events of this source.
+        /// The feed accepts no events of this source.
         case rejected(Problem)
         /// The gateway ends, or the source is another worker's.
         case interrupted
@@ -87,7 +87,7 @@ struct SourceIntake: Sendable {
                 guard Self.mayPass(problem.code) else { return .rejected(problem) }
                 reason = problem.detail
                 metrics.retry(kind, .unavailable)
-                // halving finds the event at fault, in as many steps as the batch has halves
+                // halving finds the failing event, in as many steps as the batch has halves
                 if problem.code != .internalError || range.count == 1 { failures += 1 }
                 size = max(1, range.count / 2)
                 if problem.code == .internalError, range.count == 1, failures >= limits.attempts {

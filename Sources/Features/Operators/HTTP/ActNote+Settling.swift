@@ -3,8 +3,9 @@ import SyncHTTP
 import SyncModel
 
 extension ActNote {
-    /// Notes the filter of a request to settle mutations, or the first of their ids. Neither a device nor a text of a user
-    /// is noted, because an erasure does not search for them in the audit log.
+    /// Notes the filter of a request to settle mutations, or the first of their ids.
+    ///
+    /// Neither a device nor a text of a user is noted, because an erasure does not search for them in the audit log.
     func note(_ request: BulkRequest) {
         note("statuses", texts: request.statuses.map(\.rawValue))
         if let type = request.entityType { note("entity_type", type) }

@@ -18,7 +18,9 @@ struct BulkEndpoints: Sendable {
 
     private static let listQuery = URLQuery.mutationFilter.union(["user_id"])
 
-    /// Whose mutations are looked at. A device stands beside its user only: an erasure does not look for it by itself.
+    /// The user whose mutations are viewed.
+    ///
+    /// A device is recorded only together with its user: an erasure does not search for a device alone.
     func looked(_ exchange: Exchange) throws(Problem) -> ActTarget {
         let query = try URLQuery(of: exchange, allowing: Self.listQuery)
         var target = ActTarget()

@@ -3,8 +3,9 @@ import HTTPTypes
 import NIOCore
 import SyncHTTP
 
-/// `/console` and what is below it: the files of the operator's console, which are part of the program. They need no
-/// token, and tell nothing; what they show they ask `/admin` for.
+/// `/console` and the paths below it: the files of the operator's console, which are part of the program.
+///
+/// The files require no token because they contain no data. The console requests its data from `/admin`.
 struct ConsoleEndpoint: Sendable {
     /// A file, ready to be sent.
     struct File: Sendable {

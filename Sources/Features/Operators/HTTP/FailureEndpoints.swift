@@ -5,8 +5,10 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// What stands still over all organizations: `GET /admin/failures` groups it, `GET /admin/mutations` lists it, and
-/// `GET /admin/lanes` has the lanes in which nothing runs.
+/// Stuck mutations and stopped lanes over all organizations.
+///
+/// `GET /admin/failures` groups the mutations, `GET /admin/mutations` lists them, and `GET /admin/lanes` lists the
+/// lanes in which nothing runs.
 package struct FailureEndpoints: Sendable {
     /// Groups on a page, by default and at most.
     private static let groups = (usual: 50, most: 100)
@@ -68,7 +70,7 @@ package struct FailureEndpoints: Sendable {
 }
 
 extension URLQuery {
-    /// The parameters that say which of the mutations that stand still are meant.
+    /// The parameters that select stuck mutations.
     static let stuckFilter: Set = ["organization_id", "status", "entity_type", "response_status", "error_code"]
 
     /// Without `user_id`, which not all lists have.

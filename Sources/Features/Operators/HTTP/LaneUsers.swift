@@ -4,7 +4,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// Who the users of a page over all organizations are: what issuers call them, where they do.
+/// The users of a page over all organizations: their names at issuers, if there are any.
 struct LaneUsers: Sendable {
     private let lanes: [LaneKey]
     private let subjects: [LaneKey: [Subject]]

@@ -4,7 +4,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `GET /admin/me`: whom the gateway takes the caller for, and what the gateway is.
+/// `GET /admin/me`: the identity and scope of the caller, and information about the gateway.
 struct MeEndpoint: Sendable {
     let store: Store
     let version: String

@@ -2,7 +2,7 @@ import HTTPTypes
 import SyncHTTP
 import SyncModel
 
-/// `GET /admin/now` and `GET /admin/events`: what goes on, once and as it happens.
+/// `GET /admin/now` and `GET /admin/events`: the current state, once and as a stream.
 struct NowEndpoints: Sendable {
     static let eventType = "text/event-stream"
 

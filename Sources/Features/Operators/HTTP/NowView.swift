@@ -4,7 +4,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// What goes on, as operators are shown it: over all gateways, but for rates, history and circuits, which are this one's.
+/// The current state for operators: of all gateways, but rates, history and circuits are those of this gateway.
 struct NowView: AnswerBody {
     /// Circuits that are shown.
     static let maximumCircuits = 100

@@ -5,7 +5,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// Settling many mutations by and by: `/admin/organizations/{id}/operations` and `/admin/operations`.
+/// Bulk operations, which settle many mutations: `/admin/organizations/{id}/operations` and `/admin/operations`.
 struct OperationEndpoints: Sendable {
     let store: Store
     let operations: OperationStore
@@ -58,7 +58,7 @@ struct OperationEndpoints: Sendable {
         return try .found(await operations.operation(id, in: organization))
     }
 
-    /// Ends an operation; answers how it stands.
+    /// Ends an operation; the response has its state.
     func cancel(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let (organization, id) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))

@@ -7,8 +7,8 @@ import SyncStore
 import Synchronization
 import Telemetry
 
-/// What operators look on: reads it once for all of them, keeps the last hour of this gateway's traffic, and tells those
-/// who listen.
+/// Serves the operator dashboard: polls once for all viewers, keeps the last hour of this gateway's traffic, and
+/// streams updates to listeners.
 final class OperatorDesk: Service {
     /// Streams at the same time.
     static let maximumListeners = 32
@@ -46,7 +46,7 @@ final class OperatorDesk: Service {
         reader = store.nowReader
     }
 
-    /// What goes on.
+    /// Returns the current state.
     func view(withHistory: Bool) async throws(Problem) -> NowView {
         let state = try await reader.state()
         let traffic = history.withLock { $0 }
@@ -90,14 +90,14 @@ final class OperatorDesk: Service {
 
     private func sample() {
         let moment = configuration.now()
-        // a clock that stands still has nothing new to be compared with
+        // an unchanged clock adds no point: there is nothing new to compare
         guard sampledAt.exchange(moment.microseconds, ordering: .relaxed) != moment.microseconds else { return }
         let totals = TrafficTotals(registry)
         let oldest = oldest.withLock { $0 }
         history.withLock { $0.note(totals, oldest: oldest, at: moment) }
     }
 
-    /// Looks for what has waited longest, as often as the history has a point.
+    /// Reads the oldest waiting mutation, once for each point of the history.
     private func lookAtOldest() async {
         let state = try? await reader.state()
         let age = state.map { state in
@@ -110,8 +110,9 @@ final class OperatorDesk: Service {
 
     private var isListenedTo: Bool { listeners.withLock { !$0.all.isEmpty } }
 
-    /// Frames of events from now on, and what ends them; nil where there is no room. They end with the gateway, too, and
-    /// when whoever takes them ends.
+    /// Returns a stream of event frames from now on, and a function that ends it; nil if all places are taken.
+    ///
+    /// The stream also ends with the gateway, and when its consumer ends.
     func listen() -> (frames: AsyncStream<[UInt8]>, end: @Sendable () -> Void)? {
         let (stream, continuation) = AsyncStream<[UInt8]>.makeStream(bufferingPolicy: .bufferingNewest(Self.backlog))
         let id = UUID()

@@ -2,7 +2,9 @@ import Foundation
 import JSONText
 import SyncHTTP
 
-/// Frames of the operators' events (WHATWG HTML, 9.2.5). They have no ids: who comes back looks anew.
+/// Frames of the operators' events (WHATWG HTML, 9.2.5).
+///
+/// They have no ids: a client that reconnects reads all of it again.
 enum OperatorFrame {
     static let opening = Array("retry: 2000\n\n".utf8)
 
@@ -21,7 +23,7 @@ enum OperatorFrame {
         return frame("operation", data)
     }
 
-    /// What is written here has no line breaks.
+    /// The data have no line breaks.
     private static func frame(_ name: StaticString, _ data: [UInt8]) -> [UInt8] {
         Array("event: \(name)\ndata: ".utf8) + data + Array("\n\n".utf8)
     }

@@ -7,7 +7,7 @@ import SyncStore
 /// A page of an organization's mutations, and who its users are.
 struct OperatorMutationPage: AnswerBody {
     let page: MutationPage
-    /// What issuers call the users of the page, where they do.
+    /// The issuers' names for the users of the page, if there are any.
     let subjects: [UUID: [Subject]]
 
     func writeMembers(to writer: inout JSONWriter) {

@@ -4,9 +4,9 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// An operator's decisions about one mutation of a user:
-/// `POST /admin/organizations/{id}/users/{user}/mutations/{mutation}/retry`, `…/discard`, `…/resolve`. The same bodies,
-/// rules and answers as the user's own.
+/// An operator's decisions about one mutation of a user, with the bodies, rules and responses of the user's own.
+///
+/// `POST /admin/organizations/{id}/users/{user}/mutations/{mutation}/retry`, `…/discard`, `…/resolve`.
 struct OperatorSettleEndpoints: Sendable {
     let store: Store
     let settling: SettleEndpoints
@@ -14,7 +14,7 @@ struct OperatorSettleEndpoints: Sendable {
     func retry(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["validate"])
         let isTrial = try query.flag("validate")
-        // by its status and action alone the audit could not tell it from a retry
+        // by its status and action alone the audit log could not distinguish it from a retry
         if isTrial {
             exchange.act?.note("validated", true)
             exchange.act?.noteTrial()
@@ -42,8 +42,8 @@ struct OperatorSettleEndpoints: Sendable {
 }
 
 extension Catalog {
-    /// The organization and the user that the first two parts of an operator's path name; who was joined into another is
-    /// that one.
+    /// Returns the organization and the user in the first two parameters of an operator's path; for a joined user, the
+    /// target.
     func owner(of exchange: Exchange) async throws -> (organization: Organization, user: UUID) {
         let (id, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard let organization = try await organization(id) else { throw Refusal.notFound }

@@ -27,7 +27,7 @@ struct SessionEndpoints: Sendable {
         let text = try await bodies.withUnverifiedBody(of: exchange, addressedTo: LaneKey.nobody.user) { body, _ in
             try Self.token(in: body)
         }
-        // behind the body: who lets many bodies wait has no more tries for it
+        // after the body: a client with many waiting bodies gets no more attempts by them
         let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", door.now())
         switch limit.attempt(address, at: now, { door.tokens.token(text) }) {
         case .right(let token):
@@ -45,7 +45,8 @@ struct SessionEndpoints: Sendable {
 
     /// Ends the session for all gateways and removes the cookie.
     ///
-    /// If the end cannot be stored, the answer still removes the cookie, and its status says that a copy may be valid.
+    /// If the end cannot be stored, the response still removes the cookie, and its status warns that a copy may be
+    /// valid.
     func signOut(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {

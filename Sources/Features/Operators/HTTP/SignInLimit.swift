@@ -1,7 +1,7 @@
 package import SyncModel
 import Synchronization
 
-/// Counts wrong tokens at the sign-in, an address at a time: who guesses is slowed down, and nobody else.
+/// Counts wrong tokens at the sign-in for each address, so that guessing slows down only the guesser.
 package final class SignInLimit: Sendable {
     /// Wrong tokens that an address may try within a window.
     package static let tries = 10
@@ -17,18 +17,18 @@ package final class SignInLimit: Sendable {
 
     private let windows = Mutex([ExactText: Window]())
 
-    /// What became of an attempt.
+    /// The result of an attempt.
     package enum Attempt<Found: Sendable>: Sendable {
         case right(Found)
         case wrong
-        /// There were too many before it, and it was not looked at; seconds until the address may try again.
+        /// There were too many before it, and it was not checked; seconds until the address may try again.
         case tooMany(seconds: Int64)
     }
 
-    /// Makes an attempt and counts it, in one step: those that come all at once are no more than those that come one after
-    /// the other.
+    /// Makes an attempt and counts it, in one step, so that concurrent attempts count like sequential ones.
     ///
-    /// - Parameter find: what the token is good for; nil for a wrong one. Quick, since others wait for it.
+    /// - Parameter find: returns what the token authenticates; nil for a wrong one. It must be quick, since others wait
+    ///   for it.
     package func attempt<Found: Sendable>(_ address: String, at now: Timestamp, _ find: () -> Found?) -> Attempt<Found>
     {
         windows.withLock { windows -> Attempt<Found> in

@@ -6,7 +6,7 @@ import SyncStore
 
 /// A mutation's story, with or without what its user and the upstream wrote.
 struct StoryAnswer: AnswerBody {
-    /// What is left out, and shown as null. Ids are not among it.
+    /// The members that are withheld, and shown as null. Ids are not among them.
     private static let withheld = [
         "mutation.endpoint", "mutation.payload", "mutation.headers", "mutation.etag", "mutation.response.body",
         "mutation.error.current", "mutation.last_error", "pushed.endpoint", "pushed.payload", "pushed.headers",
@@ -75,7 +75,7 @@ struct StoryAnswer: AnswerBody {
     }
 }
 
-/// The request that goes to the upstream.
+/// The request to the upstream.
 private struct SentRequestAnswer: AnswerBody {
     let story: RequestStory
     let showsPayload: Bool

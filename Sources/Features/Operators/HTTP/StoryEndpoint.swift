@@ -5,8 +5,9 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `GET /admin/organizations/{id}/users/{user}/mutations/{mutation}`: the story of one mutation. What its user and the
-/// upstream wrote is shown to who asks for it, and that is noted before.
+/// `GET /admin/organizations/{id}/users/{user}/mutations/{mutation}`: the story of one mutation.
+///
+/// What its user and the upstream wrote is shown to who asks for it, and that is noted before.
 struct StoryEndpoint: Sendable {
     let store: Store
 

@@ -59,7 +59,7 @@ extension StuckMutation: AnswerBody {
     }
 }
 
-/// A page of mutations that stand still, and who their users are.
+/// A page of stuck mutations, with their users.
 struct StuckAnswer: AnswerBody {
     let page: StuckList.Page
     let users: LaneUsers
@@ -99,6 +99,6 @@ struct StoppedLanesAnswer: AnswerBody {
 }
 
 extension Int16 {
-    /// 0 stands for none.
+    /// The status; nil for 0, which means no status.
     var asStatus: Int64? { self == 0 ? nil : Int64(self) }
 }

@@ -2,8 +2,9 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// Says in sentences why something of a user's has not arrived (what an operator would find out by hand, in the order in
-/// which one would). Pure.
+/// Explains in sentences why a user's write has not arrived.
+///
+/// The order is that of an operator's manual search. Pure.
 package struct Explanation: Sendable {
     /// Seconds after which a device counts as silent.
     static let silence: Double = 86_400
@@ -24,7 +25,7 @@ package struct Explanation: Sendable {
         self.findings = order.flatMap { severity in findings.filter { $0.severity == severity } }
     }
 
-    // MARK: - Who is served
+    // MARK: - The user's access
 
     private static func standing(_ snapshot: UserSnapshot) -> [Finding] {
         var findings: [Finding] = []
@@ -346,7 +347,7 @@ private enum Words {
         number == 1 ? "1 \(noun)" : "\(number) \(noun)s"
     }
 
-    /// Nil for none: what is not there is not spoken of.
+    /// Returns nil for zero, which is not mentioned.
     static func someOrNone(_ number: Int64, _ noun: String) -> String? {
         number > 0 ? count(number, noun) : nil
     }

@@ -1,14 +1,14 @@
 package import Foundation
 package import SyncModel
 
-/// A sentence that says why something of a user's has not arrived, or that it has.
+/// A sentence that explains why a user's write has not arrived, or states that it has.
 package struct Finding: Sendable, Hashable {
     package enum Severity: String, Sendable, Hashable, CaseIterable {
         /// As it should be.
         case info
-        /// It takes time, and goes on by itself.
+        /// It takes time, and continues without intervention.
         case warning
-        /// Nothing goes on before somebody does something.
+        /// Nothing continues until a user or an operator acts.
         case problem
     }
 
@@ -53,7 +53,7 @@ package struct Finding: Sendable, Hashable {
     package let action: String?
     /// The mutation that it is about.
     package let mutation: UUID?
-    /// When it is over by itself, as far as that is known.
+    /// When it ends without intervention, as far as that is known.
     package let until: Timestamp?
 
     init(

@@ -2,21 +2,23 @@ package import Foundation
 import JSONText
 package import SyncModel
 
-/// An operator's request to settle many mutations of an organization, by and by:
-/// `{"kind", "filter", "dependents"?, "strategy"?, "reason", "per_second"?}`. A preview needs neither reason nor strategy.
+/// An operator's request to settle many mutations of an organization in the background.
+///
+/// Its form is `{"kind", "filter", "dependents"?, "strategy"?, "reason", "per_second"?}`. A preview needs neither
+/// reason nor strategy.
 package struct OperationDraft: Sendable, Hashable {
     /// Ids that one filter may name.
     package static let maximumIDs = 1_000
     /// Bytes of a reason.
     package static let reasonBytes = 500
-    /// Mutations a second: unless something else is said, and at most.
+    /// Mutations a second: the default, and the maximum.
     package static let perSecond = (usual: 50, most: 1_000)
 
     package let kind: OperationKind
     package private(set) var filter = StuckFilter()
     /// Only these; nil for all.
     package private(set) var ids: [UUID]?
-    /// Discard: what becomes of dependants; nil leaves a mutation that has any as it is.
+    /// Discard: the treatment of dependants; nil leaves a mutation that has any as it is.
     package let dependants: DependantsChoice?
     /// Resolve: whose version wins.
     package let strategy: ResolveRequest.Strategy?
@@ -25,7 +27,7 @@ package struct OperationDraft: Sendable, Hashable {
 
     /// - Parameters:
     ///   - limit: the most bytes of a body.
-    ///   - isPreview: whether it is only asked what the operation would be about.
+    ///   - isPreview: whether the request is only a preview.
     /// - Throws: `invalid_json`; `invalid_request` with a pointer to the error.
     package init(body: [UInt8], limit: Int, isPreview: Bool) throws(Problem) {
         let names = ["kind", "filter", "dependents", "strategy", "reason", "per_second"]
@@ -71,7 +73,7 @@ package struct OperationDraft: Sendable, Hashable {
             }
             filter.entityType = type
         case "response_status":
-            // 0 is none
+            // 0 means no status
             guard let status = value.int64, status == 0 || (100...599).contains(status) else {
                 throw SettleBody.problem(pointer, Rule.range, "response_status must be an HTTP status, or 0 for none")
             }

@@ -1,8 +1,8 @@
 import SyncModel
 
-/// How fast an operation goes: never faster than it may, over all of its time, and without catching up what it missed.
+/// The pace of an operation: never above its limit over its whole run, and without catching up after delays.
 package struct OperationPace: Sendable {
-    /// Mutations that one step looks at, at most.
+    /// The maximum number of mutations that one step reads.
     package static let batch = 50
 
     private let perSecond: Double
@@ -18,7 +18,7 @@ package struct OperationPace: Sendable {
     ///
     /// - Parameters:
     ///   - count: mutations that it settled.
-    ///   - seconds: what it took.
+    ///   - seconds: the time that it took.
     package func pause(after count: Int, in seconds: Double) -> Double {
         max(0, Double(count) / perSecond - seconds)
     }

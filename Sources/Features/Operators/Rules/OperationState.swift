@@ -1,12 +1,12 @@
 import SyncModel
 
-/// How an operation stands.
+/// The state of an operation.
 package enum OperationState: String, Sendable, Hashable, CaseIterable {
     /// Some gateway works on it, or is about to.
     case running
-    /// An operator ended it; what was settled by then stays so.
+    /// An operator ended it; the mutations settled before stay settled.
     case cancelled
-    /// It came to the end of what it is about.
+    /// It has processed all of its mutations.
     case done
     /// It was given up: one mutation after another could not be settled.
     case failed

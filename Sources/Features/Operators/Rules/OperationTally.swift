@@ -1,7 +1,7 @@
 import JSONText
 package import SyncModel
 
-/// What an operation came to so far, or a part of it.
+/// The results of an operation so far, or of a part of it.
 package struct OperationTally: Sendable, Hashable {
     /// Settled.
     package var done: Int64 = 0

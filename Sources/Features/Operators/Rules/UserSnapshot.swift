@@ -16,7 +16,7 @@ package struct UserSnapshot: Sendable {
     /// A mutation that is asked about.
     package struct Question: Sendable {
         package let id: UUID
-        /// Nil where the user has none of that id.
+        /// Nil if the user has none of that id.
         package let record: MutationRecord?
         /// Open mutations of the lane before it.
         package let ahead: BoundedCount
@@ -32,7 +32,8 @@ package struct UserSnapshot: Sendable {
     package var standing: Standing
     /// Whether the organization knows the user.
     package var isKnown: Bool
-    /// Whether the user's requests are answered: an operator let the user in, or the organization needs nobody to.
+    /// Whether the user's requests are accepted: an operator provisioned the user, or the organization does not require
+    /// that.
     package var isLetIn = true
     package var backlog: Backlog
     /// Nil for a user without a lane.

@@ -2,7 +2,7 @@ package import Foundation
 package import SyncModel
 package import SyncStore
 
-/// All there is to tell of one mutation, as of one moment.
+/// The complete history of one mutation, as of one moment.
 package struct MutationStory: Sendable {
     /// Another mutation of the lane, as far as a graph shows it.
     package struct Neighbour: Sendable {

@@ -3,9 +3,9 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Reads what goes on, for however many operators look on: what was read is good for two seconds.
+/// Reads the current state once for any number of operators, and caches it for two seconds.
 package actor NowReader {
-    /// Where one count ends.
+    /// The limit of one count.
     package static let cap: Int64 = 10_000
     /// Seconds for which a silent gateway counts as there.
     private static let memory: Int64 = 60
@@ -25,7 +25,7 @@ package actor NowReader {
         failure = store.failure
     }
 
-    /// What goes on, as of two seconds ago at most. Whoever comes while it is read waits for that.
+    /// Returns the current state, at most two seconds old. Callers that arrive during a read wait for its result.
     package func state() async throws(Problem) -> NowState {
         if let last, .now - last.at < Self.freshness { return last.state }
         let task = reading ?? Task { await read() }

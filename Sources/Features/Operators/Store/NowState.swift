@@ -2,7 +2,7 @@ package import Foundation
 package import SyncModel
 package import SyncStore
 
-/// What goes on over all organizations and gateways, as the database says.
+/// The current state of all organizations and gateways, from the database.
 package struct NowState: Sendable {
     /// A gateway that is there.
     package struct Replica: Sendable {
@@ -14,7 +14,7 @@ package struct NowState: Sendable {
     package struct Waiting: Sendable {
         package let organization: UUID
         package let user: UUID
-        /// Nil where it has gone on meanwhile.
+        /// Nil if it has continued since.
         package let mutation: UUID?
         package let acceptedAt: Timestamp
     }

@@ -18,7 +18,7 @@ enum NowStatements {
         )
         \(StuckCounts.counts(upTo: "$1"))
         """,
-        // a cluster walks through no organizations: among the first that stand still
+        // a cluster reads no list of organizations: it counts among the first stuck mutations
         variant: """
             SELECT count(*) FILTER (WHERE x.status = 'failed') AS failed,
                 count(*) FILTER (WHERE x.status = 'conflict') AS conflict, count(*) AS looked

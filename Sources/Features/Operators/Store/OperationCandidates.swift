@@ -3,14 +3,15 @@ package import Postgres
 package import SyncModel
 import SyncStore
 
-/// The mutations that an operation is about, in the order in which they got stuck. Every look reads a bounded number of
-/// them by an index, and goes on behind the last one; what gets stuck later than `until` is not among them. Those of a
-/// user are found in the lane's open mutations, as settling finds them.
+/// The mutations that an operation is about, in the order in which they got stuck.
+///
+/// Every search reads a bounded number of them by an index, and continues after the last one. Mutations that get stuck
+/// later than `until` are excluded. Those of a user are found among the lane's open mutations, as settling finds them.
 package enum OperationCandidates {
     /// Mutations that one look reads.
     static let scan: Int64 = 5_000
 
-    /// A place among the mutations that stand still in an organization.
+    /// A place among the stuck mutations of an organization.
     package struct Place: Sendable, Hashable {
         package let at: Timestamp
         package let user: UUID
@@ -28,7 +29,7 @@ package enum OperationCandidates {
         }
     }
 
-    /// A look: what matches, and then the last that was looked at where there may be more.
+    /// A search: the matching mutations, then the last one that was read if there may be more.
     package static func look(
         _ filter: StuckFilter,
         ids: [UUID]?,
@@ -104,7 +105,7 @@ package enum OperationCandidates {
         """
     }
 
-    /// The open mutations `m` of a user, of which those stand still that ``StuckRows/are(_:)`` says so of.
+    /// The open mutations `m` of a user that are stuck according to ``StuckRows/are(_:)``.
     private static func byUser(_ user: Int) -> String {
         """
         (
@@ -308,8 +309,9 @@ package enum OperationCandidates {
     ]
 }
 
-/// By which index an operation's mutations are looked for. Each is a statement of its own, so that each plan uses its
-/// index whatever the values are.
+/// The index by which an operation's mutations are searched.
+///
+/// Each has a separate statement, so that each plan uses its index for any values.
 private enum OperationWay {
     case ids, user, group, someGroups, organization
 
@@ -335,7 +337,7 @@ private enum OperationWay {
         }
     }
 
-    /// Nil where a page that is not full is the last one.
+    /// Nil if a page that is not full is the last one.
     var edge: Statement? {
         switch self {
         case .ids, .user: nil

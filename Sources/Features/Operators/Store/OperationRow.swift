@@ -18,7 +18,7 @@ package struct OperationRow: Sendable {
     package let actor: String
     package let perSecond: Int32
     package let state: OperationState
-    /// Mutations that were looked at: those of `tally`, together.
+    /// The number of mutations that were read: the sum of `tally`.
     package let matched: Int64
     /// Mutations that matched when the operation was made; nil for operations that an earlier version made.
     package let total: BoundedCount?
@@ -27,7 +27,7 @@ package struct OperationRow: Sendable {
     package let reasons: [ExactText: Int64]
     /// Why it failed.
     package let error: String?
-    /// The last mutation that it looked at.
+    /// The last mutation that it read.
     let place: OperationCandidates.Place?
     /// The gateway that works on it.
     package let gateway: UUID?

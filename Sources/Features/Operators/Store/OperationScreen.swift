@@ -3,9 +3,10 @@ package import Postgres
 import SyncModel
 import SyncStore
 
-/// Of the mutations that an operation found in a lane, those that it still means once the lane is locked: what somebody
-/// settled meanwhile, and what failed anew, is none of its business, and neither is anything once another gateway has the
-/// operation, or it has ended.
+/// Selects the mutations that an operation still covers once their lane is locked.
+///
+/// The operation leaves out mutations that were settled, or that failed again, after they were found. If another
+/// gateway has the operation, or if it has ended, it leaves out all of them.
 package struct OperationScreen: SettlementScreen {
     let organization: UUID
     let operation: UUID

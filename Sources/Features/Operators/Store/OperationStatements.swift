@@ -43,8 +43,9 @@ enum OperationStatements {
         "SELECT \(OperationRow.list) FROM operations o WHERE o.organization_id = $1 AND o.id = $2"
     )
 
-    /// Newest first, behind a place ($2 to $4); $5: only of this state; $6: rows at most. $1: nobody's where it is about
-    /// all organizations.
+    /// Newest first, after a place ($2 to $4); $5: only of this state; $6: maximum number of rows.
+    ///
+    /// For all organizations, $1 is an id that no organization has.
     private static func list(_ name: String, _ rows: String, _ order: String) -> Statement {
         Statement(
             name,
@@ -79,7 +80,8 @@ enum OperationStatements {
         """
     )
 
-    /// One of them that was due at $3, which is a gateway's ($4) until $5 unless another has taken it meanwhile; $6: now.
+    /// Claims an operation that was due at $3 for a gateway ($4) until $5, unless another has claimed it since; $6:
+    /// now.
     static let claim = Statement(
         "operation_claim",
         """
@@ -90,7 +92,7 @@ enum OperationStatements {
         """
     )
 
-    /// Whether the lease is still good: nobody else has the operation, and it has not ended.
+    /// Whether the lease is valid: no other gateway has claimed the operation, and it has not ended.
     static let held = Statement(
         "operation_held",
         """
@@ -99,8 +101,9 @@ enum OperationStatements {
         """
     )
 
-    /// Counts what a transaction has settled ($3), in that very transaction: whoever has the operation by then, for what
-    /// was settled is not found again.
+    /// Counts the mutations that a transaction has settled ($3), in the same transaction.
+    ///
+    /// It does so without checking the lease, because a settled mutation is not found again.
     static let count = Statement(
         "operation_count_done",
         """
@@ -109,8 +112,9 @@ enum OperationStatements {
         """
     )
 
-    /// Ends a step: what it skipped and failed at, its place, and the lease until then. No row where the lease was lost, or
-    /// the operation ended.
+    /// Ends a step: records the numbers of skipped and failed mutations and the place, and renews the lease.
+    ///
+    /// Returns no row if the lease was lost, or if the operation ended.
     static let advance = Statement(
         "operation_advance",
         """
@@ -133,7 +137,7 @@ enum OperationStatements {
         """
     )
 
-    /// Gives the lease back: another gateway may go on from $4.
+    /// Releases the lease: another gateway may continue from $4.
     static let release = Statement(
         "operation_release",
         """
@@ -142,7 +146,7 @@ enum OperationStatements {
         """
     )
 
-    /// The gateway that works on it hears of it with its next step.
+    /// The gateway that works on the operation detects it in its next step.
     static let cancel = Statement(
         "operation_cancel",
         """

@@ -4,8 +4,7 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Operators' operations: what they would be about, making them, how they stand, ending them. ``OperationRun`` works on
-/// them.
+/// Previews, creates, lists and ends operators' bulk operations. ``OperationRun`` works on them.
 package struct OperationStore: Sendable {
     /// What an operation would be about.
     package struct Preview: Sendable {
@@ -90,11 +89,11 @@ package struct OperationStore: Sendable {
         return Self.bounded(found, isCut)
     }
 
-    /// Makes an operation, which some gateway begins at once.
+    /// Creates an operation, which some gateway begins immediately.
     ///
     /// - Parameter actor: who asked for it.
-    /// - Returns: nil when there is no such organization.
-    /// - Throws: `validation_failed` where as many run as may; `user_erased` where it is about an erased user.
+    /// - Returns: nil if there is no such organization.
+    /// - Throws: `validation_failed` where as many run as may; `user_erased` if it is about an erased user.
     package func make(
         _ draft: OperationDraft,
         in organization: UUID,
@@ -154,7 +153,7 @@ package struct OperationStore: Sendable {
         )
     }
 
-    /// Nil when there is no such operation.
+    /// Nil if there is no such operation.
     package func operation(_ id: UUID, in organization: UUID) async throws(Problem) -> OperationRow? {
         try await failure.reporting("read an operation") {
             try await pool.run([Query(OperationStatements.find, Parameters(of: organization, id))])[0]
@@ -195,10 +194,11 @@ package struct OperationStore: Sendable {
         }
     }
 
-    /// Ends an operation; one that has ended stays as it is. The gateway that works on it settles what it has in hand, at
-    /// most ``OperationPace/batch`` mutations more.
+    /// Ends an operation; one that has ended stays as it is.
     ///
-    /// - Returns: the operation afterwards; nil when there is none.
+    /// The gateway that works on it still settles its current batch, at most ``OperationPace/batch`` mutations.
+    ///
+    /// - Returns: the operation afterwards; nil if there is no such operation.
     package func cancel(_ id: UUID, in organization: UUID) async throws(Problem) -> OperationRow? {
         let moment = now()
         return try await failure.reporting("cancel an operation") {

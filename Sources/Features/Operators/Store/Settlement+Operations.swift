@@ -3,12 +3,12 @@ package import Postgres
 package import SyncModel
 import SyncStore
 
-/// Settles mutations of one lane for an operation, and says what became of each.
+/// Settles mutations of one lane for an operation, and returns the outcome of each.
 extension Settlement {
     /// - Parameters:
-    ///   - screen: what was found of the lane's, and by which operation.
-    ///   - note: a query that records how many were settled, in the very transaction that settles them: what was counted
-    ///     was done, and what was done is counted, whenever the gateway is lost.
+    ///   - screen: the mutations of the lane that an operation found.
+    ///   - note: a query that records how many were settled, in the transaction that settles them, so that the count is
+    ///     exact even if the gateway is lost.
     /// - Throws: what keeps all of them from being settled just now.
     package func operate(
         _ kind: OperationKind,
@@ -119,7 +119,7 @@ extension Settlement {
         return tally
     }
 
-    /// Each is a transaction of its own: it locks the entity that it is about.
+    /// Each is in a separate transaction, which locks the mutation's entity.
     private func resolve(
         _ ids: [UUID],
         of lane: LaneKey,
@@ -140,7 +140,7 @@ extension Settlement {
                 )
                 if found == nil { tally.skip(.notFound) } else { tally.done += 1 }
             } catch {
-                // what is wrong with one of them is not the others'
+                // a defect of one mutation does not affect the others
                 if error.code.status >= 500 { throw error }
                 tally.skip(error.code)
             }

@@ -3,8 +3,9 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Lists the lanes in which nothing runs, over all organizations or in one: the halted ones by organization and user,
-/// those that wait by when they go on.
+/// Lists the lanes in which nothing runs, over all organizations or in one.
+///
+/// Halted lanes are ordered by organization and user, waiting lanes by the time at which they continue.
 package struct StoppedLanes: Sendable {
     /// Until when nothing runs.
     package enum State: String, Sendable, CaseIterable {
@@ -17,7 +18,7 @@ package struct StoppedLanes: Sendable {
     package struct Lane: Sendable {
         package let key: LaneKey
         package let haltedBy: UUID?
-        /// When a gateway may take it; nil where nothing is to run.
+        /// When a gateway may take it; nil if nothing is to run.
         package let readyAt: Timestamp?
         /// Mutations that run once they may.
         package let queuedCount: Int32

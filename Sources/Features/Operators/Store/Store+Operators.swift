@@ -24,7 +24,7 @@ extension Store {
         UserExplainer(pool: pool, catalog: catalog, backlog: backlog, now: now, failure: failure)
     }
 
-    /// What goes on, for operators; one for all of them.
+    /// Reads the current state for operators; all of them share it.
     package var nowReader: NowReader {
         NowReader(store: self)
     }

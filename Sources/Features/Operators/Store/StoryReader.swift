@@ -3,10 +3,12 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Tells the story of one mutation: what was pushed, what was sent of it, what came of every attempt, what it waits for,
-/// and its entity. All of it as of one moment.
+/// Reads the history of one mutation, as of one moment.
+///
+/// It consists of the pushed content, the requests sent, the result of each attempt, the mutations it waits for, and
+/// its entity.
 package struct StoryReader: Sendable {
-    /// Client ids of a content that are looked up at most.
+    /// The maximum number of client ids in a content that are looked up.
     private static let names = 1_000
 
     let pool: Pool
@@ -14,7 +16,7 @@ package struct StoryReader: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    /// Nil when the user has no mutation of that id.
+    /// Nil if the user has no mutation of that id.
     package func story(of id: UUID, organization: Organization, user: UUID) async throws(Problem) -> MutationStory? {
         let lane = LaneKey(organization: organization.id, user: user)
         do {
@@ -46,7 +48,7 @@ package struct StoryReader: Sendable {
             Query(StoryStatements.waiters, key), Query(StoryStatements.ahead, key), Query(StoryStatements.entity, key),
             Query(StoryStatements.history, key), Query(BacklogReader.laneStatement, Parameters(of: lane)),
         ])
-        // what cannot be opened is shown as unreadable, and nothing waits for a newer key here
+        // values that cannot be opened are shown as unreadable, without waiting for a newer key
         let last = seal.lastWord
         let details = try results[2].read { try MutationDetail(&$0, user: lane.user, last) }
         guard let detail = details.first, var row = results[3].first else {

@@ -2,13 +2,13 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that tell a mutation's story, each of one lane ($1, $2) and a mutation ($3), and each bounded.
+/// The statements that read a mutation's history, each of one lane ($1, $2) and a mutation ($3), and each bounded.
 enum StoryStatements {
-    /// Open mutations behind it among which those are looked for that wait for it.
+    /// Later open mutations that are searched for those that wait for it.
     static let waiterScan: Int64 = 5_000
-    /// Mutations of the user, the last ones, among which those of the same entity are looked for.
+    /// The user's last mutations that are searched for those of the same entity.
     static let historyScan: Int64 = 2_000
-    /// What is shown of each at most.
+    /// The maximum number of each that is shown.
     static let shown = 50
     static let siblings = 20
 

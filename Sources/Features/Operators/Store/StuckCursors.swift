@@ -3,7 +3,7 @@ import JSONText
 import SyncModel
 import SyncStore
 
-/// A place among the groups of mutations that stand still, bound to the filter that it was made with.
+/// A place among the groups of stuck mutations, bound to the filter that it was made with.
 struct StuckGroupCursor {
     let organization: UUID
     /// The group behind which the page begins; nil for the organization's first.
@@ -39,7 +39,7 @@ struct StuckGroupCursor {
     }
 }
 
-/// A place among the mutations that stand still, newest first, bound to the filter that it was made with.
+/// A place among the stuck mutations, newest first, bound to the filter that it was made with.
 struct StuckCursor {
     let place: StuckPlace
     private let filter: UInt64
@@ -89,7 +89,7 @@ struct StoppedLaneCursor {
             let made = UInt64(parts[4], radix: 36)
         else { throw .foreignCursor }
         guard made == filter else { throw .cursorOfAnotherFilter }
-        // what has come to its moment since runs, or is listed with what is due next
+        // a lane whose moment has passed since then runs, or is listed among those that are due next
         self.place = (max(Timestamp(microseconds: moment), now), organization ?? place, user)
     }
 
@@ -101,7 +101,7 @@ struct StoppedLaneCursor {
     }
 }
 
-/// Where a mutation stands among those that stand still.
+/// The place of a mutation among the stuck ones.
 struct StuckPlace: Sendable, Hashable {
     let at: Timestamp
     let organization: UUID

@@ -3,20 +3,21 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Groups the mutations that stand still, over all organizations: by what they have in common, each with its count,
-/// its first and last. No step of it reads more rows than it answers, but for counts, which end at a limit.
+/// Groups the stuck mutations of all organizations by common properties, with each group's count, first and last.
+///
+/// No step reads more rows than it returns, except for counts, which end at a limit.
 package struct StuckGroups: Sendable {
     /// A page, in the order of organizations and keys; its groups by their counts.
     package struct Page: Sendable {
         package let groups: [StuckGroup]
         package let next: String?
-        /// Whether an organization has more groups than are looked for.
+        /// Whether an organization has more groups than are read.
         package let isPartial: Bool
     }
 
-    /// Organizations that one page looks into.
+    /// Organizations that one page reads.
     static let organizations: Int64 = 100
-    /// Groups that are looked for in one organization.
+    /// Groups that are read in one organization.
     static let walk: Int64 = 200
 
     let pool: Pool
@@ -136,7 +137,7 @@ package struct StuckGroups: Sendable {
 
     // MARK: - Statements
 
-    /// Organizations in which something stands still, by id.
+    /// Organizations with stuck mutations, by id.
     static let ownersStatement = Statement(
         "stuck_owners",
         """
@@ -169,9 +170,10 @@ package struct StuckGroups: Sendable {
                 AND x.error_status = p.error_status AND \(StuckRows.are("x"))
         """
 
-    /// Walks from group to group, a look-up each, and then counts those of the page. The walk needs no order of its own: a
-    /// lateral join goes through the list of organizations as it stands, and through each one's groups as they are found.
-    /// Sorted, every organization would be walked through for every page.
+    /// Walks from group to group, one look-up each, then counts the groups of the page.
+    ///
+    /// The walk requires no sorting: a lateral join follows the order of the list of organizations, and in each the
+    /// order of its groups. With a sort, every page would walk through all organizations.
     static let groupsStatement = Statement(
         "stuck_groups",
         """

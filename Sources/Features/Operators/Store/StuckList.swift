@@ -3,17 +3,18 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Lists the mutations that stand still, newest first, over all organizations or in one. A page looks at a bounded
-/// number of them, whatever the filter lets through: it may be short, or empty, and have a next one all the same.
+/// Lists the stuck mutations, newest first, over all organizations or in one.
+///
+/// A page reads a bounded number of them for any filter. It may be short or empty and still have a next page.
 package struct StuckList: Sendable {
     package struct Page: Sendable {
         package let mutations: [StuckMutation]
         package let next: String?
     }
 
-    /// Mutations that one page looks at.
+    /// Mutations that one page reads.
     static let scan: Int64 = 10_000
-    /// Open mutations of a lane that are looked through for a user's.
+    /// Open mutations of a lane that are searched for a user's.
     static let laneScan: Int64 = 50_000
 
     let pool: Pool
@@ -47,7 +48,7 @@ package struct StuckList: Sendable {
         }
     }
 
-    /// Those that stand at some places.
+    /// Returns the mutations at some places.
     package func mutations(
         at places: [OperationCandidates.Place],
         in organization: UUID
@@ -107,7 +108,7 @@ extension StuckMutation {
             m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
         """
 
-    /// - Parameter seals: by organization; where there is none, its problems stay closed.
+    /// - Parameter seals: by organization; without its seal, a mutation's problem stays sealed.
     init(_ row: inout RowReader, _ seals: [UUID: Seal]) throws {
         let lane = try row.lane()
         let id = try row.uuid("id")

@@ -3,8 +3,9 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// By which index the mutations that stand still are looked for, each newest first. A variant is a statement of its own,
-/// so that each plan uses its index whatever the values are.
+/// The index by which the stuck mutations are searched, each newest first.
+///
+/// Each variant is a separate statement, so that each plan uses its index for any values.
 enum StuckWay {
     case everywhere
     case someGroupsOfAll
@@ -27,8 +28,10 @@ enum StuckWay {
         }
     }
 
-    /// The page, one more than it holds; and the last mutation that it looks at, if it does not come to the end. A
-    /// user's lane is looked through at once, as far as is allowed: nothing is behind that. Neither is it behind some
+    /// Returns the queries for the page, with one mutation more than it holds, and for the last mutation read, if there
+    /// may be more.
+    ///
+    /// A user's lane is read completely, up to the allowed number, so nothing follows it. The same applies to some
     /// groups, unless there are too many.
     func queries(_ filter: StuckFilter, _ start: StuckPlace, limit: Int) -> (page: Query, edge: Query?) {
         var parameters = Parameters(start.at, start.organization, start.user, start.id)

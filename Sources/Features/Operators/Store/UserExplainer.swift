@@ -75,7 +75,7 @@ package struct UserExplainer: Sendable {
         }
     }
 
-    /// Whether anything ever came of the user, and whether an operator or a first push let the user in.
+    /// Whether any data of the user exist, and whether an operator or a first push provisioned the user.
     static let isKnownStatement = Statement(
         "explain_is_known",
         """

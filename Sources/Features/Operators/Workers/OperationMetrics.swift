@@ -3,9 +3,9 @@ import SyncModel
 
 /// Operations' metrics, described where they are wired.
 package struct OperationMetrics: Sendable {
-    /// Mutations that operations looked at here, by `kind` and `result`.
+    /// Mutations that operations processed here, by `kind` and `result`.
     package static let mutations = "sluice_operation_mutations_total"
-    /// Operations that came to their end here, by `kind` and `state`.
+    /// Operations that ended here, by `kind` and `state`.
     package static let ended = "sluice_operations_ended_total"
 
     private let mutations: [OperationKind: [String: Counter]]

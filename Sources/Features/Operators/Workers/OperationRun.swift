@@ -6,13 +6,14 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Works on operations, step by step: claim one, settle a few mutations lane by lane, note how far it is, pause. A step
-/// that is cut off anywhere is made anew by whoever claims the operation next: what was settled counts exactly once, for
-/// it is counted where it is settled.
+/// Works on operations step by step: claims one, settles a few mutations lane by lane, records its progress, pauses.
+///
+/// The next claimant of an operation repeats a step that was interrupted at any point. Each settled mutation counts
+/// exactly once, because the transaction that settles it counts it.
 package struct OperationRun: Sendable {
-    /// Seconds for which a gateway has an operation without a word: then another goes on with it.
+    /// Seconds for which a lease is valid without renewal; then another gateway continues the operation.
     package static let leaseSeconds: Double = 30
-    /// Seconds until an operation is gone on with whose step the database refused.
+    /// Seconds until an operation continues after the database refused its step.
     static let pause: Double = 15
     /// Operations that are tried to be claimed in one look: others claim, too.
     static let candidates: Int64 = 16
@@ -50,7 +51,7 @@ package struct OperationRun: Sendable {
         self.gateway = gateway
     }
 
-    /// Claims the operation that is due longest; nil where none is.
+    /// Claims the operation that is due longest; nil if none is.
     ///
     /// - Parameter organizations: organizations whose operations are left out.
     package func claim(excluding organizations: [UUID] = []) async throws(Problem) -> OperationRow? {
@@ -84,8 +85,9 @@ package struct OperationRun: Sendable {
         return (try? await pool.run([look])[0].count) ?? 0 > 0
     }
 
-    /// Works on a claimed operation until it ends, another has it, or `shouldStop` says so; then another gateway may go
-    /// on at once.
+    /// Works on a claimed operation until it ends, another gateway claims it, or `shouldStop` returns true.
+    ///
+    /// In the last case another gateway may continue immediately.
     ///
     /// - Parameter rest: pauses for some seconds.
     package func work(
@@ -133,7 +135,7 @@ package struct OperationRun: Sendable {
         let isLast: Bool
     }
 
-    /// Nil where the operation is another's by now, or has ended.
+    /// Nil if another gateway has the operation, or if it has ended.
     private func step(_ operation: OperationRow, limit: Int) async throws(Problem) -> Step? {
         guard let organization = try await catalog.organization(operation.organization) else { return nil }
         let found: [OperationCandidates.Place]
@@ -161,7 +163,7 @@ package struct OperationRun: Sendable {
         for (user, places) in Dictionary(grouping: found, by: \.user).sorted(by: { $0.key < $1.key }) {
             tally.add(try await settle(places, of: user, in: organization, operation))
         }
-        // a full page ends at its last row; else all that was looked at is done
+        // a full page ends at its last row; otherwise all rows that were read are done
         let place = found.count == limit ? found.last : edge
         guard let next = try await advance(operation, tally, to: place ?? found.last ?? operation.place) else {
             return nil
@@ -169,7 +171,7 @@ package struct OperationRun: Sendable {
         return Step(operation: next, tally: tally, isLast: place == nil)
     }
 
-    /// What goes wrong with one lane here is no reason to leave the others; what goes wrong with the database is.
+    /// A failure of one lane does not stop the others; a failure of the database does.
     private func settle(
         _ places: [OperationCandidates.Place],
         of user: UUID,
@@ -251,7 +253,7 @@ package struct OperationRun: Sendable {
         )
     }
 
-    /// Where that does not succeed, the lease ends by itself.
+    /// If that fails, the lease expires.
     private func release(_ operation: OperationRow, until moment: Timestamp) async {
         var parameters = operation.lease
         parameters.add(timestamp: moment.microseconds)

@@ -8,8 +8,8 @@ import Synchronization
 
 /// Works on operators' operations, some at a time, until graceful shutdown; deletes those that ended long ago.
 ///
-/// Organizations share the places: one organization has at most all but one of them, and while operations of others are
-/// due, an operation gives its place away after ``turn``.
+/// Organizations share the places: one organization has at most all but one of them. While operations of others are
+/// due, an operation releases its place after ``turn``.
 package final class OperationService: Service {
     /// Operations that one gateway works on at the same time.
     static let places = 4
@@ -17,9 +17,9 @@ package final class OperationService: Service {
     static let placesOfOrganization = places - 1
     /// How long an operation keeps its place while operations of other organizations are due.
     static let turn: Duration = .seconds(15)
-    /// How often an operation looks whether others are due, once its turn is over.
+    /// The interval at which an operation checks whether others are due, once its turn is over.
     private static let turnLook: Duration = .seconds(1)
-    /// Seconds between two looks for operations that ended long ago.
+    /// Seconds between two searches for operations that ended long ago.
     private static let pruneInterval: Double = 3_600
     /// Operations that one statement deletes.
     private static let pruneLimit: Int64 = 1_000
@@ -34,7 +34,7 @@ package final class OperationService: Service {
 
     /// - Parameters:
     ///   - retentionDays: for how long an operation is kept that has ended.
-    ///   - lookInterval: how often a gateway looks whether one is due, in seconds.
+    ///   - lookInterval: the interval at which a gateway checks whether one is due, in seconds.
     ///   - turn: ``turn``, unless a test needs another.
     package init(
         store: Store,
@@ -54,7 +54,7 @@ package final class OperationService: Service {
     package var count: Int { working.withLock { $0.values.reduce(0, +) } }
 
     package func run() async throws {
-        // at shutdown steps under way are finished, and operations given back
+        // at shutdown steps in progress are finished, and operations released
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<Self.places { group.addTask { await self.lookOnAndOn() } }
             group.addTask {
@@ -81,7 +81,7 @@ package final class OperationService: Service {
         }
     }
 
-    /// Works on an operation that is due until it ends, or its turn does; false where none is.
+    /// Works on an operation that is due until it ends, or its turn does; false if none is.
     package func look() async -> Bool {
         do {
             guard let operation = try await claim() else { return false }

@@ -5,9 +5,9 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `/admin/retention`: a forecast, retention's state, and a run at once.
+/// `/admin/retention`: a forecast, retention's state, and an immediate run.
 struct RetentionEndpoints: Sendable {
-    /// The time limit for counting due rows; the counts reached by then are answered.
+    /// The time limit for counting due rows; after it, the response has the counts reached.
     private static let patience: Duration = .seconds(2)
 
     let store: Store
@@ -15,7 +15,7 @@ struct RetentionEndpoints: Sendable {
     let now: TimeSource
     let logger: Logger
 
-    /// Answers retention's state, and what it would do now.
+    /// Responds with retention's state, and a preview of its next run.
     func forecast(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let deadline = ContinuousClock.now + Self.patience

@@ -50,8 +50,10 @@ extension AgedRetention {
         )
     }
 
-    /// Deletes idempotency records. Their sequence numbers stay below the device's watermark, so a later repetition by
-    /// that device is refused and never executed. From another device it is a new mutation (docs/guarantees.md).
+    /// Deletes idempotency records.
+    ///
+    /// Their sequence numbers stay below the device's watermark, so a later repetition by that device is refused and
+    /// never executed. From another device it is a new mutation (docs/guarantees.md).
     static func records(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
         Self(organization: organization, cutoff: cutoffs.everything, rows: finalMutations) {
             mutations.query(deleteMutationsStatement, $0)
@@ -131,8 +133,9 @@ extension AgedRetention {
         by: "rejected_at"
     )
 
-    /// An entry that came again meanwhile, and was refused again, stays. A CASE compares its age so that the plan
-    /// finds the row by its key and not by its age.
+    /// An entry that arrived and was refused again since then stays.
+    ///
+    /// A CASE compares its age so that the plan finds the row by its key and not by its age.
     static let deleteRejectionsStatement = Statement(
         "retention_delete_rejections",
         """

@@ -8,7 +8,7 @@ struct AgedRows: Sendable {
     let statement: Statement
 
     /// - Parameters:
-    ///   - id: the column that tells a user's rows apart.
+    ///   - id: the column that distinguishes a user's rows.
     ///   - condition: a further condition on a row `t`; ends in `AND`.
     ///   - isDue: whether a row `t` is to be processed; the cutoff is $5.
     init(

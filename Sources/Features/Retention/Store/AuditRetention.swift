@@ -3,7 +3,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes what is old of the audit, of all organizations together: it outlives them.
+/// Deletes old rows of the audit log, of all organizations together: the log outlives them.
 struct AuditRetention: Sendable {
     let cutoffs: RetentionCutoffs
 
@@ -21,7 +21,7 @@ struct AuditRetention: Sendable {
         var place: RetentionPlace { .aged(at, user: organization, id: id) }
     }
 
-    /// Reads a page of what is old, the oldest first.
+    /// Reads a page of old rows, the oldest first.
     func page(after place: RetentionPlace?, limit: Int) -> Query {
         var last = UUID.least
         if case .aged(_, _, let id) = place { last = id }

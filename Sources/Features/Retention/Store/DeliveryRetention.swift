@@ -3,12 +3,12 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes what webhooks were told: delivered deliveries like payloads, all others like records. They belong to no lane.
+/// Deletes webhook deliveries: delivered ones like payloads, all others like records. They belong to no lane.
 struct DeliveryRetention: Sendable {
     let organization: UUID
     let cutoffs: RetentionCutoffs
 
-    /// Reads a page of what is old, the oldest first.
+    /// Reads a page of old rows, the oldest first.
     func page(after place: RetentionPlace?, limit: Int) -> Query {
         var parameters = Parameters(of: organization)
         parameters.add(aged: place)
@@ -32,7 +32,7 @@ struct DeliveryRetention: Sendable {
         var place: RetentionPlace { .aged(age, user: endpoint, id: id) }
     }
 
-    /// One that an operator has tried again meanwhile stays.
+    /// A delivery that an operator has retried since then stays.
     func drop(_ rows: [Row]) -> Query {
         let keys = rows.map { (organization: organization, endpoint: $0.endpoint, id: $0.id) }
         var parameters = Self.keys.parameters(keys)

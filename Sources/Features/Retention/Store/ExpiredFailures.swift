@@ -3,9 +3,11 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Mutations that failed or are in conflict, by the age of their acceptance: those left untouched for so long are
-/// discarded, lane by lane, in the way in which a user discards them. So the user is told, a lane that waited for a
-/// decision goes on, and the client id is free for another create.
+/// Mutations that failed or are in conflict, by the age of their acceptance.
+///
+/// Those untouched for longer than the limit are discarded, lane by lane, in the way in which a user discards them. So
+/// the user receives the outcome, a lane that waited for a decision continues, and the client id is free for another
+/// create.
 struct ExpiredFailures {
     struct Page {
         /// The old mutations by lane, in lane order.
@@ -52,8 +54,8 @@ struct ExpiredFailures {
         """
     )
 
-    /// Discarded mutations lose their payload at once, and say why they were discarded; their error keeps the earlier
-    /// failure.
+    /// Discarded mutations lose their payload immediately and record why they were discarded; their error keeps the
+    /// earlier failure.
     static let forgetStatement = Statement(
         "retention_forget",
         """

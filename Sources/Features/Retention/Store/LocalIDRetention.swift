@@ -14,7 +14,7 @@ struct LocalIDRetention {
 
     let organization: UUID
 
-    /// Devices that one statement looks at.
+    /// Devices that one statement reads.
     private static let portion = 500
 
     func named(_ entities: [EntityKey], on connection: Connection) async throws -> [Named] {
@@ -26,7 +26,7 @@ struct LocalIDRetention {
         }
     }
 
-    /// No index finds all devices' ids of an entity at once, for a device's first pull would then write all over it:
+    /// No index has all devices' ids of an entity, because a device's first pull would then write to all of its parts:
     /// each device is looked up, some at a time.
     func drop(of entities: [EntityKey], on connection: Connection) async throws {
         let found = try await connection.run(Query(Self.ofDeviceTypesStatement, parameters(entities)))
@@ -81,8 +81,9 @@ struct LocalIDRetention {
         """
     )
 
-    /// Lanes without open mutations need no id, so only devices of the others are looked up. A mutation pushed
-    /// meanwhile that names an entity deleted so long ago fails when its turn comes.
+    /// Lanes without open mutations need no id, so only devices of the others are looked up.
+    ///
+    /// If a mutation pushed in the meantime names an entity that was deleted so long ago, it fails when its turn comes.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
         """
@@ -133,7 +134,7 @@ struct LocalIDRetention {
         """
     )
 
-    /// Numbers that were not the first by which their devices knew the entities.
+    /// Local ids that a device assigned to an entity in addition to its first one.
     static let deleteSecondIDsStatement = Statement(
         "retention_delete_second_local_ids",
         """

@@ -3,10 +3,11 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Client ids that open mutations of some lanes name: their mappings stay, however old they are. The lanes are locked,
-/// so none is added.
+/// Client ids that open mutations of some lanes name: their mappings stay, however old they are.
+///
+/// The lanes are locked, so none is added.
 struct NeededIDs {
-    /// Open mutations that are scanned. In lanes beyond that all ids count as needed, and a later run looks again.
+    /// Open mutations that are scanned. In lanes beyond that all ids count as needed, and a later run checks again.
     static let limit = 5_000
 
     private var ids: [UUID: Set<UUID>] = [:]
@@ -32,7 +33,7 @@ struct NeededIDs {
         }
     }
 
-    /// Whether a mapping has to stay; so do all of a user without a lane, of whom nothing is known.
+    /// Whether a mapping must stay. All mappings of a user without a lane stay, because nothing is known of that user.
     func contains(_ client: UUID, of user: UUID) -> Bool {
         !known.contains(user) || crowded.contains(user) || ids[user]?.contains(client) == true
     }

@@ -18,7 +18,7 @@ protocol Retention: Sendable {
     ///
     /// - Returns: the number of rows: fewer where rows have changed since they were read.
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int
-    /// The query that records the place after a page; nil where the next run begins at the oldest row again.
+    /// The query that records the place after a page; nil if the next run begins at the oldest row again.
     func note(_ place: RetentionPlace?) -> Query?
 }
 

@@ -31,14 +31,14 @@ extension RetentionDebt {
             let late = kind.cutoff(cutoffs).microseconds - at
             if late > 0 { overdue[kind] = Double(late) / 1_000_000 }
         }
-        // what was delivered goes when payloads go, the rest with the records
+        // delivered messages are deleted with payloads, the others with the records
         let delivered = try row.optionalTimestamp("delivered").map { cutoffs.payloads.microseconds - $0 }
         let undelivered = try row.optionalTimestamp("undelivered").map { cutoffs.everything.microseconds - $0 }
         let late = [delivered, undelivered].compactMap(\.self).max() ?? 0
         if late > 0 { overdue[.deliveries] = Double(late) / 1_000_000 }
         // mappings are scanned once a day; an interrupted scan continues
         if let at = try row.optionalTimestamp("mapping") {
-            // a time in the future comes from a device's clock, and says nothing
+            // a time in the future comes from a device's clock, and has no meaning
             let age =
                 at > cutoffs.now.microseconds
                 ? MappingRetention.interval : Double(cutoffs.now.microseconds - at) / 1_000_000

@@ -1,7 +1,8 @@
 import Postgres
 
-/// Statements about the lease, and about pending work. Retention is one job for all organizations, so the former name
-/// none.
+/// Statements about the lease, and about pending work.
+///
+/// Retention is one job for all organizations, so the former name none.
 enum RetentionStatements {
     static let claim = Statement(
         "retention_claim",
@@ -23,7 +24,7 @@ enum RetentionStatements {
         """
     )
 
-    /// A run that was requested meanwhile stays requested.
+    /// A run that was requested since then stays requested.
     static let release = Statement(
         "retention_release",
         """

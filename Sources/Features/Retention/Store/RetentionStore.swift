@@ -11,7 +11,7 @@ import SyncStore
 package struct RetentionStore: Sendable {
     /// How long a lease lasts without renewal, in seconds.
     package static let leaseSeconds = RetentionStatus.leaseSeconds
-    /// Organizations that one statement looks at.
+    /// Organizations that one statement reads.
     static let organizationsAtATime = 500
     /// How long a step waits for a lane, in milliseconds: all who wait for its other lanes wait with it.
     static let lockTimeout = 300
@@ -26,7 +26,7 @@ package struct RetentionStore: Sendable {
 
     /// Claims the lease; nil while another replica holds it or no run is due.
     ///
-    /// - Parameter interval: from the end of a run to the next, in seconds; nil where a run is due in any case.
+    /// - Parameter interval: from the end of a run to the next, in seconds; nil if a run is due in any case.
     package func claim(owner: UUID, interval: Double?) async throws(Problem) -> RetentionLease? {
         let parameters = Parameters(
             owner,
@@ -68,7 +68,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Requests a run at once, on any replica.
+    /// Requests an immediate run, on any replica.
     package func ask() async throws(Problem) {
         let parameters = Parameters(now())
         try await failure.reporting("ask for retention") {
@@ -94,13 +94,13 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Looks at a page of one kind of an organization, and deletes what is old.
+    /// Reads a page of one kind of an organization's rows, and deletes the old ones.
     ///
     /// - Parameters:
-    ///   - place: where the step before ended; nil for the oldest.
+    ///   - place: where the previous step ended; nil for the oldest.
     ///   - limit: rows of the page.
-    ///   - lease: nil to look only: nothing is changed, and `changed` says what would be.
-    /// - Returns: the step's result; nil when the lease was lost.
+    ///   - lease: nil for a preview: nothing is changed, and `changed` is the number of rows that would be.
+    /// - Returns: the step's result; nil if the lease was lost.
     /// - Throws: `overloaded` when lanes stay locked, `store_unavailable`.
     package func step(
         _ kind: RetentionKind,
@@ -141,7 +141,7 @@ package struct RetentionStore: Sendable {
         _ limit: Int,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
-        // one try: a step that waits in vain for a lane is repeated later by the caller
+        // one attempt: if a step cannot lock a lane, its caller repeats it later
         try await pool.transaction(attempts: 1) { connection in
             let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [retention.page(after: place, limit: limit)])
@@ -204,7 +204,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Each lane is a transaction of its own: discarding has rules, and there are few such lanes.
+    /// Each lane is a separate transaction: discarding has rules, and there are few such lanes.
     private func expire(
         _ organization: UUID,
         _ place: RetentionPlace?,

@@ -12,7 +12,7 @@ extension Store {
     }
 }
 
-/// Requests for a run of retention at once, in this process.
+/// Requests for an immediate run of retention, in this process.
 private final class RetentionRequests: Sendable {
     let bell = Doorbell()
 }

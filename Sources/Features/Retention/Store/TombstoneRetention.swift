@@ -3,8 +3,9 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes tombstones, their creators' mappings unless a record may need them, and all devices' local ids of them. A
-/// client that has pulled nothing since then starts over: the feed's horizon says so.
+/// Deletes tombstones, their creators' mappings unless a record may need them, and all devices' local ids of them.
+///
+/// A client that has pulled nothing since then starts over, as required by the feed's horizon.
 struct TombstoneRetention: Retention {
     struct Row: RetentionRow {
         let organization: UUID

@@ -1,8 +1,10 @@
 import Foundation
 import Postgres
 
-/// A user's row by its id. The organization stands in each row, for with a plain parameter the planner may join the
-/// rows to all of the organization's.
+/// A user's row by its id.
+///
+/// Each row contains the organization: with a plain parameter the planner may join the rows to all of the
+/// organization's.
 struct UserIDRow {
     let organization: UUID
     let user: UUID

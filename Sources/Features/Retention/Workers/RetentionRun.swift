@@ -13,7 +13,7 @@ package struct RetentionRun: Sendable {
     static let turn = 64
     /// Failures of one kind in a row before the kind is left to the next run.
     static let patience = 5
-    /// Failures of all kinds in a row before the run is given up: then the database is away.
+    /// Consecutive failures of all kinds after which the run ends, because the database is unavailable.
     static let despair = 20
 
     package enum Ending: Sendable {
@@ -22,18 +22,18 @@ package struct RetentionRun: Sendable {
         case stopped
         /// Another replica has taken the lease.
         case lost
-        /// The database is away, or refuses everything.
+        /// The database is unavailable, or refuses everything.
         case failed(Problem)
     }
 
-    /// What a run has done, or would do without changing anything.
+    /// The result of a run, or of a preview.
     package struct Result: Sendable {
         /// The numbers of rows.
         package var report = RetentionReport()
         package var ending = Ending.finished
         /// How long the oldest row had been overdue when the run began, in seconds; 0 where none was.
         package var overdue: Double = 0
-        /// Whether everything was done; false where lanes stayed locked, or rows could not be opened.
+        /// Whether everything was done; false if lanes stayed locked, or rows could not be opened.
         package var isComplete = true
 
         package var isFinished: Bool {
@@ -140,7 +140,7 @@ package struct RetentionRun: Sendable {
         }
     }
 
-    /// One turn of one part; returns an ending where the run is over.
+    /// One turn of one part; returns an ending if the run is over.
     private func work(
         on part: Part,
         from start: RetentionPlace?,

@@ -19,7 +19,7 @@ package final class RetentionService: Service {
         package var isRunning = false
         /// When a run last finished, on any replica.
         package var finishedAt: Timestamp?
-        /// How long the oldest row had been overdue when this replica last looked, in seconds.
+        /// How long the oldest row had been overdue at this replica's last check, in seconds.
         package var overdue: Double = 0
     }
 
@@ -37,7 +37,7 @@ package final class RetentionService: Service {
     ///
     /// - Parameters:
     ///   - interval: from the end of a run to the next, in seconds.
-    ///   - lookInterval: how often a replica looks whether a run is due, in seconds.
+    ///   - lookInterval: the interval at which a replica checks whether a run is due, in seconds.
     package init(
         store: Store,
         policy: RetentionPolicy,
@@ -56,7 +56,7 @@ package final class RetentionService: Service {
 
     package var state: State { shared.withLock { $0 } }
 
-    /// Looks now and then, and works where a run is due, until graceful shutdown.
+    /// Polls at intervals, and works when a run is due, until graceful shutdown.
     package func run() async throws {
         let bell = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         bell.continuation.yield()
@@ -138,7 +138,7 @@ package final class RetentionService: Service {
             }
             logger.log(level: result.report.total > 0 ? .info : .debug, "retention is done", metadata: line)
         case .stopped:
-            // another replica continues at once
+            // another replica continues immediately
             try await store.retention.release(lease, report: nil, due: now())
             logger.info("retention stops half-way, and is gone on with later", metadata: line)
         case .lost:
@@ -150,7 +150,7 @@ package final class RetentionService: Service {
         }
     }
 
-    /// Counts what is done, and says when the next progress line is due.
+    /// Counts processed rows, and determines when the next progress line is logged.
     private struct Progress {
         private let began = ContinuousClock.now
         private var saidAt = ContinuousClock.now

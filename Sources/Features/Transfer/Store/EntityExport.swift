@@ -6,17 +6,17 @@ import SyncStore
 
 /// An organization's entities as NDJSON, one a line, in the order of the feed.
 ///
-/// Each page is a statement of its own, so an export holds no transaction, no lock and no more than a page in memory. The
-/// last page is read together with the feed's end: what the file says of each entity last is how all of them were at that
-/// moment. An entity that is written meanwhile moves up in the feed and is met again, and one that is deleted meanwhile is
-/// told of as deleted, since it may stand in the file already.
+/// Each page is a separate statement, so an export holds no transaction, no lock, and at most one page in memory. The
+/// last page is read together with the feed's end: the last line of each entity in the file gives its state at that
+/// moment. An entity that is written during the export moves up in the feed and is exported again. One that is deleted
+/// during the export is exported as deleted, because an earlier line may contain it.
 package struct EntityExport: Sendable {
     /// Which entities are written down.
     package struct Filter: Sendable, Hashable {
         /// Empty for all.
         @Exact package var types: [String] = []
         package var updatedSince: Timestamp?
-        /// Whether what was deleted before the export began is told of, too.
+        /// Whether entities that were deleted before the export began are included.
         package var hasTombstones = false
 
         package init() {}
@@ -48,9 +48,9 @@ package struct EntityExport: Sendable {
     /// What every line begins with.
     package static let lineBeginning = Array(#"{"entity_type":"#.utf8)
 
-    /// The place that a line of an earlier part says.
+    /// Returns the place in a line of an earlier part.
     ///
-    /// - Throws: `invalid_request` for what is no line of such an export.
+    /// - Throws: `invalid_request` if the line is not from such an export.
     package func cursor(in line: [UInt8]) throws(Problem) -> FeedCursor {
         let text = (try? JSONTree(parsing: line, limits: .widest).root)?["cursor"]?.string
         guard let text, let cursor = FeedCursor(text) else {
@@ -67,7 +67,7 @@ package struct EntityExport: Sendable {
     ///
     /// - Parameters:
     ///   - start: the cursor of the last line that is written down already.
-    ///   - passed: called behind each page; how long it takes is the pace.
+    ///   - passed: called after each page; its duration sets the pace.
     /// - Throws: what `write` and `passed` throw; `cursor_expired`; `store_unavailable`.
     package func run(
         after start: FeedCursor?,
@@ -108,7 +108,7 @@ package struct EntityExport: Sendable {
         }
     }
 
-    /// Tells exports of other entities apart.
+    /// Distinguishes exports of different entities.
     private var filterHash: UInt64 {
         var names = filter.types + ["+organization \(organization.lowercased)"]
         if let since = filter.updatedSince { names.append("+since \(since.microseconds)") }
@@ -121,10 +121,10 @@ package struct EntityExport: Sendable {
     struct Page {
         var entities: [ExportedEntity] = []
         var next: FeedCursor
-        /// Where the feed ended when the export began.
+        /// The end of the feed when the export began.
         let head: Int64
         let end: Int64
-        /// Entities that were looked at.
+        /// Entities that were read.
         let scanned: Int
         let isLast: Bool
     }
@@ -149,9 +149,11 @@ package struct EntityExport: Sendable {
         return parameters
     }
 
-    /// A page behind a position ($2) of $3 entities, of which those are shown that are of the types in $4 (none: all),
-    /// were written since $5, and are living or were deleted behind $6 (null: the feed's end), up to $7 bytes of documents.
-    /// The first columns describe the feed and how far was looked; a row without an entity says that none is shown.
+    /// A page after a position ($2), read from $3 entities.
+    ///
+    /// It contains the entities that are of the types in $4 (empty: all), were written since $5, and are living or were
+    /// deleted after $6 (null: the feed's end), up to $7 bytes of documents. The first columns describe the feed and
+    /// the position reached. A row without an entity means that the page has no entity.
     static let statement = Statement(
         "export_page",
         """

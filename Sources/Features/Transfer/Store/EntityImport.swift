@@ -5,9 +5,9 @@ package import SyncStore
 /// Brings the lines of a file of entities in, as a source brings events: by the same committer and the same rules, in
 /// batches that are small enough for phones to push between them.
 ///
-/// What was taken is known by the ids of events, which are made of the lines themselves, and it is committed together
-/// with them: so an import can be cut off anywhere and run again, and nothing is missed or taken twice. What is known
-/// already is looked up a few thousand lines at a time, which is fast, until a part of the file is new.
+/// Imported lines are recognized by the ids of their events, which are derived from the lines themselves and committed
+/// together with them. So an import can be interrupted anywhere and run again, and no line is missed or imported twice.
+/// Lines already imported are looked up a few thousand at a time, which is fast, until a part of the file is new.
 package struct EntityImport {
     package struct Options: Sendable {
         package let organization: UUID
@@ -15,7 +15,7 @@ package struct EntityImport {
         package let source: String
         /// Empty for all.
         package var types: Set<ExactText> = []
-        /// Lines that say they are older are left out.
+        /// Lines with an older time of change are left out.
         package var updatedSince: Timestamp?
         /// Whether lines are only examined.
         package var isDryRun = false
@@ -26,7 +26,7 @@ package struct EntityImport {
         }
     }
 
-    /// What became of lines.
+    /// The results of lines.
     package struct Report: Sendable, Hashable {
         /// All that were read but blank ones.
         package var lines = 0
@@ -34,7 +34,7 @@ package struct EntityImport {
         package var stale = 0
         package var duplicates = 0
         package var echoes = 0
-        /// They wait for the outcome of requests to the upstream; gateways go on with them.
+        /// These events wait for the outcome of requests to the upstream; gateways process them afterwards.
         package var parked = 0
         package var refused = 0
         /// They passed no filter.
@@ -65,8 +65,7 @@ package struct EntityImport {
 
     private let ingest: IngestCommit
     private let options: Options
-    /// Called behind each batch with the report, and behind each look-up, then without lines; how long it takes is the
-    /// pace.
+    /// Called after each batch with the report, and after each look-up, then without lines; its duration sets the pace.
     private let passed: (Report, _ lines: Int, _ seconds: Double) async throws -> Void
     private let limit: () -> Int
     private let refused: (Refusal) -> Void
@@ -77,8 +76,9 @@ package struct EntityImport {
     private var report = Report()
     private var held: [Line] = []
     private var heldBytes = 0
-    /// Whether lines may be known from a run before: until a part of the file is new throughout. What is known behind
-    /// that is recognized when its batch is taken.
+    /// Whether lines may be known from a run before: until a part of the file is new throughout.
+    ///
+    /// Known lines after that are recognized when their batch is imported.
     private var mayBeKnown: Bool
     private var isAtBeginning = true
 
@@ -104,10 +104,10 @@ package struct EntityImport {
         mayBeKnown = !options.isDryRun
     }
 
-    /// Takes everything that `next` answers, part by part, until it answers nil.
+    /// Imports all parts that `next` returns, until it returns nil.
     ///
-    /// - Throws: what `next` throws; why nothing more can be taken: `store_unavailable` and `overloaded` once patience is
-    ///   over, `organization_unknown`; `invalid_request` for what is no text.
+    /// - Throws: errors of `next`, and the reason why the import cannot continue: `store_unavailable` and `overloaded`
+    ///   after the last attempt, `organization_unknown`; `invalid_request` for input that is no text.
     package mutating func run(_ next: () async throws -> [UInt8]?) async throws -> Report {
         while let part = try await next() {
             if isAtBeginning, part.starts(with: [0x1f, 0x8b]) {
@@ -167,7 +167,7 @@ package struct EntityImport {
         heldBytes = 0
     }
 
-    /// Lets go of the lines that were taken before.
+    /// Drops the lines that were imported before.
     private mutating func look() async throws {
         let began = ContinuousClock.now
         let (ids, options) = (held.map(\.event.id), options)
@@ -178,7 +178,7 @@ package struct EntityImport {
         held.removeAll { known[$0.event.id] != nil }
         report.duplicates += count - held.count
         mayBeKnown = held.count < count
-        // lines cost next to nothing here, and tell nothing of what those cost that are taken
+        // known lines cost next to nothing, and do not show what imported lines cost
         try await passed(report, 0, (.now - began) / .seconds(1))
     }
 
@@ -189,7 +189,7 @@ package struct EntityImport {
         let size = batch.count
         var waited = 0.0
         while !batch.isEmpty {
-            // those for which there was no room among the events that wait, once more
+            // retries the events for which there was no room among the parked ones
             batch = try await take(batch, isLast: waited >= Self.patience)
             guard !batch.isEmpty else { break }
             try await pause(1)
@@ -239,7 +239,8 @@ package struct EntityImport {
         }
     }
 
-    /// Tries again while the database is away or has too much to do, not for want of a master key: nothing is taken twice.
+    /// Tries again while the database is unavailable or overloaded, but not if a master key is missing: nothing is
+    /// imported twice.
     private func patiently<Value>(_ body: () async throws(Problem) -> Value) async throws -> Value {
         var waited = 0.0
         while true {

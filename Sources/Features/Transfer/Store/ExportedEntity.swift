@@ -9,13 +9,13 @@ struct ExportedEntity {
     let position: Int64
     let key: EntityKey
     private let id: ServerID
-    /// Nil for a tombstone, and where it cannot be opened.
+    /// Nil for a tombstone, and if it cannot be opened.
     let document: [UInt8]?
     let isUnreadable: Bool
-    /// Nil for what is nobody's among the users.
+    /// Nil for an entity without an owner.
     private let owner: UUID?
     private let updatedAt: Timestamp
-    /// Whether nobody but the owner sees it.
+    /// Whether only the owner sees it.
     private let isPrivate: Bool
 
     /// Reads the columns of ``EntityExport/statement`` behind `is_cut`.
@@ -36,8 +36,9 @@ struct ExportedEntity {
         isPrivate = try row.bool("is_private")
     }
 
-    /// The line, as ``EntityLine`` reads it. How new it is stands there as a time: the feed's versions are not the
-    /// source's, and would be taken for these where the line is imported.
+    /// Appends the line, as ``EntityLine`` reads it.
+    ///
+    /// The line gives the age of the entity as a time: an import would take the feed's versions for the source's.
     func appendLine(to lines: inout [UInt8], cursor: FeedCursor) {
         var writer = JSONWriter(capacity: 256 + (document?.count ?? 0))
         writer.beginObject()

@@ -31,7 +31,7 @@ package struct LineSplitter: Sendable {
         return lines
     }
 
-    /// The last line, where the stream does not end with a line's end.
+    /// The last line, if the stream does not end with a line's end.
     package mutating func finish() -> Line? {
         rest.isEmpty && !isTooLong ? nil : endLine()
     }

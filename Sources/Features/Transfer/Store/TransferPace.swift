@@ -1,11 +1,12 @@
 package import SyncModel
 
-/// How fast a transfer goes: as fast as an operator says, or as fast as leaves the database to others, as retention does.
+/// The pace of a transfer: the operator's rate, or, without one, a pace that leaves the database to others, as
+/// retention does.
 package struct TransferPace: Sendable {
     /// Lines that a batch may have.
     package static let limits = 1...500
 
-    /// Lines a second, where an operator said so.
+    /// Lines a second, if an operator specified a rate.
     private let rate: Int?
     /// The shortest time from one batch to the next, in seconds.
     private let interval: Double
@@ -14,9 +15,9 @@ package struct TransferPace: Sendable {
     private var credit = 0.0
 
     /// - Parameters:
-    ///   - rate: lines a second; nil: by what the database has to do.
-    ///   - quota: of the organization's requests. A transfer is none of its phones and takes nothing from it, but makes
-    ///     no more batches than half of what it allows.
+    ///   - rate: lines a second; nil: depends on the database's load.
+    ///   - quota: of the organization's requests. A transfer uses none of it, because it is none of the phones, but
+    ///     makes at most half as many batches as it allows.
     package init(rate: Int? = nil, quota: Quota? = nil) {
         self.rate = rate
         interval = quota.map { 2 / Double($0.limit) } ?? 0
@@ -28,12 +29,12 @@ package struct TransferPace: Sendable {
         return min(max(most, Self.limits.lowerBound), Self.limits.upperBound)
     }
 
-    /// How long to pause behind a batch, in seconds; behind what had no lines, as long as it took.
+    /// Returns the seconds to pause after a batch; after one without lines, the time that it took.
     package mutating func pause(after seconds: Double, lines: Int) -> Double {
         guard lines > 0 else { return rate == nil ? min(seconds, 1) : 0 }
         let own = pace.pause(after: seconds, rows: lines, waiting: 0)
         guard let rate else { return max(own, interval - seconds) }
-        // what a batch took too long is made up for within a second
+        // the delay of a batch is made up for within a second
         credit = min(credit + seconds - Double(lines) / Double(rate), 1)
         let pause = max(0, -credit, interval - seconds)
         credit += pause

@@ -11,12 +11,12 @@ struct UserEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader
     let erasing: UserErasing
-    /// What tokens of an issuer that say a text are taken for.
+    /// Returns the user that a token with this issuer and subject authenticates.
     let userCalled: @Sendable (Subject) throws(TokenConfiguration.NobodysText) -> TokenClaims.User
     /// How long a request waits for an erased user's lane to come to rest.
     let patience: Duration
 
-    /// A page of users, or the one whom an issuer calls so.
+    /// Responds with a page of users, or with the user of an issuer and subject.
     func list(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["issuer", "subject", "limit", "cursor"])
         let limit = try query.limit(default: 100)
@@ -42,7 +42,7 @@ struct UserEndpoints: Sendable {
         return try .found(await store.administration.user(user, in: organization))
     }
 
-    /// Lets in whom an issuer calls so, be it before the issuer's first token for them.
+    /// Provisions the user with this issuer and subject, also before the issuer's first token for that user.
     func letIn(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let organization = try exchange.uuid(at: 0)
@@ -61,7 +61,7 @@ struct UserEndpoints: Sendable {
             return try .written(written)
         case .id(let user):
             exchange.act?.note(user: user)
-            // a token that says it is this user's own
+            // provisions the user whose own id is the token's subject
             guard let isNew = try await store.administration.putUser(user, in: organization),
                 let row = try await store.administration.user(user, in: organization)
             else { throw Refusal.notFound }
@@ -69,7 +69,7 @@ struct UserEndpoints: Sendable {
         }
     }
 
-    /// The user who comes under a text, or came as long as settings were others.
+    /// Returns the user of a token with this subject, under the present or earlier settings.
     private func user(_ subject: Subject, in organization: UUID) async throws -> UserRow? {
         if let user = try await store.administration.user(subject, in: organization) { return user }
         guard case .id(let user) = try? userCalled(subject) else { return nil }
@@ -85,7 +85,7 @@ struct UserEndpoints: Sendable {
         return Answer(created ? .created : .ok)
     }
 
-    /// Whether a user is erased, or shut out alone: the path does not say it.
+    /// Whether a user is erased, or only blocked, which the path does not show.
     func removed(_ exchange: Exchange) throws(Problem) -> ActTarget {
         var target = ActTarget()
         if try Self.erases(exchange) { target.names = [("erase", "true")] }
@@ -112,7 +112,7 @@ struct UserEndpoints: Sendable {
         }
     }
 
-    /// `subject`, of the issuer without a name where there is no `issuer`; nil without `subject`.
+    /// `subject`, of the issuer without a name if there is no `issuer`; nil without `subject`.
     private static func subject(_ query: URLQuery) throws(Problem) -> Subject? {
         let issuer = try query.text("issuer")
         guard let subject = try query.text("subject") else {
@@ -135,8 +135,9 @@ struct UserEndpoints: Sendable {
         return Subject(issuer: issuer, text: text)
     }
 
-    /// Answers 200 once nothing names the user any more, 202 while that has to wait: the same request goes on with it, and
-    /// so do gateways.
+    /// Responds with 200 once no data name the user any more, and with 202 while the erasure waits.
+    ///
+    /// Repeating the request continues the erasure, and gateways also continue it.
     private func erase(_ user: UUID, in organization: UUID) async throws -> Answer {
         let erasure = try await OffEventLoop.run {
             try await erasing.erase(user, in: organization, patience: patience)

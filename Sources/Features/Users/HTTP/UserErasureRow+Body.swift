@@ -3,7 +3,7 @@ package import JSONText
 import SyncHTTP
 import SyncModel
 
-/// The erasure of a user, as it is answered to whoever asked for it by the user's id.
+/// The response to a request to erase the user with an id.
 package struct UserErasureAnswer: AnswerBody {
     let user: UUID
     let erasure: UserErasureRow

@@ -8,7 +8,7 @@ struct UserExportEndpoint: Sendable {
 
     let exports: UserExport
 
-    /// Answers 200 with a line for each row of the user's, written while they are read.
+    /// Responds with 200 and a line for each row of the user's, written while they are read.
     func export(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let user = LaneKey(organization: try exchange.uuid(at: 0), user: try exchange.uuid(at: 1))

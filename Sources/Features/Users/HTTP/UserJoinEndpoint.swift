@@ -13,7 +13,7 @@ struct UserJoinEndpoint: Sendable {
     /// How long a request waits for the users' lanes to come to rest.
     let patience: Duration
 
-    /// Answers 200 once the users are one, 202 while that has to wait: then the same request goes on with it.
+    /// Responds with 200 once the users are joined, and with 202 while the join waits; the same request continues it.
     func join(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))

@@ -2,7 +2,7 @@ package import Foundation
 import JSONText
 package import SyncModel
 
-/// What is known when an operator asks to join a user into another. Decides whether that may be. Pure.
+/// The facts that decide whether an operator may join a user into another. Pure.
 package struct JoinSituation: Sendable {
     /// A join as it is stored.
     package struct Join: Sendable, Hashable {
@@ -17,7 +17,7 @@ package struct JoinSituation: Sendable {
             self.closedUntil = closedUntil
         }
 
-        /// Whether the join counts: one that was not gone on with is given up.
+        /// Whether the join is in progress: one that is not continued in time is given up.
         func counts(at now: Timestamp) -> Bool { closedUntil.map { now < $0 } ?? true }
     }
 
@@ -36,7 +36,7 @@ package struct JoinSituation: Sendable {
     package var count: Int64
     /// Whether a gateway runs that does not know of joins.
     package var hasOldGateway: Bool
-    /// Whether an operator lets users in, and let in one of the two alone.
+    /// Whether an operator provisions users, and provisioned only one of the two.
     package var isOneShutOut: Bool
 
     package init(
@@ -110,7 +110,7 @@ package struct JoinSituation: Sendable {
         refusal("join_unknown_user", "the organization has no such user to join into")
     }
 
-    /// The one would come in as the other: that is for an operator to say, and not for a join.
+    /// The tokens of one would be accepted as the other's: that requires an operator's decision and not a join.
     package static var oneIsShutOut: Problem {
         refusal(
             "join_shut_out",

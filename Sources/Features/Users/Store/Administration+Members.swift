@@ -5,8 +5,9 @@ package import SyncStore
 
 /// Members of organizations with explicit provisioning.
 extension Administration {
-    /// Adds a user, or the one that it was joined into. Nil when there is no such organization, else whether the user is
-    /// new.
+    /// Adds a user, or the one that it was joined into.
+    ///
+    /// Nil if there is no such organization, else whether the user is new.
     ///
     /// - Throws: `user_erased`; `invalid_request` of an id that no user has.
     package func putUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool? {
@@ -22,8 +23,9 @@ extension Administration {
         return rows.affected > 0
     }
 
-    /// Removes a user, or the one that it was joined into, from an organization with explicit provisioning; what the user
-    /// pushed stays. False when the user was unknown.
+    /// Removes a user, or the one that it was joined into, from an organization with explicit provisioning.
+    ///
+    /// The user's pushed data stay. Returns false if the user was unknown.
     package func deleteUser(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         let whole = try await whole(user, in: organization)
         let parameters = Parameters(of: LaneKey(organization: organization, user: whole))
@@ -32,7 +34,7 @@ extension Administration {
         return rows.affected > 0
     }
 
-    /// The user that one was joined into, or itself: a token of the one is let in as the other.
+    /// The user that a user was joined into, or the user itself: a joined user's token is accepted as the other's.
     private func whole(_ user: UUID, in organization: UUID) async throws(Problem) -> UUID {
         let parameters = Parameters(of: LaneKey(organization: organization, user: user))
         return try await rows(Self.wholeStatement, parameters, "look up a user") { try $0.uuid("into_id") }.first

@@ -5,13 +5,15 @@ package import SyncStore
 
 /// Users, and what issuers call them.
 extension Administration {
-    /// A page of the users that an organization knows, by id: who has pushed, registered a device, come under a subject,
-    /// was let in or joined into another. Who comes under a UUID and has only read leaves nothing to be known by.
+    /// Returns a page of an organization's known users, by id.
+    ///
+    /// A user is known after a push, a device registration, a token with a subject, being provisioned, or a join into
+    /// another user. A user whose token has a UUID, and who has only read, leaves no record.
     ///
     /// - Parameters:
     ///   - limit: 1 to 1,000.
     ///   - first: where the page begins; nil for the first page.
-    /// - Returns: the users, and where the next page begins, if there is one; nil when there is no such organization.
+    /// - Returns: the users, and where the next page begins, if there is one; nil if there is no such organization.
     package func users(
         of organization: UUID,
         limit: Int,
@@ -23,14 +25,14 @@ extension Administration {
         return (Array(found.prefix(limit)), found.count > limit ? found.last?.id : nil)
     }
 
-    /// A user of an organization; nil when nothing is known of such a one.
+    /// A user of an organization; nil if nothing is known of such a one.
     package func user(_ user: UUID, in organization: UUID) async throws(Problem) -> UserRow? {
         let parameters = Parameters(of: organization, user, Int64(1))
         let found = try await rows(Self.listUsersStatement, parameters, "read a user", UserRow.init).first
         return found?.id == user ? found : nil
     }
 
-    /// The user that an issuer calls so; nil when there is none.
+    /// Returns the user with an issuer and subject; nil if there is no such user.
     package func user(_ subject: Subject, in organization: UUID) async throws(Problem) -> UserRow? {
         let id: UUID?
         do {
@@ -43,9 +45,9 @@ extension Administration {
         return try await user(id, in: organization)
     }
 
-    /// Lets the user in that an issuer calls so, before the issuer's first token for them or after it.
+    /// Provisions the user with an issuer and subject, before the issuer's first token for that user or after it.
     ///
-    /// - Returns: whether the user had not been in, and the user; nil when there is no such organization.
+    /// - Returns: whether the user had not been in, and the user; nil if there is no such organization.
     /// - Throws: `user_erased` for one that was erased.
     package func putUser(
         _ subject: Subject,
@@ -102,7 +104,7 @@ extension Administration {
         """
     }
 
-    /// A subject lets in the user that it is, or that this one was joined into.
+    /// A subject provisions its user, or the user that this one was joined into.
     package static let putSubjectStatement = Statement(
         "users_put_subject",
         """

@@ -3,13 +3,15 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Looks through an organization's entities for those of a user. No index knows them by their owner, for it would cost
-/// each write something: so all are looked at, in the order of the feed, a page at a time and without locks.
+/// Searches an organization's entities for those of a user.
 ///
-/// An entity that is written meanwhile moves up, and is met again. What a user owns stays that user's, and whoever's
-/// lane is at rest writes nothing: of such a user the walk misses none.
+/// No index has them by their owner, because it would make each write slower. So all are read, in the order of the
+/// feed, a page at a time and without locks.
+///
+/// An entity that is written during the walk moves up, and is found again. The owner of an entity does not change, and
+/// a user whose lane is idle writes nothing: of such a user the walk misses no entity.
 struct EntityWalk {
-    /// Entities that one statement looks at.
+    /// Entities that one statement reads.
     static let page: Int64 = 5_000
 
     let pool: Pool
@@ -63,7 +65,7 @@ struct EntityWalk {
     /// Entities that the user owns, or wrote last.
     static let named = walking("entity_walk_named", "x.owner_id = $2 OR x.updated_by = $2")
 
-    /// Living entities that the user owns and nobody else sees.
+    /// Living entities that the user owns and no other user sees.
     static let unseen = walking(
         "entity_walk_unseen",
         """

@@ -6,7 +6,7 @@ import SyncStore
 enum ErasureStatements {
     // MARK: - Closing
 
-    /// What has to be known of a user ($2) before it is erased; $3 and $4 as in ``JoinStatements/facts``.
+    /// The facts about a user ($2) that are required before an erasure; $3 and $4 as in ``JoinStatements/facts``.
     static let facts = Statement(
         "erase_facts",
         """
@@ -26,7 +26,7 @@ enum ErasureStatements {
         "INSERT INTO erasure_salts AS s (organization_id, salt) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING"
     )
 
-    /// - Parameters: hash, ids, the moment, and when a gateway goes on with it.
+    /// - Parameters: hash, ids, the moment, and when a gateway continues the erasure.
     static let close = Statement(
         "erase_close",
         """
@@ -39,11 +39,14 @@ enum ErasureStatements {
 
     // MARK: - A lane's rows
 
-    /// How rows of a table are deleted. Two statements and not one: on a cluster, what goes into a table from rows that
-    /// another statement deletes would be copied there, which no role under row-level security may.
+    /// How rows of a table are deleted.
+    ///
+    /// Two statements and not one: on a cluster, rows that one statement deletes and inserts elsewhere would be copied,
+    /// which no role under row-level security may.
     struct Deletion: Sendable {
-        /// $2: the user; $3: the hash; $4: rows at most. Answers how many there were or, where something stays of them,
-        /// a row with hashes for each.
+        /// $2: the user; $3: the hash; $4: rows at most.
+        ///
+        /// Returns the number of rows or, if a part of them stays, a row with hashes for each.
         let delete: Statement
         /// Keeps these hashes.
         var keep: Statement?
@@ -63,7 +66,7 @@ enum ErasureStatements {
         Deletion(delete: subjects, keep: keepSubjects),
     ]
 
-    /// - Parameters: organization, the user's hash, hashes of names, and of what is known by them.
+    /// - Parameters: organization, the user's hash, hashes of names, and of the values known by them.
     static let keepNames = Statement(
         "erase_keep_names",
         """
@@ -85,8 +88,8 @@ enum ErasureStatements {
         """
     )
 
-    /// Rows are named by what was read, organization and user included: named by $1 and $2, all of the user's would be
-    /// looked at for each.
+    /// Rows are matched by the values read, organization and user included: matched by $1 and $2, PostgreSQL would read
+    /// all of the user's rows for each.
     ///
     /// - Parameters:
     ///   - keys: the key behind organization and user.
@@ -127,8 +130,9 @@ enum ErasureStatements {
         return Deletion(delete: delete, keep: keepNames)
     }
 
-    /// Operations that name the user or one of the user's mutations: they stay, and name nobody. All of them have the
-    /// same parameters.
+    /// Operations that name the user or one of the user's mutations: they stay, without any user.
+    ///
+    /// All of these statements have the same parameters.
     private static let operations = Statement(
         "erase_operations",
         """
@@ -180,12 +184,12 @@ enum ErasureStatements {
         """
     )
 
-    /// $2: the user. What has one row, and last the lane, under whose lock all of this is done.
+    /// $2: the user. The tables with one row for each user, and last the lane, under whose lock all of this is done.
     static let last = ["mutation_quotas", "users", "lanes"].map { table in
         Statement("erase_\(table)", "DELETE FROM \(table) WHERE organization_id = $1 AND user_id = $2")
     }
 
-    /// Retention notes how far it is by a user's id: it looks at some rows again.
+    /// Retention records its progress by a user's id: it reads some rows again.
     static let places = Statement(
         "erase_retention_places",
         """
@@ -200,8 +204,9 @@ enum ErasureStatements {
 
     // MARK: - Entities
 
-    /// Locks entities, in the order given, that a user ($2) owns or wrote last, and says which of them are deleted. A
-    /// document that stays and is sealed with a user's key is read: nobody but its owner saw it once.
+    /// Locks entities, in the order given, that a user ($2) owns or wrote last, and returns which of them are deleted.
+    ///
+    /// A document that stays and is sealed with a user's key is read: at one time only its owner saw it.
     static let lockEntities = Statement(
         "erase_lock_entities",
         """
@@ -223,9 +228,10 @@ enum ErasureStatements {
         """
     )
 
-    /// Deletes locked entities, or makes them nobody's, and puts them at the feed's end, so that devices get them.
+    /// Deletes locked entities, or removes their owner, and moves them to the feed's end, so that devices receive them.
     ///
-    /// - Parameters: organization, user, types, ids, whether each goes, the feed's raised end, nobody, the moment.
+    /// - Parameters: organization, user, types, ids, whether each is deleted, the feed's raised end, the id without a
+    ///   user, the moment.
     static let writeEntities = Statement(
         "erase_write_entities",
         """
@@ -248,7 +254,7 @@ enum ErasureStatements {
 
     // MARK: - The erasure
 
-    /// Notes what is to be done next ($3), and how far the feed was looked through ($4).
+    /// Records the next step ($3), and how far the feed was read ($4).
     static let move = Statement(
         "erase_move",
         """
@@ -259,13 +265,13 @@ enum ErasureStatements {
         """
     )
 
-    /// Whether the upstream is to be told.
+    /// Whether the upstream requires a notification.
     static let endpoint = Statement(
         "erase_endpoint",
         "SELECT 1 FROM upstreams WHERE organization_id = $1 AND erase_endpoint IS NOT NULL"
     )
 
-    /// The upstream could not be told ($3: why); $4: when it is tried again.
+    /// The upstream could not be notified ($3: why); $4: the time of the next attempt.
     static let fail = Statement(
         "erase_fail",
         """
@@ -315,8 +321,10 @@ enum ErasureStatements {
         """
     )
 
-    /// Erasures that nobody goes on with, of any organization, the first that is due first: a plain read. Those that only
-    /// wait for the upstream's answer are left out for some organizations ($3), or for all where $4 is false.
+    /// Erasures of any organization that no gateway works on, those due longest first: a plain read.
+    ///
+    /// Those that only wait for the upstream's response are left out for some organizations ($3), or for all if $4 is
+    /// false.
     static let due = Statement(
         "erase_due",
         """
@@ -326,7 +334,7 @@ enum ErasureStatements {
         """
     )
 
-    /// One of them, which is this gateway's until $4 unless another has taken it meanwhile.
+    /// Claims one of them for this gateway until $4, unless another has claimed it since.
     static let claim = Statement(
         "erase_claim",
         """
@@ -336,7 +344,7 @@ enum ErasureStatements {
         """
     )
 
-    /// Erasures that are under way, counted up to 1,000, and when the first of them began.
+    /// Erasures that are in progress, counted up to 1,000, and when the first of them began.
     static let backlog = Statement(
         "erase_backlog",
         """

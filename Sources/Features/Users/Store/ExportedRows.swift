@@ -157,12 +157,12 @@ struct ExportedRows: Sendable {
 
     static let statements = all.flatMap { [$0.first, $0.next] } + [entities, messages, standing]
 
-    /// The row without what may be sealed, and that beside it.
+    /// Describes a table's rows without the columns that may be sealed, and these columns separately.
     ///
     /// - Parameters:
     ///   - user: the column that names the user.
     ///   - id: the column that sealed values are bound to.
-    ///   - key: what orders the user's rows and tells them apart, with the types.
+    ///   - key: the columns that order and distinguish the user's rows, with their types.
     private init(
         _ kind: String,
         _ table: String,

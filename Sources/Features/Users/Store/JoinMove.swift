@@ -7,7 +7,7 @@ import SyncStore
 struct JoinMove {
     /// Entities that one statement writes.
     private static let entities = 5_000
-    /// Rows that are sealed anew in one round trip.
+    /// Rows that are sealed again in one round trip.
     private static let sealed = 100
 
     let connection: Connection
@@ -20,8 +20,8 @@ struct JoinMove {
     /// - Parameters:
     ///   - entities: those that the user owns or wrote last, sorted.
     ///   - expected: the user's lane when these were looked for.
-    /// - Returns: nil where a worker has a lane by now, or the user's has changed.
-    /// - Throws: `validation_failed` where the two cannot be one.
+    /// - Returns: nil if a worker has taken a lane, or the user's lane has changed.
+    /// - Throws: `validation_failed` if the two cannot be one.
     func run(_ entities: [EntityKey], expecting expected: LaneState?) async throws -> UserJoinRow? {
         let parties = Parameters(of: user, target.user)
         let results = try await connection.run(
@@ -42,7 +42,7 @@ struct JoinMove {
         try await check(lanes, entities.count, parties)
         try await own(entities)
         if !seal.isPlain { try await sealAnew() }
-        // what is sealed with the user's key names it, and stays: documents are not sealed anew
+        // values sealed with the user's key name the key, and stay: documents are not sealed again
         _ = try await connection.run(Query(UserKeyRows.moveStatement, parties))
         let shift = lane.absorb(lanes[user] ?? LaneState(), now: now)
         let mutations = Parameters(of: user, target.user, shift.positions, shift.changes)
@@ -65,7 +65,7 @@ struct JoinMove {
         return try moved[moved.count - 1].read(UserJoinRow.init).first
     }
 
-    /// - Throws: `validation_failed` where rows of the two would stand for each other, or are too many.
+    /// - Throws: `validation_failed` if rows of the two have the same key, or are too many.
     private func check(_ lanes: [LaneKey: LaneState], _ entities: Int, _ parties: Parameters) async throws {
         if lanes.values.count(where: { $0.haltedBy != nil }) > 1 {
             throw JoinSituation.refusal(
@@ -101,10 +101,11 @@ struct JoinMove {
         }
     }
 
-    /// Sealed values say whose they are: they are opened as the user's and sealed as the target's. One that nobody can
-    /// open stays as it is.
+    /// Opens sealed values as the user's, and seals them as the target's, because a sealed value names its user.
     ///
-    /// - Throws: `store_unavailable` where another configuration can open a value.
+    /// A value that no key opens stays unchanged.
+    ///
+    /// - Throws: `store_unavailable` if another configuration can open a value.
     private func sealAnew() async throws {
         let target = target.user
         var renewal = Renewal(seal: seal) { $0.moved(to: target) }

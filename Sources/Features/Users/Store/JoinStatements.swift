@@ -13,8 +13,8 @@ enum JoinStatements {
         "SELECT o.status FROM organizations o WHERE o.id = $1 FOR NO KEY UPDATE"
     )
 
-    /// - Parameters: the name of the migration that gateways must know, and the seconds for which one counts as running
-    ///   that says nothing.
+    /// - Parameters: the name of the migration that gateways must support, and the seconds after which a gateway
+    ///   without a sign of life no longer counts as running.
     static let facts = Statement(
         "join_facts",
         """
@@ -26,13 +26,13 @@ enum JoinStatements {
         """
     )
 
-    /// Whether an operator lets users in, and let in one of the two alone.
+    /// Whether an operator provisions users, and provisioned only one of the two.
     private static let isOneShutOut = """
         coalesce((SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = $1), '') = 'explicit'
                 AND (SELECT count(*) FROM users u WHERE u.organization_id = $1 AND u.user_id IN ($2, $3)) = 1
         """
 
-    /// Whoever the organization knows, and is not being erased.
+    /// Whether the organization has a record of a user who is not being erased.
     private static func isKnown(_ user: String) -> String {
         "\(UserFacts.isKnown(user)) AND NOT (\(ErasedUsers.isErased("$1", user)))"
     }
@@ -48,7 +48,7 @@ enum JoinStatements {
         """
     )
 
-    /// Begins a join, or goes on with it. One that was given up, or led elsewhere, begins anew.
+    /// Begins or continues a join. A join that was given up, or had another target, begins again.
     static let close = Statement(
         "join_close",
         """
@@ -98,8 +98,10 @@ enum JoinStatements {
         """
     }
 
-    /// What both users have under one name. Client ids are random, and so are the others: it does not happen to apps
-    /// that make them as they should, and which of the two is meant could not be told afterwards.
+    /// Counts the rows that both users have under the same name.
+    ///
+    /// Client ids and the other ids are random, so this does not occur with apps that generate them as required. If it
+    /// occurs, a later reference to such an id would be ambiguous.
     static let collisions = Statement(
         "join_collisions",
         """
@@ -130,7 +132,7 @@ enum JoinStatements {
         """
     }
 
-    /// $4 and $5: what is added to positions and change positions.
+    /// $4 and $5: added to positions and change positions.
     static let mutations = Statement(
         "join_mutations",
         """
@@ -157,8 +159,9 @@ enum JoinStatements {
     static let rejections = moving("rejections")
     static let attempts = moving("attempts")
 
-    /// Operations name the target from now on. One about the user's mutations ($4: now) ends: there are none any more, and
-    /// the target's own were not meant.
+    /// Operations name the target from now on.
+    ///
+    /// One about the user's mutations ($4: now) ends: no such mutation is left, and the target's own were not meant.
     static let operations = Statement(
         "join_operations",
         """
@@ -185,7 +188,7 @@ enum JoinStatements {
         )
     }
 
-    /// The target keeps its own use of the quota; where it has none noted, the joined user's counts on.
+    /// The target keeps its own use of the quota; if it has no record, it takes over the joined user's.
     static let quotas = Statement(
         "join_quotas",
         """
@@ -196,7 +199,7 @@ enum JoinStatements {
         """
     )
 
-    /// A join lets nobody in: where an operator does that, who is shut out meanwhile stays so.
+    /// A join provisions no user: if an operator provisions users, a user who is blocked in the meantime stays blocked.
     static let users = Statement(
         "join_users",
         """
@@ -276,7 +279,7 @@ enum JoinStatements {
         """
     )
 
-    /// Locks those of the entities that are still where the join found them.
+    /// Locks those of the entities whose place in the feed has not changed since the join found them.
     ///
     /// - Parameters: organization, owner, types, ids, the feed's end of then.
     static let lockUnseen = Statement(
@@ -302,7 +305,7 @@ enum JoinStatements {
         """
     )
 
-    /// Puts locked entities at the feed's end, so that devices that are past them get them.
+    /// Moves locked entities to the feed's end, so that devices with a later cursor receive them.
     ///
     /// - Parameters: organization, types, ids, the feed's raised end.
     static let show = Statement(

@@ -4,11 +4,12 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Looks through a table of an organization for rows that name users and stand elsewhere than under the users' ids: events
-/// from elsewhere that wait and say whose a document is, and messages to endpoints. No index knows them by the user, so all
-/// are looked at once, in the order of their keys, a page at a time and without locks.
+/// Searches a table of an organization for rows that name users without being stored under the users' ids.
+///
+/// These are parked events that name the owner of a document, and webhook messages. No index has them by user, so all
+/// are read once, in the order of their keys, a page at a time and without locks.
 struct NamingWalk: Sendable {
-    /// Rows that one statement looks at.
+    /// Rows that one statement reads.
     static let page: Int64 = 5_000
 
     /// A row's key behind the organization.
@@ -63,7 +64,7 @@ struct NamingWalk: Sendable {
         return rows.last.map { (rows.filter(\.isNamed).map(\.key), $0.key) }
     }
 
-    /// Events that wait and say that a document is a user's.
+    /// Parked events that name a user as the owner of a document.
     static let parkedEvents = NamingWalk(
         "parked_events",
         "source",
@@ -73,7 +74,7 @@ struct NamingWalk: Sendable {
         least: Key(first: "", second: "")
     )
 
-    /// Messages that are about a user, tell that the user wrote something, or of an entity that has the user's id.
+    /// Messages about a user, about a write of the user, or about an entity that has the user's id.
     static let deliveries = NamingWalk(
         "webhook_deliveries",
         "endpoint_id",

@@ -6,17 +6,18 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Erases all that is stored of one user, in small steps that may be cut off anywhere: whoever calls again goes on, and
-/// gateways go on by themselves (``ErasureService``).
+/// Erases all stored data of one user, in small steps that may be interrupted anywhere.
 ///
-/// The user is not served from the first step on, and never again. Once every gateway has heard of it and no worker has
-/// the lane, the rows go under its lock, a batch at a time, then the lane itself; then the documents that the user owns or
-/// wrote last; then the upstream is told. What stays are hashes: of the user, of its subjects, of its idempotency keys,
-/// fingerprints and devices.
+/// The next call continues, and gateways continue without a call (``ErasureService``).
+///
+/// The user is not served from the first step on, and never again. Once every gateway has read that and no worker has
+/// the lane, the rows are deleted under its lock, a batch at a time, then the lane itself. The documents that the user
+/// owns or wrote last follow, and then the upstream is notified. Only hashes stay: of the user, of its subjects, of its
+/// idempotency keys, fingerprints and devices.
 package struct UserErasing: Sendable {
-    /// Seconds after which every gateway knows that the user is closed, as for a join.
+    /// Seconds after which every gateway treats the user as closed, as for a join.
     package static let settlingSeconds = UserJoining.settlingSeconds
-    /// Seconds after which a gateway goes on with what nobody goes on with: with the time to the next look, a minute.
+    /// Seconds after which a gateway claims an abandoned erasure: with the time to the next search, a minute.
     static let claimSeconds: Double = 40
     /// Erasures that are tried to be claimed in one look: others claim, too.
     static let candidates: Int64 = 16
@@ -33,7 +34,7 @@ package struct UserErasing: Sendable {
     let now: TimeSource
     let failure: StoreFailure
     let logger: Logger
-    /// Tells upstreams; without one that is left to gateways.
+    /// Notifies upstreams; without it, gateways do that later.
     package var upstream: (any Upstream)?
     /// ``settlingSeconds``, unless a test has one gateway and no time.
     package var settling = settlingSeconds
@@ -61,14 +62,16 @@ package struct UserErasing: Sendable {
         self.logger = logger
     }
 
-    /// Erases a user, as far as that goes at once: where the lane is busy, not all gateways can know of it yet, or the
-    /// upstream cannot be told, it is to be called again.
+    /// Erases a user, as far as that is possible immediately.
     ///
-    /// - Returns: the erasure; nil where there is no such organization, or nothing is known of the user.
+    /// Call it again if the lane is busy, if not all gateways can have read the closure yet, or if the upstream cannot
+    /// be notified.
+    ///
+    /// - Returns: the erasure; nil if there is no such organization, or nothing is known of the user.
     /// - Throws: `not_found` for a user who became part of another; `overloaded` while it is being joined with another, or
     ///   an older gateway is running.
     package func erase(_ user: UUID, in organization: UUID) async throws(Problem) -> UserErasureRow? {
-        // what nobody owns is not one person's
+        // data without an owner belong to no single person
         guard !Writer.isReserved(user) else { return nil }
         do {
             let lane = LaneKey(organization: organization, user: user)
@@ -99,7 +102,8 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Continues an erasure that nobody continues, up to and with its upstream's answer; false where there is none.
+    /// Continues an abandoned erasure, up to and with its upstream's response; returns false if there is no such
+    /// erasure.
     package func goOnWithAny() async throws(Problem) -> Bool {
         guard let erasure = try await claim(asks: true, besides: []) else { return false }
         let remaining = try await eraseHere(erasure)
@@ -107,7 +111,7 @@ package struct UserErasing: Sendable {
         return true
     }
 
-    /// Claims an erasure that nobody continues, the one that is due longest; nil where there is none.
+    /// Claims the abandoned erasure that has been due longest; returns nil if there is no such erasure.
     ///
     /// - Parameters:
     ///   - asks: whether erasures count of which only the request to the upstream remains.
@@ -152,7 +156,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Erasures that are under way, up to 1,000, and when the first of them began.
+    /// Erasures that are in progress, up to 1,000, and when the first of them began.
     package func backlog() async throws(Problem) -> (count: Int64, since: Timestamp?) {
         do {
             let found = try await pool.run([Query(ErasureStatements.backlog)])[0]
@@ -198,7 +202,7 @@ package struct UserErasing: Sendable {
 
     // MARK: - 1: the user is not served
 
-    /// - Parameter isNamed: whether there are traces of the user, of whom nothing else is known perhaps.
+    /// - Parameter isNamed: whether there are traces of the user, who may otherwise be unknown.
     private func close(_ user: LaneKey, isNamed: Bool = false) async throws -> UserErasureRow? {
         let moment = now()
         let hash = UserHash(of: user)
@@ -258,7 +262,7 @@ package struct UserErasing: Sendable {
     /// Nil while a worker has the lane.
     private func eraseRows(_ erasure: UserErasureRow) async throws -> UserErasureRow? {
         guard let lane = erasure.lane else { return erasure }
-        // of who was joined into the user little is left under its own id, its subjects among it
+        // a user who was joined into this one has few rows left under its own id, including its subjects
         let all = erasure.users.map { user in
             let owner = LaneKey(organization: lane.organization, user: user)
             return Parameters(of: owner, BytesParameter.bytea(erasure.hash.bytes), Self.batch)
@@ -309,7 +313,7 @@ package struct UserErasing: Sendable {
         return Int64(hashes.count)
     }
 
-    /// Runs a transaction under a lane's lock, if there is a lane; nil where a worker has it.
+    /// Runs a transaction under a lane's lock, if there is a lane; nil if a worker has it.
     private func underLock<Value: Sendable>(
         _ lane: LaneKey,
         _ body: (Connection) async throws -> Value
@@ -346,7 +350,7 @@ package struct UserErasing: Sendable {
         return try await move(erasure, to: .telling)
     }
 
-    /// From here on nothing opens what was sealed with the user's keys, wherever copies of it are.
+    /// From here on, values sealed with the user's keys cannot be opened, in any copy.
     private func destroyKeys(_ erasure: UserErasureRow) async throws {
         let parameters = Parameters(of: erasure.organization, erasure.users)
         let gone = try await pool.run([Query(UserKeyRows.destroyStatement, parameters)])[0]
@@ -356,7 +360,7 @@ package struct UserErasing: Sendable {
 
     private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
         for walk in ErasureWalk.all {
-            // what a worker had in hand may come behind the walk: once more, until none is found
+            // a worker's last writes may appear behind the walk: it is repeated until it finds no row
             var count = 1
             while count > 0 {
                 count = try await walk.run(
@@ -423,12 +427,12 @@ package struct UserErasing: Sendable {
             parameters.add(json: try renewal.json(document, as: .document(type: key.type, id: key.id)))
             return Query(SealStatements.writeEntity, parameters)
         }
-        // what cannot be opened now never could be once the owner's key is gone
+        // values that cannot be opened now never could be once the owner's key is gone
         try renewal.check()
         _ = try await connection.run(queries)
     }
 
-    // MARK: - 4: the upstream is told
+    // MARK: - 4: the upstream is notified
 
     private func tell(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         guard let upstream else { return erasure }
@@ -454,7 +458,7 @@ package struct UserErasing: Sendable {
         return try await finish(erasure)
     }
 
-    /// Why the upstream was not told; nil where it was.
+    /// Returns why the upstream was not notified; nil if it was.
     private static func reason(_ answer: UpstreamAnswer) -> String? {
         switch answer {
         case .response(let response) where ErasureRetry.isDone(status: response.status): nil

@@ -10,7 +10,7 @@ package struct UserErasureRow: Sendable, Hashable {
         case closing
         /// The rows are gone; the documents go.
         case entities
-        /// All is gone; the upstream is yet to be told.
+        /// All data are deleted; the upstream is not notified yet.
         case telling
         case done
     }
@@ -26,9 +26,9 @@ package struct UserErasureRow: Sendable, Hashable {
     let users: [UUID]
     package let startedAt: Timestamp
     package let state: State
-    /// How far the feed was looked through.
+    /// How far the feed was read.
     let walked: Int64
-    /// Attempts to tell the upstream that were in vain, and why the last was.
+    /// The failed attempts to notify the upstream, and why the last one failed.
     package let attempts: Int32
     package let lastError: String?
     package let finishedAt: Timestamp?

@@ -6,9 +6,9 @@ import SyncStore
 
 /// Everything that is stored of one user, as NDJSON: a JSON object a line, each with its `kind`.
 ///
-/// Rows are read a page at a time, each page in a statement of its own, so an export holds no transaction, no lock and
-/// no more than a page in memory however much there is. What is written meanwhile is in it or not. The last line is of
-/// kind `end`: a text without it was cut off.
+/// Rows are read a page at a time, each page in a separate statement, so an export of any size holds no transaction, no
+/// lock, and at most one page in memory. Rows written during the export may be missing. The last line is of kind `end`:
+/// a text without it was cut off.
 package struct UserExport: Sendable {
     /// Documents that one statement reads.
     private static let documents = 25
@@ -24,7 +24,7 @@ package struct UserExport: Sendable {
 
     /// Whether there is anything of a user to export.
     ///
-    /// - Throws: `not_found` where the user became part of another, with that one's name.
+    /// - Throws: `not_found` if the user became part of another, with that one's name.
     package func isKnown(_ user: LaneKey) async throws(Problem) -> Bool {
         guard !Writer.isReserved(user.user) else { return false }
         let standing: Standing
@@ -44,7 +44,7 @@ package struct UserExport: Sendable {
 
     /// What joins have made of a user.
     private struct Standing {
-        /// Whom the user became part of.
+        /// The user that this one was joined into.
         let target: UUID?
         let isKnown: Bool
         /// Who became part of the user.
@@ -145,7 +145,7 @@ package struct UserExport: Sendable {
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         var pending = lines
-        // what was told before a join names who the user was then
+        // messages from before a join name the user by the id of that time
         let names = try await [user.user] + standing(of: user).joined
         try await NamingWalk.deliveries.run(pool, of: user.organization, naming: names) { found in
             for start in stride(from: 0, to: found.count, by: Self.messages) {
@@ -244,8 +244,9 @@ struct ExportLines: Sendable {
         line("message", row, [], [])
     }
 
-    /// One line: the kind, the members of `plain`, an object, and what was sealed. White space between tokens that a
-    /// phone sent is no end of a line.
+    /// One line: the kind, the members of `plain`, an object, and the sealed values.
+    ///
+    /// White space between tokens that a phone sent is no end of a line.
     private mutating func line(
         _ kind: String,
         _ plain: [UInt8],

@@ -8,7 +8,7 @@ package struct UserJoinRow: Sendable, Hashable {
     package enum State: String, Sendable, Hashable {
         /// Neither user is served, until their lanes are at rest.
         case closing
-        /// All is the target's; its devices are yet to be shown what was private to the other.
+        /// All rows are the target's; its devices have not received the other's private entities yet.
         case moved
         case done
     }

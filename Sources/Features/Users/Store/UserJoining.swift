@@ -8,17 +8,20 @@ import SyncStore
 
 /// Joins two users into one: their lanes end in one order, and nothing runs twice.
 ///
-/// Neither user is served at first, until every gateway has heard of it and no worker has either lane: then all rows of
-/// the one become the other's, in one transaction. Its mutations stand behind the target's, as if they had been accepted
-/// after them; they keep their upstream keys, and their records, so that a phone that repeats what it pushed as the
-/// one is answered as the other. A join that is cut off is gone on with by the next call, or given up when none comes.
+/// At first neither user is served. Once every gateway has read that and no worker has either lane, one transaction
+/// moves all rows of the user to the target. The user's mutations follow the target's, as if they had been accepted
+/// after them. They keep their upstream keys and their records, so that a phone that repeats a push under the joined
+/// user receives the response as the target. The next call continues an interrupted join; without another call it is
+/// given up.
 package struct UserJoining: Sendable {
-    /// Seconds for which a call closes both users: a join that nobody goes on with is given up after them.
+    /// Seconds for which a call closes both users. After them, a join that no call continues is given up.
     package static let closedSeconds: Double = 120
-    /// Seconds between two looks of a waiting request at whose it is.
+    /// Seconds between two checks of a waiting request's user.
     package static let waitSeconds = Catalog.waitSeconds
-    /// Seconds after which every gateway knows that the users are closed: the catalog's, those after which a request that
-    /// waits has looked and ended, and one for clocks that differ. By then nothing reads as one of them any more.
+    /// Seconds after which every gateway treats the users as closed, and no request reads as one of them any more.
+    ///
+    /// They consist of the catalog's refresh time, the time after which a waiting request has polled and ended, and one
+    /// second for clocks that differ.
     package static let settlingSeconds = Catalog.settlingSeconds
     /// Entities that one transaction shows to more devices: it holds the feed.
     private static let shown = 500
@@ -50,11 +53,12 @@ package struct UserJoining: Sendable {
         self.logger = logger
     }
 
-    /// Joins a user into another, as far as that goes at once: where a lane is busy, or not all gateways can know of
-    /// the join yet, it is to be called again.
+    /// Joins a user into another, as far as that is possible immediately.
     ///
-    /// - Returns: the join; nil where there is no such organization, or the user is not known to it.
-    /// - Throws: `validation_failed` where the two cannot be joined; then both are served as before.
+    /// Call it again if a lane is busy, or if not all gateways can have read the join yet.
+    ///
+    /// - Returns: the join; nil if there is no such organization, or if it has no record of the user.
+    /// - Throws: `validation_failed` if the two cannot be joined; then both are served as before.
     package func join(
         _ user: UUID,
         into target: UUID,
@@ -198,7 +202,7 @@ package struct UserJoining: Sendable {
         )
     }
 
-    // MARK: - 3: devices learn of what was private
+    // MARK: - 3: devices receive private entities
 
     private func finish(_ join: UserJoinRow, _ organization: UUID) async throws -> UserJoinRow {
         guard let end = join.feedEnd, join.finishedAt == nil else { return join }
@@ -214,8 +218,8 @@ package struct UserJoining: Sendable {
         return try finished.read(UserJoinRow.init).first ?? join
     }
 
-    /// Puts entities at the feed's end: the devices of both users are past them, and the one's have not seen the
-    /// other's.
+    /// Moves entities to the feed's end: the cursors of both users' devices are past them, and the target's devices
+    /// have not received the joined user's.
     private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
         let wanted = Parameters(of: organization, join.target, keys.map(\.type), keys.map(\.id), end)
         try await pool.transaction { connection in

@@ -8,7 +8,7 @@ package struct UserRow: Sendable {
     /// What an issuer calls the user.
     package struct Name: Sendable {
         package let subject: Subject
-        /// When it was first seen, or let in.
+        /// When the name was first seen, or provisioned.
         package let createdAt: Timestamp
     }
 
@@ -33,16 +33,17 @@ package struct UserRow: Sendable {
     }
 
     package let id: UUID
-    /// When the user first pushed, registered a device or was let in; nil for one who has only read, or was shut out.
+    /// When the user first pushed, registered a device or was provisioned; nil for a user who has only read, or was
+    /// blocked.
     package let registeredAt: Timestamp?
-    /// When one of the user's devices last pushed or pulled; nil: there is none.
+    /// When one of the user's devices last pushed or pulled; nil if no device has.
     package let lastSeenAt: Timestamp?
     /// The user that this one was joined into.
     package let into: UUID?
     /// By issuer and subject.
     package let names: [Name]
 
-    /// When the user was first known here; nil for one of whom only a join is left.
+    /// When the user was first recorded here; nil for a user of whom only a join is left.
     package var firstSeenAt: Timestamp? { ([registeredAt] + names.map(\.createdAt)).compactMap(\.self).min() }
 
     /// Reads the columns of ``list``.

@@ -2,10 +2,12 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Events from elsewhere may say whose a document is before that user ever comes: then the user is named by documents, or
-/// by events that still wait, and by nothing else.
+/// Searches for data that name a user who has never sent a request.
+///
+/// An event from a source may name the owner of a document before that user's first request. Then only documents, or
+/// parked events, name the user.
 enum UserTraces {
-    /// Looks through all of the organization's entities and waiting events.
+    /// Searches all of the organization's entities and parked events.
     static func areThere(of user: LaneKey, _ pool: Pool) async throws -> Bool {
         let entities = EntityWalk(pool: pool, organization: user.organization, user: user.user)
         if try await entities.findsAny(EntityWalk.named) { return true }

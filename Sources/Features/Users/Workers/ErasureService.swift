@@ -5,11 +5,11 @@ package import SyncModel
 import SyncStore
 import Synchronization
 
-/// Goes on with erasures that nobody goes on with: those that were cut off, and those whose upstream could not be told.
+/// Continues abandoned erasures: interrupted ones, and those whose upstream could not be notified.
 package final class ErasureService: Service {
     /// What there is to do, on all replicas together, as of the last look.
     package struct State: Sendable {
-        /// Erasures under way, counted up to 1,000.
+        /// Erasures in progress, counted up to 1,000.
         package var count: Int64 = 0
         /// When the first of them began.
         package var since: Timestamp?
@@ -20,7 +20,7 @@ package final class ErasureService: Service {
     private let logger: Logger
     private let shared = Mutex(State())
 
-    /// - Parameter lookInterval: how often a replica looks whether one is due, in seconds.
+    /// - Parameter lookInterval: the interval at which a replica checks whether one is due, in seconds.
     package init(erasing: UserErasing, lookInterval: Double = 15, logger: Logger) {
         self.erasing = erasing
         self.lookInterval = lookInterval
@@ -29,7 +29,7 @@ package final class ErasureService: Service {
 
     package var state: State { shared.withLock { $0 } }
 
-    /// Looks now and then, and works where one is due, until graceful shutdown: it may be cut off anywhere.
+    /// Polls at intervals, and works when an erasure is due, until graceful shutdown. It may be interrupted anywhere.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -45,13 +45,13 @@ package final class ErasureService: Service {
         }
     }
 
-    /// Requests to upstreams that are under way at the same time.
+    /// Requests to upstreams that are in progress at the same time.
     static let requests = 8
 
     /// Continues all erasures that are due.
     ///
-    /// What is erased in the database never waits for an upstream: requests to upstreams are sent beside it, one of each
-    /// organization at a time. An organization whose upstream fails is not asked again in this look.
+    /// Erasing in the database never waits for an upstream: requests to upstreams run concurrently, one at a time for
+    /// each organization. An organization whose upstream fails is not asked again in this search.
     package func look() async {
         do {
             try await withThrowingTaskGroup(of: Result?.self) { group in
@@ -73,7 +73,7 @@ package final class ErasureService: Service {
                         continue
                     }
                     if asked.isEmpty { break }
-                    // other erasures may be due before an upstream answers
+                    // other erasures may be due before an upstream responds
                     if !isTicking {
                         isTicking = true
                         group.addTask { [lookInterval] in

@@ -6,13 +6,14 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/webhooks`: where an organization wants to be told, and what became of what it was told. A
-/// secret is shown once, in the answer to the request that made it.
+/// `/admin/organizations/{id}/webhooks`: an organization's webhook endpoints and their deliveries.
+///
+/// A secret is shown once, in the response to the request that created it.
 struct WebhookEndpoints: Sendable {
     let administration: WebhookAdministration
     let bodies: BodyReader
     let policy: AddressPolicy
-    /// What receivers verify `v1a` signatures by, as `whpk_…`; nil where there are none.
+    /// The public key with which receivers verify `v1a` signatures, as `whpk_…`; nil if there are no such signatures.
     let publicKey: String?
 
     // MARK: - Endpoints
@@ -79,7 +80,7 @@ struct WebhookEndpoints: Sendable {
         }
     }
 
-    /// Has a message sent that tells of nothing.
+    /// Sends a test message, which reports no event.
     func test(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let endpoint = try endpoint(exchange)

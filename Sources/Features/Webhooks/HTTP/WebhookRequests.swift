@@ -72,7 +72,7 @@ extension RequestReport {
         var count = 0
         for element in elements {
             defer { count += 1 }
-            // an array may be long, and all that is wrong with it is said once
+            // an array may be long, and one report lists all of its defects
             guard count < 100 else { break }
             let event = element.string.flatMap(WebhookEvent.init(rawValue:))
             guard let event, WebhookEvent.wishable.contains(event) else {

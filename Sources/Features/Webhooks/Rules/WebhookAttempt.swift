@@ -35,15 +35,15 @@ package struct WebhookDelivery: Sendable, Hashable {
     }
 }
 
-/// What an endpoint answered.
+/// An endpoint's response.
 package enum WebhookAnswer: Sendable, Hashable {
     /// - Parameter retryAt: what `Retry-After` asked for.
     case status(Int, retryAt: Timestamp?)
-    /// There was no answer: why, in a few words, nothing secret.
+    /// There was no response: a short reason, without a secret.
     case none(String)
 }
 
-/// What becomes of a delivery after an attempt.
+/// The state of a delivery after an attempt.
 package struct WebhookOutcome: Sendable, Hashable {
     package enum Status: String, Sendable, Hashable, CaseIterable {
         /// To be tried again, at ``nextAttempt``.
@@ -61,8 +61,9 @@ package struct WebhookOutcome: Sendable, Hashable {
     package let lastError: String?
 }
 
-/// How the last attempts at an endpoint went: its circuit breaker, which all replicas share, for it stands in the
-/// endpoint's row. Pure.
+/// The results of the last attempts at an endpoint: its circuit breaker.
+///
+/// All replicas share it, because it is stored in the endpoint's row. Pure.
 package struct WebhookHealth: Sendable, Hashable {
     /// Failures in a row after which one delivery at a time is tried, and none before a pause is over.
     package static let threshold: Int32 = 5
@@ -70,14 +71,14 @@ package struct WebhookHealth: Sendable, Hashable {
     static let firstPause: Double = 5
     static let longestPause: Double = 600
 
-    /// Failures since the last success. Attempts that were under way at the same time count as one.
+    /// Failures since the last success. Attempts that were in progress at the same time count as one.
     package private(set) var failureCount: Int32
     /// When the first of them failed.
     package private(set) var failingSince: Timestamp?
     /// Nothing is sent before.
     package private(set) var pausedUntil: Timestamp?
     package private(set) var lastError: String?
-    /// Whether it answered 410: it wants no more.
+    /// Whether it responded with 410: it accepts no more deliveries.
     package private(set) var isGone = false
 
     package init(
@@ -92,18 +93,18 @@ package struct WebhookHealth: Sendable, Hashable {
         self.lastError = lastError
     }
 
-    /// Whether only one delivery is tried, and all others wait for what comes of it.
+    /// Whether only one delivery is attempted, and all others wait for its result.
     package var isOpen: Bool { failureCount >= Self.threshold }
 
     /// Whether nothing more is to be sent now.
     package func rests(at now: Timestamp) -> Bool { isGone || pausedUntil.map { $0 > now } ?? false }
 
-    /// Notes an answer.
+    /// Records a response.
     ///
     /// - Parameters:
     ///   - jitter: 0 to 1; adds up to a fifth of a pause.
-    ///   - isSameRound: whether the attempt began before the last failure was noted. Such a failure counts once with
-    ///     that one: it says nothing new about the endpoint.
+    ///   - isSameRound: whether the attempt began before the last failure was recorded. Such a failure counts once with
+    ///     that one: it is no further evidence about the endpoint.
     package mutating func note(_ answer: WebhookAnswer, now: Timestamp, jitter: Double, isSameRound: Bool = false) {
         guard let error = answer.error else {
             self = WebhookHealth()
@@ -120,7 +121,7 @@ package struct WebhookHealth: Sendable, Hashable {
             until.append(now.adding(seconds: min(Self.longestPause, doubled) * (1 + 0.2 * min(max(jitter, 0), 1))))
         }
         if let retryAt = answer.throttledUntil {
-            // whatever it asks for, somebody looks whether it is back
+            // for any requested pause, the endpoint is tried again after the longest allowed one
             until.append(min(retryAt, now.adding(seconds: WebhookSchedule.longestThrottle)))
         }
         if let latest = until.max() { pausedUntil = latest }
@@ -142,7 +143,7 @@ extension WebhookAnswer {
 
     var isGone: Bool { if case .status(410, _) = self { true } else { false } }
 
-    /// Until when it asks to be left alone: by `Retry-After`, of an answer that says that it is too much.
+    /// Until when the endpoint requests a pause, by the `Retry-After` of a response that signals overload.
     var throttledUntil: Timestamp? {
         if case .status(429, let retryAt) = self { return retryAt }
         if case .status(502...504, let retryAt) = self { return retryAt }
@@ -161,7 +162,7 @@ package enum WebhookSchedule {
     /// Attempts of a delivery.
     package static var attempts: Int { pauses.count + 1 }
 
-    /// What becomes of a delivery.
+    /// Returns the state of a delivery after an attempt.
     ///
     /// - Parameter jitter: 0 to 1; adds up to a twentieth of the pause.
     package static func outcome(
@@ -193,8 +194,9 @@ package enum WebhookSchedule {
         )
     }
 
-    /// What becomes of a delivery that was not sent, since the endpoint does not answer: given up when it has waited
-    /// for three days; nil while it waits on.
+    /// Returns the state of a delivery that was not sent because the endpoint does not respond.
+    ///
+    /// It is given up after it has waited for three days; nil while it still waits.
     package static func outcome(ofUnsent delivery: WebhookDelivery, now: Timestamp) -> WebhookOutcome? {
         guard delivery.isOld(at: now) else { return nil }
         return WebhookOutcome(

@@ -6,7 +6,7 @@ extension WebhookDelivery {
     /// The id of the message, as its header has it.
     package var messageID: String { id.lowercased }
 
-    /// What is sent and signed: byte for byte the same in all attempts.
+    /// The body that is sent and signed: byte for byte the same in all attempts.
     package func body(of organization: UUID) -> [UInt8] {
         JSONWriter.object(capacity: data.count + 200) { writer in
             writer.member("type", event.rawValue)

@@ -2,13 +2,13 @@ package import Foundation
 import JSONText
 package import SyncModel
 
-/// What an organization may be told of.
+/// The events that an organization may subscribe to.
 package enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
     /// A mutation failed, and waits for a person.
     case mutationFailed = "mutation.failed"
     /// A mutation is in conflict, and waits for a person.
     case mutationConflict = "mutation.conflict"
-    /// A user's queue stands still until a person settles a mutation.
+    /// A user's queue is halted until a person settles a mutation.
     case laneHalted = "lane.halted"
     /// Nothing is sent to the organization's upstream for a while.
     case upstreamDown = "upstream.down"
@@ -23,17 +23,17 @@ package enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
 
     /// Those that an endpoint may wish.
     package static let wishable = allCases.filter { $0 != .test }
-    /// Those that an endpoint is told of where it does not say: all but the one that comes with every write.
+    /// The default subscription of an endpoint: all but the event that comes with every write.
     package static let usual = wishable.filter { $0 != .entityChanged }
 }
 
-/// Something that happened, to be told to whichever endpoints of its organization wish to know.
+/// An event to be delivered to those endpoints of its organization that subscribe to it.
 package struct WebhookRecord: Sendable, Hashable {
     /// The same at all endpoints, and in all attempts.
     package let id: UUID
     package let organization: UUID
     package let event: WebhookEvent
-    /// A JSON object: names and numbers, never what a document says.
+    /// A JSON object: names and numbers, never the content of a document.
     package let data: [UInt8]
 
     package init(id: UUID, organization: UUID, event: WebhookEvent, data: [UInt8]) {
@@ -45,8 +45,9 @@ package struct WebhookRecord: Sendable, Hashable {
 }
 
 extension WebhookRecord {
-    /// What a mutation's outcome is told as: nothing, unless it waits for a person; then the outcome and, where the lane
-    /// stands still because of it, that.
+    /// Returns the events of a mutation's outcome.
+    ///
+    /// Empty unless the mutation waits for a person: then the outcome and, if the mutation halts its lane, the halt.
     ///
     /// - Parameters:
     ///   - halts: whether the mutation is what halts its lane now.
@@ -98,12 +99,12 @@ extension WebhookRecord {
         return records
     }
 
-    /// The code of a stored problem; its words may quote what users wrote.
+    /// The code of a stored problem; its text may quote user content.
     private static func code(of problem: [UInt8]) -> String? {
         (try? JSONTree(parsing: problem))?.root.members?.first { $0.name.string == "code" }?.value.string
     }
 
-    /// That an upstream is away, or back.
+    /// The event of an upstream that became unavailable, or available again.
     package static func upstream(isDown: Bool, of organization: UUID, reason: String?, id: UUID) -> WebhookRecord {
         let data = JSONWriter.object { writer in
             if isDown { writer.member("reason", reason) }
@@ -129,7 +130,7 @@ extension WebhookRecord {
 }
 
 extension LaneOutcome {
-    /// What endpoints are told of it; see ``WebhookRecord``.
+    /// The events for endpoints; see ``WebhookRecord``.
     package func records(of lane: LaneKey, _ state: LaneState, _ makeID: () -> UUID) -> [WebhookRecord] {
         guard let status, status.isForAPerson else { return [] }
         return WebhookRecord.records(
@@ -148,7 +149,7 @@ extension LaneOutcome {
 }
 
 extension NewMutation {
-    /// What endpoints are told of it; see ``WebhookRecord``.
+    /// The events for endpoints; see ``WebhookRecord``.
     package func records(of lane: LaneKey, _ state: LaneState, _ makeID: () -> UUID) -> [WebhookRecord] {
         WebhookRecord.records(
             of: record,

@@ -4,7 +4,7 @@ extension Store {
     /// Deliveries.
     package var webhooks: WebhookStore { WebhookStore(pool: pool, catalog: catalog, now: now, failure: failure) }
 
-    /// Where organizations want to be told of what happens, and what became of it.
+    /// Manages organizations' webhook endpoints and their deliveries.
     package var webhookAdministration: WebhookAdministration {
         WebhookAdministration(pool: pool, catalog: catalog, now: now, failure: failure)
     }

@@ -16,7 +16,7 @@ enum WebhookAdminStatements {
         "SELECT \(WebhookEndpointRow.list) FROM webhook_endpoints e WHERE e.organization_id = $1 AND e.id = $2"
     )
 
-    /// An endpoint that is told of entities begins with those that change from now on.
+    /// An endpoint that subscribes to entities begins with the changes from now on.
     static let add = Statement(
         "webhooks_add_endpoint",
         """

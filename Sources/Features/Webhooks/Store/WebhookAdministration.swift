@@ -3,7 +3,7 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// The operators' actions on webhooks: endpoints, their secrets, and what became of deliveries.
+/// The operators' actions on webhooks: endpoints, their secrets, and deliveries.
 package struct WebhookAdministration: Sendable {
     /// Endpoints that an organization may have.
     package static let maximumEndpoints = 20
@@ -26,7 +26,7 @@ package struct WebhookAdministration: Sendable {
 
     // MARK: - Endpoints
 
-    /// An organization's endpoints, oldest first; nil when there is no such organization.
+    /// An organization's endpoints, oldest first; nil if there is no such organization.
     package func list(in organization: UUID) async throws(Problem) -> [WebhookEndpointRow]? {
         do {
             let key = Parameters(of: organization)
@@ -48,10 +48,10 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// Adds an endpoint; nil when there is no such organization.
+    /// Adds an endpoint; nil if there is no such organization.
     ///
     /// - Parameter secret: what its messages are signed with.
-    /// - Throws: `validation_failed` where the organization has as many as it may.
+    /// - Throws: `validation_failed` if the organization has as many as it may.
     package func add(
         to organization: UUID,
         _ update: WebhookUpdate,
@@ -100,7 +100,9 @@ package struct WebhookAdministration: Sendable {
         )
     }
 
-    /// Changes an endpoint; nil when there is none. One that is enabled is tried at once, and counts as well again.
+    /// Changes an endpoint; returns nil if there is no such endpoint.
+    ///
+    /// An endpoint that is enabled is tried immediately, and counts as healthy again.
     package func change(_ endpoint: WebhookKey, _ update: WebhookUpdate) async throws(Problem) -> WebhookEndpointRow? {
         let parameters = Parameters(
             of: endpoint.organization,
@@ -120,11 +122,11 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// Gives an endpoint another secret; the one before signs, too, for a while. Nil when there is no such endpoint.
+    /// Gives an endpoint another secret; the one before signs, too, for a while. Nil if there is no such endpoint.
     ///
     /// - Parameters:
     ///   - secret: the new one.
-    ///   - overlap: seconds that the one before signs, too; 0: it ends at once.
+    ///   - overlap: seconds for which the previous secret also signs; 0: it ends immediately.
     package func rotate(
         _ endpoint: WebhookKey,
         to secret: String,
@@ -157,14 +159,16 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// Deletes an endpoint with all its deliveries; false when there is none. What is being sent is sent.
+    /// Deletes an endpoint with all its deliveries; returns false if there is no such endpoint.
+    ///
+    /// Requests in progress are completed.
     package func delete(_ endpoint: WebhookKey) async throws(Problem) -> Bool {
         do {
             let key = Self.key(endpoint)
             var batch = key
             batch.add(Self.deleteBatch)
             let found = try await pool.run([Query(WebhookAdminStatements.delete, key)])[0].affected > 0
-            // also where it is gone: the one before may have been interrupted
+            // also if it is gone: the one before may have been interrupted
             var deleted = 1
             while deleted > 0 {
                 deleted = try await pool.transaction { [batch] connection in
@@ -179,7 +183,9 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// Records a delivery of `webhook.test`, whatever the endpoint wishes; nil when there is none, or it is not enabled.
+    /// Records a delivery of `webhook.test`, regardless of the endpoint's subscription.
+    ///
+    /// Returns nil if there is no such endpoint, or if it is not enabled.
     ///
     /// - Returns: its id.
     package func test(_ endpoint: WebhookKey) async throws(Problem) -> UUID? {
@@ -196,8 +202,9 @@ package struct WebhookAdministration: Sendable {
 
     // MARK: - Deliveries
 
-    /// An endpoint's deliveries, newest first, and the last of them where there are more; nil when there is no such
-    /// endpoint.
+    /// Returns an endpoint's deliveries, newest first, and the last of them if there are more.
+    ///
+    /// Returns nil if there is no such endpoint.
     ///
     /// - Parameters:
     ///   - status: nil for all.
@@ -226,7 +233,7 @@ package struct WebhookAdministration: Sendable {
         }
     }
 
-    /// What came of a request to try a delivery again.
+    /// The result of a request to retry a delivery.
     package enum Retry: Sendable, Equatable {
         case retried
         case notFound
@@ -255,7 +262,7 @@ package struct WebhookAdministration: Sendable {
 
     /// Has the oldest dead deliveries tried again, 1,000 at most.
     ///
-    /// - Returns: how many; nil when there is no such endpoint.
+    /// - Returns: how many; nil if there is no such endpoint.
     package func retryAll(of endpoint: WebhookKey) async throws(Problem) -> Int? {
         let parameters = Parameters(of: endpoint.organization, endpoint.id, now(), Int64(Self.retryBatch))
         do {

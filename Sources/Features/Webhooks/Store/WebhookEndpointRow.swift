@@ -9,7 +9,7 @@ package struct WebhookEndpointRow: Sendable {
         case enabled
         /// Nothing is recorded for it, and nothing sent.
         case disabled
-        /// It answered 410. As good as disabled, until an operator enables it again.
+        /// It responded with 410. It is treated as disabled, until an operator enables it again.
         case gone
     }
 
@@ -18,7 +18,7 @@ package struct WebhookEndpointRow: Sendable {
     package let description: String
     package let events: [WebhookEvent]
     package let status: Status
-    /// Until when the secret before the newest signs, too; nil where there is none.
+    /// Until when the secret before the newest also signs; nil if there is no such secret.
     package let previousSecretUntil: Timestamp?
     /// Attempts that failed since the last success.
     package let failureCount: Int32
@@ -26,7 +26,7 @@ package struct WebhookEndpointRow: Sendable {
     /// Nothing is sent before.
     package let pausedUntil: Timestamp?
     package let lastError: String?
-    /// What the last delivery was numbered; 0 before the first.
+    /// The number of the last delivery; 0 before the first.
     package let lastSequence: Int64
     package let createdAt: Timestamp
     package let updatedAt: Timestamp
@@ -94,7 +94,7 @@ package struct WebhookDeliveryRow: Sendable {
     }
 }
 
-/// Changes an endpoint, or describes a new one. What is nil stays as it is; of a new one it has its default.
+/// Changes an endpoint, or describes a new one. A nil member stays unchanged; a new endpoint has its default.
 package struct WebhookUpdate: Sendable {
     package var url: String?
     package var description: String?

@@ -3,11 +3,11 @@ package import Postgres
 package import SyncModel
 import SyncStore
 
-/// Writes down what endpoints are to be told, in the transaction of what it tells of: committed with it, or not at all.
+/// Records deliveries in the transaction of the event that they report: committed with it, or not at all.
 package enum WebhookOutbox {
-    /// A query that adds a delivery at each endpoint of the organization that wishes to know; none where no endpoint
-    /// does. It takes no lock that another transaction waits for, so its place among a transaction's queries does not
-    /// matter.
+    /// Returns a query that adds a delivery for each endpoint of the organization that subscribes to the event.
+    ///
+    /// It takes no lock that another transaction waits for, so its place among a transaction's queries does not matter.
     ///
     /// - Parameter records: at least one.
     package static func query(_ records: [WebhookRecord], at moment: Timestamp) -> Query {
@@ -48,8 +48,8 @@ package enum WebhookOutbox {
         """
     )
 
-    /// The same where an upstream is found to be away, or back, that was not known to be: one replica of those that
-    /// find it out tells it.
+    /// Records that an upstream became unavailable, or available again, if that is new: of several replicas that detect
+    /// it, one records it.
     package static func upstream(_ record: WebhookRecord, at moment: Timestamp) -> [Query] {
         let isDown = record.event == .upstreamDown
         return [
@@ -68,7 +68,7 @@ package enum WebhookOutbox {
         upstreamChange("IS NOT NULL", to: "NULL"),
         variant: upstreamNews("IS NOT NULL")
     )
-    /// Behind those, on a cluster, which inserts nothing of what the same statement has changed.
+    /// Separate, and after those, for a cluster, which inserts no rows that depend on a change of the same statement.
     static let markDownStatement = Statement("webhooks_mark_down", upstreamMark("IS NULL", to: moment))
     static let markUpStatement = Statement("webhooks_mark_up", upstreamMark("IS NOT NULL", to: "NULL"))
 
@@ -98,7 +98,7 @@ package enum WebhookOutbox {
         """
     }
 
-    /// What endpoints are told, in the transaction that holds the upstream's row and marks it then.
+    /// Records the deliveries, in the transaction that locks the upstream's row and then marks it.
     private static func upstreamNews(_ state: String) -> String {
         """
         INSERT INTO webhook_deliveries AS d (\(names))

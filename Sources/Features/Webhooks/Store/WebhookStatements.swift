@@ -5,8 +5,9 @@ import SyncStore
 
 /// The statements of the workers that deliver.
 enum WebhookStatements {
-    /// Endpoints that have something to send, by key: one look-up each, however much waits for it. Also those whose
-    /// first delivery is not due, so that a look knows how far it went.
+    /// Endpoints that have something to send, by key: one look-up each, however much waits for it.
+    ///
+    /// Includes those whose first delivery is not due, so that a search knows how far it went.
     static let due = Statement(
         "webhooks_due",
         """
@@ -39,7 +40,7 @@ enum WebhookStatements {
             OFFSET 0
         ) e ON true
         """,
-        // a walk along the index would be one over all servers: each looks by endpoint
+        // a walk along the index would visit all servers: each server searches by endpoint
         variant: """
             SELECT e.organization_id, e.id AS endpoint_id,
                 e.status = 'enabled' AND coalesce(e.leased_until <= $3, true) AND coalesce(e.paused_until <= $3, true)
@@ -54,7 +55,7 @@ enum WebhookStatements {
             """
     )
 
-    /// Endpoints that are told of entities, and have not heard of all: a plain read of small tables.
+    /// Endpoints that subscribe to entities, and have not received all of them: a plain read of small tables.
     static let behind = Statement(
         "webhooks_behind",
         """
@@ -83,8 +84,10 @@ enum WebhookStatements {
         """
     )
 
-    /// Which deliveries of a worker ($5) still are to be sent: none where an operator has changed the endpoint ($4: as
-    /// of when it was claimed), another worker has it, or the organization is not active.
+    /// Selects those deliveries of a worker ($5) that are still to be sent.
+    ///
+    /// There are none if an operator has changed the endpoint since it was claimed ($4), if another worker has it, or
+    /// if the organization is not active.
     static let look = Statement(
         "webhooks_look",
         """
@@ -128,7 +131,7 @@ enum WebhookStatements {
         .text("last_error", \.outcome.lastError)
     )
 
-    /// Under the endpoint's lock nobody else changes a delivery that waits.
+    /// Under the endpoint's lock no other transaction changes a delivery that waits.
     static let settle = Statement(
         "webhooks_settle",
         """
@@ -168,8 +171,8 @@ enum WebhookStatements {
         """
     )
 
-    /// The feed's end, and entities behind a position, if it is of this epoch: positions are in commit order, so none
-    /// is passed over. A row without an entity says that there are none.
+    /// The feed's end, and the entities after a position, if it is of this epoch: positions are in commit order, so no
+    /// entity is skipped. A row without an entity means that there are no further ones.
     static let entities = Statement(
         "webhooks_entities",
         """
@@ -208,7 +211,7 @@ enum WebhookStatements {
         """
     )
 
-    /// Ends a step. A lease that is not gone on with ends.
+    /// Ends a step. A lease that is not continued ends.
     static let write = Statement(
         "webhooks_write",
         """

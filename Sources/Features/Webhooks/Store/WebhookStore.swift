@@ -4,11 +4,13 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// The database operations of the workers that deliver. Any number of replicas may use it at the same time: a lease's token
-/// only grows, and what comes of attempts under an older one is thrown away.
+/// The database operations of the delivery workers.
+///
+/// Any number of replicas may use it at the same time: a lease's token only grows, and results of attempts under an
+/// older one are discarded.
 package struct WebhookStore: Sendable {
-    /// Deliveries that a step hands out while its endpoint is well; while it fails, one is sent and the others are looked
-    /// at for their age.
+    /// Deliveries that a step hands out while its endpoint is healthy; while it fails, one is sent and the others are
+    /// checked for their age.
     package static let batch = 16
     static let failingBatch = 200
     /// Entities that a step reads from the feed.
@@ -33,7 +35,9 @@ package struct WebhookStore: Sendable {
 
     // MARK: - Recording
 
-    /// Records something by itself. What tells of a change belongs into the change's transaction: ``WebhookOutbox``.
+    /// Records events in a separate transaction.
+    ///
+    /// The event of a change belongs into the change's transaction: ``WebhookOutbox``.
     package func record(_ records: [WebhookRecord]) async throws(Problem) {
         guard !records.isEmpty else { return }
         _ = try await failure.reporting("record events for webhooks") {
@@ -45,7 +49,7 @@ package struct WebhookStore: Sendable {
         }
     }
 
-    /// Records that an upstream is away or back, unless that is known.
+    /// Records that an upstream became unavailable or available again, unless that is known.
     package func record(upstream organization: UUID, isDown: Bool, reason: String?) async throws(Problem) {
         let moment = now()
         let record = WebhookRecord.upstream(
@@ -64,7 +68,7 @@ package struct WebhookStore: Sendable {
 
     // MARK: - Finding
 
-    /// What a look found, and where the next one goes on; nil at the end.
+    /// The endpoints that a search found, and where the next one continues; nil at the end.
     package typealias Found = (due: [WebhookKey], next: WebhookKey?)
 
     /// Endpoints with something to send, by key: a plain read without locks.
@@ -72,7 +76,7 @@ package struct WebhookStore: Sendable {
         try await search(WebhookStatements.due, after: key) { try $0.bool("is_due") }
     }
 
-    /// Endpoints that have not been told of all entities.
+    /// Endpoints that have not received all entities.
     package func behind(after key: WebhookKey?) async throws(Problem) -> Found {
         try await search(WebhookStatements.behind, after: key) { _ in true }
     }
@@ -108,16 +112,16 @@ package struct WebhookStore: Sendable {
     package struct Lease: Sendable {
         package let endpoint: WebhookKey
         package let token: Int64
-        /// When an operator changed the endpoint last: what is sent is what was wished by then.
+        /// When an operator last changed the endpoint: deliveries follow its settings of that time.
         let updatedAt: Timestamp
         package let url: String
         /// The newest first; two while they change.
         package let secrets: [String]
     }
 
-    /// Takes an endpoint, if it may be sent to and no other worker has it.
+    /// Claims an endpoint, if it may be sent to and no other worker has it.
     ///
-    /// - Returns: nil where it may not, or its organization is not served.
+    /// - Returns: nil if it may not, or its organization is not served.
     package func claim(_ endpoint: WebhookKey) async throws(Problem) -> Lease? {
         guard let organization = try await catalog.organization(endpoint.organization), organization.status == .active
         else { return nil }
@@ -166,17 +170,19 @@ package struct WebhookStore: Sendable {
         }
     }
 
-    /// What a worker does next.
+    /// The next step of a worker.
     package struct Step: Sendable {
-        /// To be sent; none where the lease has ended with this step.
+        /// To be sent; empty if the lease has ended with this step.
         package let deliveries: [WebhookDelivery]
-        /// How the endpoint does; where it fails, only the first delivery is to be sent.
+        /// The endpoint's health; if it fails, only the first delivery is to be sent.
         package let health: WebhookHealth
         package let leasedUntil: Timestamp?
     }
 
-    /// Which of the deliveries that a step handed out are still to be sent: an operator may have changed or deleted the
-    /// endpoint meanwhile, suspended or purged the organization, or erased the user that they name.
+    /// Returns those deliveries of a step that are still to be sent.
+    ///
+    /// Since the step, an operator may have changed or deleted the endpoint, suspended or purged the organization, or
+    /// erased the user that a delivery names.
     package func stillWaiting(_ deliveries: [UUID], _ lease: Lease) async throws(Problem) -> Set<UUID> {
         let endpoint = lease.endpoint
         let parameters = Parameters(of: endpoint.organization, endpoint.id, lease.token, lease.updatedAt, deliveries)
@@ -190,14 +196,14 @@ package struct WebhookStore: Sendable {
         }
     }
 
-    /// Writes what came of attempts, and hands out what is due next.
+    /// Writes the results of attempts, and hands out the deliveries that are due next.
     ///
     /// - Parameters:
     ///   - outcomes: of deliveries that earlier steps handed out.
-    ///   - answers: the endpoint's answers, in order.
-    ///   - sameRound: indices of answers to attempts that began before the last failure was noted.
-    ///   - releases: whether the worker lets the endpoint go.
-    /// - Returns: nil where the lease was lost: then nothing is written.
+    ///   - answers: the endpoint's responses, in order.
+    ///   - sameRound: indices of responses to attempts that began before the last failure was recorded.
+    ///   - releases: whether the worker releases the endpoint.
+    /// - Returns: nil if the lease was lost: then nothing is written.
     package func step(
         _ lease: Lease,
         _ outcomes: [WebhookOutcome] = [],
@@ -286,7 +292,7 @@ package struct WebhookStore: Sendable {
         return Step(deliveries: deliveries, health: state.health, leasedUntil: leasedUntil)
     }
 
-    /// Makes deliveries of the entities that changed since the endpoint was last told.
+    /// Creates deliveries for the entities that changed since the endpoint's last one.
     private func readFeed(
         _ endpoint: WebhookKey,
         _ state: inout EndpointState,
@@ -300,7 +306,7 @@ package struct WebhookStore: Sendable {
         for var row in found {
             let (epoch, last) = (try row.int64("epoch"), try row.int64("last_position"))
             guard let position = try row.optionalInt64("feed_position") else {
-                // after a restore positions are others: it is told of what changes from now on
+                // a restore changes positions: the endpoint receives the changes from now on
                 state.feed = (epoch, last)
                 break
             }
@@ -380,7 +386,7 @@ package struct WebhookStore: Sendable {
     }
 }
 
-/// What a step changes of an endpoint, as its locked row says.
+/// The parts of an endpoint's locked row that a step changes.
 private struct EndpointState {
     /// Whether anything is sent, as the worker that holds it would.
     let isServed: Bool

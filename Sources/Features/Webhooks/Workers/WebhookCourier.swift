@@ -41,15 +41,15 @@ package final class WebhookCourier: Service {
         package var placesOfOrganization = 4
         /// Messages to one endpoint at the same time.
         package var width = 4
-        /// How long messages in hand are sent without a look at whether they still are to be, in seconds.
+        /// The interval at which waiting messages are checked for whether they are still to be sent, in seconds.
         package var lookInterval: Double = 1
         /// Steps after which an endpoint gives its place away.
         package var turn = 8
         /// How often the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
-        /// How long messages under way may take once the gateway shuts down, in seconds.
+        /// How long messages in progress may take once the gateway shuts down, in seconds.
         package var grace: Double = 5
-        /// What the courier's clock says.
+        /// The courier's clock.
         package var now: TimeSource
 
         package init(now: @escaping TimeSource) {
@@ -93,8 +93,9 @@ package final class WebhookCourier: Service {
         let reason: String?
     }
 
-    /// Tells what a request to an upstream came to: whether nothing is sent to it for a while, or it answers. What is
-    /// known already is not written again, so this may be called with every request.
+    /// Records from a request's result whether the upstream is unavailable for a while, or responds.
+    ///
+    /// A known state is not written again, so this may be called with every request.
     package func note(upstream organization: UUID, isDown: Bool, reason: String? = nil) {
         let isNews = known.withLock { known in
             guard known[organization] != isDown else { return false }
@@ -159,8 +160,9 @@ package final class WebhookCourier: Service {
         }
     }
 
-    /// Stops further sends at graceful shutdown, and cancels those in flight when the grace has passed. The next worker
-    /// of the endpoint repeats a cancelled message under the same id.
+    /// Stops further sends at graceful shutdown, and cancels those in flight when the grace has passed.
+    ///
+    /// The next worker of the endpoint repeats a cancelled message under the same id.
     private func cancelSendsAfterGrace() async {
         try? await gracefulShutdown()
         isDraining.store(true, ordering: .relaxed)
@@ -249,7 +251,8 @@ package final class WebhookCourier: Service {
         return nil
     }
 
-    /// Writes a step, with patience while the database is away: otherwise what was delivered is sent once more.
+    /// Writes a step; retries while the database is unavailable, because deliveries that are not recorded would be sent
+    /// again.
     private func write(
         _ lease: WebhookStore.Lease,
         _ results: Results,
@@ -293,7 +296,7 @@ package final class WebhookCourier: Service {
                 let moment = configuration.now()
                 let mayGoOn =
                     !ends && !health.rests(at: moment) && !(isProbe && next > 0)
-                    // what is sent late is sent by nobody else at the same time
+                    // leaves a margin, so that no other gateway sends a late message at the same time
                     && step.leasedUntil.map { moment < $0.adding(seconds: -60) } ?? false
                 if mayGoOn, underWay < configuration.width, next < deliveries.count {
                     if .now - lookedAt >= .seconds(configuration.lookInterval) {
@@ -317,7 +320,7 @@ package final class WebhookCourier: Service {
                 }
                 guard let (delivery, answer, elapsed, begunIn) = await group.next() else { break }
                 underWay -= 1
-                // given up at the end of this process, which says nothing about the endpoint
+                // cancelled at the end of this process, which is no evidence about the endpoint
                 if case .none = answer, ends { continue }
                 let now = configuration.now()
                 let isSameRound = begunIn < round
@@ -334,7 +337,7 @@ package final class WebhookCourier: Service {
                 if isSameRound { results.sameRound.insert(results.answers.count) }
                 results.answers.append(answer)
             }
-            // what has waited for three days for an endpoint that does not answer is given up
+            // a delivery that has waited for three days for an endpoint that does not respond is given up
             if health.isOpen {
                 let moment = configuration.now()
                 for delivery in deliveries[next...] {

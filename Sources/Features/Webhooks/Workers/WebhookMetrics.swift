@@ -7,7 +7,7 @@ package struct WebhookMetrics: Sendable {
     package static let attempts = "sluice_webhook_attempts_total"
     /// Duration of requests to endpoints.
     package static let requestDuration = "sluice_webhook_request_duration_seconds"
-    /// What came of attempts that was thrown away since another gateway had taken the endpoint.
+    /// Results of attempts that were discarded because another gateway had taken the endpoint.
     package static let leasesLost = "sluice_webhook_leases_lost_total"
 
     private let counters: [WebhookOutcome.Status: Counter]
@@ -21,7 +21,7 @@ package struct WebhookMetrics: Sendable {
         self.counters = Dictionary(uniqueKeysWithValues: counters)
     }
 
-    /// - Parameter elapsed: nil where nothing was sent.
+    /// - Parameter elapsed: nil if nothing was sent.
     func attempt(_ status: WebhookOutcome.Status, took elapsed: Duration?) {
         counters[status]?.increment()
         if let elapsed { duration.recordNanoseconds(elapsed.nanoseconds) }

@@ -8,13 +8,13 @@ import SyncUpstream
 /// Sends messages to an endpoint that a tenant has named: only to addresses that the operator allows, and nowhere else.
 ///
 /// The name is looked up once for each line, all of its addresses are checked, and connections are made to one of those
-/// alone, so what the name leads to a moment later makes no difference. Redirects are not followed.
+/// alone, so a later change of the name has no effect. Redirects are not followed.
 package struct WebhookSender: Sendable {
     /// How long a request may take in all, looking the name up included.
     package static let timeout: Duration = .seconds(15)
     /// How long looking a name up may take.
     static let lookUpTimeout: Duration = .seconds(5)
-    /// Bytes of an answer that are read; the rest is not, and says nothing.
+    /// Bytes of a response that are read; the rest is discarded unread.
     static let maximumAnswerBytes = 4_096
 
     private let policy: AddressPolicy
@@ -45,7 +45,7 @@ package struct WebhookSender: Sendable {
     /// Connections to one endpoint, for a few messages.
     package final class Line: Sendable {
         fileprivate let url: String
-        /// Why nothing can be sent; nil where it can.
+        /// Why nothing can be sent; nil if it can.
         fileprivate let problem: String?
         fileprivate let client: HTTPClient?
         private let logger: Logger
@@ -67,7 +67,7 @@ package struct WebhookSender: Sendable {
         }
     }
 
-    /// Looks an endpoint's name up, and checks where it leads.
+    /// Looks an endpoint's name up, and checks its addresses.
     package func open(_ url: String) async -> Line {
         func refused(_ reason: String) -> Line { Line(url: url, client: nil, problem: reason, logger: logger) }
         let target: WebhookURL
@@ -78,7 +78,7 @@ package struct WebhookSender: Sendable {
         }
         let found = await lookUp(target.host)
         guard let address = found.first else { return refused("the host's name could not be resolved") }
-        // one that is not allowed spoils all: who answers so is up to something, or does not know what the name says
+        // one forbidden address rejects all: such a response is an attack, or a name whose owner has no control of it
         if let problem = found.lazy.compactMap({ policy.problem($0, isTLS: target.isTLS) }).first {
             return refused("nothing is sent there: \(problem)")
         }
@@ -93,7 +93,7 @@ package struct WebhookSender: Sendable {
 
     private func lookUp(_ host: String) async -> [IPAddress] {
         await withTaskGroup(of: [IPAddress]?.self) { group in
-            // the system's resolver cannot be given up, so whoever waits for it is
+            // the system's resolver cannot be cancelled, so the wait for it is given up
             let (stream, continuation) = AsyncStream<[IPAddress]>.makeStream()
             Task { [addresses] in
                 continuation.yield(await addresses(host))

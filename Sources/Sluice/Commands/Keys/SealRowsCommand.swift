@@ -50,7 +50,7 @@ struct SealRowsCommand: AsyncParsableCommand {
             for (index, organization) in organizations.enumerated() {
                 let place = " (\(index + 1) of \(organizations.count))"
                 do throws(Problem) {
-                    // an organization that was purged meanwhile is no error
+                    // an organization that was purged during the run is no error
                     outcome.left += try await seal(organization, place, store.keyRotation)?.left ?? 0
                 } catch {
                     if [.storeUnavailable, .overloaded].contains(error.code), !error.isLocked { throw error }
@@ -71,7 +71,7 @@ struct SealRowsCommand: AsyncParsableCommand {
         var left = 0
     }
 
-    /// Nil where there is no such organization.
+    /// Nil if there is no such organization.
     private func seal(
         _ organization: UUID,
         _ place: String,

@@ -32,14 +32,14 @@ struct AdministrationOptions: ParsableArguments {
         throw Terminal.failure(reason, Terminal.badConfiguration)
     }
 
-    /// Runs a look on the database and closes it; prints a problem, and ends the command.
+    /// Runs a read-only action on the database and closes it; prints a problem, and ends the command.
     func run<Value: Sendable>(
         _ body: (Administration) async throws(Problem) -> Value
     ) async throws -> Value {
         try await withStore { store, _ throws(Problem) -> Value in try await body(store.administration) }
     }
 
-    /// Runs an act on the database as ``withStore(_:orElse:result:told:_:)`` does.
+    /// Runs an act on the database, without the settings; otherwise like the function with both.
     func run<Value: Sendable>(
         _ act: CommandAct,
         orElse nothing: NothingDone,
@@ -52,14 +52,16 @@ struct AdministrationOptions: ParsableArguments {
         }
     }
 
-    /// Runs an act on the database and the settings, and closes it; prints a problem, and ends the command. Each act
-    /// says what it means that nothing was done: so the audit hears of it, and not the terminal alone.
+    /// Runs an act on the database with the settings, and closes it; prints a problem, and ends the command.
+    ///
+    /// Each act specifies what it means if nothing was done, so that the audit log records it in addition to the
+    /// terminal.
     ///
     /// - Parameters:
-    ///   - act: what the audit is told; nil: nothing changes.
-    ///   - nothing: why `body` answered nil: what it was to act on is not there.
+    ///   - act: the act as recorded in the audit log; nil if nothing changes.
+    ///   - nothing: why `body` returned nil: the object of the act does not exist.
     ///   - result: how far the act went.
-    ///   - told: notes what else the audit is to know of what was done.
+    ///   - told: adds further results to the audit record.
     func withStore<Value: Sendable>(
         _ act: CommandAct?,
         orElse nothing: NothingDone,
@@ -81,7 +83,8 @@ struct AdministrationOptions: ParsableArguments {
         return value
     }
 
-    /// Runs a look on the database and the settings, and closes it; prints a problem, and ends the command.
+    /// Runs a read-only action on the database with the settings, and closes it; prints a problem, and ends the
+    /// command.
     func withStore<Value: Sendable>(
         _ body: (Store, Settings) async throws(Problem) -> Value
     ) async throws -> Value {
@@ -150,7 +153,7 @@ struct AdministrationOptions: ParsableArguments {
         say(organization.json(), "\(id.lowercased) is \(status.rawValue)")
     }
 
-    /// Prints the result: in JSON if requested, else in words.
+    /// Prints the result: as JSON if requested, otherwise as text.
     func say(_ json: [UInt8], _ words: String) {
         Terminal.say(self.json ? String(decoding: json, as: UTF8.self) : words)
     }

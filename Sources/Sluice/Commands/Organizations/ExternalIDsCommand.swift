@@ -37,7 +37,7 @@ struct ExternalIDArguments: ParsableArguments {
         ExternalID(issuer: try await issuer.resolve(options.options), id: name)
     }
 
-    /// Changes the organization's names and prints what has become of this one.
+    /// Changes the organization's names and prints the result for this one.
     func change(
         _ name: ExternalID,
         _ words: String,

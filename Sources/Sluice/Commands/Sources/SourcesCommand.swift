@@ -71,7 +71,7 @@ extension SourceRow {
         return "\(name)  \(kind.rawValue)  \(activity.rawValue)  \(success)\(failure)"
     }
 
-    /// All that is known of it, in words.
+    /// A complete description as text.
     var words: String {
         var lines = [line, "settings: \(String(decoding: settings, as: UTF8.self))"]
         if let state { lines.append("how far: \(String(decoding: state, as: UTF8.self))") }

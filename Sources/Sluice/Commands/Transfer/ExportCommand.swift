@@ -89,11 +89,11 @@ struct ExportCommand: AsyncParsableCommand {
 
     private enum Ending: Sendable {
         case whole
-        /// The file cannot be used; why has been said.
+        /// The file cannot be used; the reason has been printed.
         case refused(ExitCode)
     }
 
-    /// Problems of a file that is to go on name it.
+    /// Adds the file's name to a problem of a file that is to be continued.
     private func named(_ problem: Problem) -> Problem {
         guard resume, [.invalidRequest, .cursorExpired].contains(problem.code), let file else { return problem }
         return Problem(problem.code, "\(file) cannot be gone on with: \(problem.detail)")

@@ -99,7 +99,7 @@ struct ImportCommand: AsyncParsableCommand {
         let pace = Box(TransferPace(rate: transfer.rate, quota: quota))
         let read = Box<Int64>(0)
         return try await withThrowingTaskGroup(of: Void.self) { group in
-            // as gateways do: one commits, the other tells them
+            // as gateways do: one task commits, the other notifies them
             group.addTask { try await store.ingest.runCommitters() }
             group.addTask { try await store.notifier.run() }
             defer { group.cancelAll() }

@@ -8,7 +8,7 @@ final class InputFile: Sendable {
     private let descriptor: Int32
     /// In bytes; nil of what is no regular file.
     let size: Int64?
-    /// Which file it is, under whatever name.
+    /// Identifies the file under any name.
     private let identity: (dev_t, ino_t)
 
     /// - Parameter path: `-` for standard input.
@@ -32,7 +32,7 @@ final class InputFile: Sendable {
         return size != nil && fstat(other, &facts) == 0 && identity == (facts.st_dev, facts.st_ino)
     }
 
-    /// The next bytes; nil at the end. A pipe may make it wait, so a thread of its own does.
+    /// Returns the next bytes; nil at the end. Reading a pipe may block, so a thread of the pool does it.
     func next() async throws -> [UInt8]? {
         let descriptor = descriptor
         return try await NIOThreadPool.singleton.runIfActive {

@@ -27,15 +27,15 @@ final class OutputFile {
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             throw Terminal.failure("\(path) is being written by another process", Terminal.tryAgain)
         }
-        // whoever made it may have let others read it
+        // the file's creator may have permitted others to read it
         guard fchmod(descriptor, 0o600) == 0 else {
             throw Terminal.failure("\(path) cannot be kept from others' eyes: \(InputFile.lastError)")
         }
     }
 
-    /// A file for errors: written anew.
+    /// Opens a file for errors, and replaces its content.
     ///
-    /// - Parameter input: what is read meanwhile; it is not to be that one, under whatever name.
+    /// - Parameter input: the file that is read at the same time; it must not be the same file under any name.
     init(replacing path: String, besides input: InputFile) throws {
         name = path
         descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
@@ -53,9 +53,9 @@ final class OutputFile {
         if descriptor != STDOUT_FILENO { close(descriptor) }
     }
 
-    /// The last whole line, nil of an empty file, and where it ends.
+    /// Returns the last complete line, nil for an empty file, and where it ends.
     ///
-    /// - Parameter beginning: what a first line begins with, where it was cut off: no other file is written on.
+    /// - Parameter beginning: the beginning of a first line that was cut off: no other file is continued.
     func lastLine(beginning: [UInt8]) throws -> (line: [UInt8]?, end: Int64) {
         let size = Int64(lseek(descriptor, 0, SEEK_END))
         let start = max(0, size - Self.tailBytes)
@@ -90,7 +90,7 @@ final class OutputFile {
         return bytes
     }
 
-    /// Goes on at a place: what stands behind it is cut off.
+    /// Continues at a place: everything after it is cut off.
     func cut(at size: Int64) throws {
         guard ftruncate(descriptor, off_t(size)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
             throw Terminal.failure("\(name) cannot be written: \(InputFile.lastError)")

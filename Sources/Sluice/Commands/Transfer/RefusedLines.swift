@@ -2,7 +2,7 @@ import JSONText
 import SyncModel
 import TransferFeature
 
-/// Tells of refused lines: of the first ones on standard error, of all of them in a file.
+/// Reports refused lines: the first ones on standard error, all of them in a file.
 final class RefusedLines {
     /// Lines that standard error shows.
     static let shown = 20

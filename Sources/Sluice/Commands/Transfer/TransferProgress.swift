@@ -1,7 +1,7 @@
 import Glibc
 import SyncModel
 
-/// Says on standard error how far a transfer is: by a bar on a terminal, elsewhere by a line now and then.
+/// Reports a transfer's progress on standard error: as a bar on a terminal, otherwise as a line at intervals.
 final class TransferProgress {
     private let isTerminal: Bool
     private let isShown: Bool
@@ -9,7 +9,7 @@ final class TransferProgress {
     private let start = ContinuousClock.now
     private var hasBar = false
 
-    /// - Parameter isShown: whether anything is said at all.
+    /// - Parameter isShown: whether progress is reported at all.
     init(isShown: Bool) {
         self.isShown = isShown
         isTerminal = isatty(STDERR_FILENO) == 1
@@ -27,7 +27,7 @@ final class TransferProgress {
         Terminal.draw("\r\u{1b}[K" + TransferWords.bar(share: share, lines: lines, seconds: seconds))
     }
 
-    /// Takes the bar away, so that a line can stand there.
+    /// Removes the bar, so that its line can be used for text.
     func clear() {
         guard hasBar else { return }
         hasBar = false

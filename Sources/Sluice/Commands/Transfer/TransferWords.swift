@@ -1,10 +1,10 @@
 import TransferFeature
 
-/// What imports and exports say of how far they are.
+/// The progress texts of imports and exports.
 enum TransferWords {
     /// `[##########··········]  50 %  412000 lines, 3121 a second, 2 min left`
     ///
-    /// - Parameter share: how much of it is done, 0 to 1; nil where nobody knows.
+    /// - Parameter share: the completed share, 0 to 1; nil if it is unknown.
     static func bar(share: Double?, lines: Int, seconds: Double, width: Int = 24) -> String {
         guard let share else { return progress(share: nil, lines: lines, seconds: seconds) }
         let full = Int(Double(width) * clamped(share))

@@ -68,7 +68,7 @@ struct EraseUserCommand: AsyncParsableCommand {
         options.say(UserErasureAnswer(user: user, erasure: erasure).json(), words)
     }
 
-    /// Asks a person; false where there is none.
+    /// Asks for confirmation; returns false without a terminal.
     private static func confirms(_ user: UUID) -> Bool {
         guard isatty(STDIN_FILENO) == 1 else { return false }
         Terminal.say("Delete everything of user \(user.lowercased) for good? Type the user's id: ", terminator: "")

@@ -4,20 +4,20 @@ import NIOHTTP1
 import StandardWebhooks
 import SyncModel
 
-/// What `sluice webhooks listen` says of a webhook, and answers.
+/// Prints the webhooks that `sluice webhooks listen` receives, and responds to them.
 struct WebhookDesk: Sendable {
     /// Bytes of a body that are taken.
     static let maximumBytes = 1_048_576
     /// Characters of a line that are shown.
     static let maximumShown = 4_000
 
-    /// Nil where nothing is checked.
+    /// Nil if nothing is checked.
     let verifier: WebhookVerifier?
     /// The status of an answer to what holds.
     let answer: Int
     let now: TimeSource
 
-    /// - Parameter body: nil where it is too long.
+    /// - Parameter body: nil if it is too long.
     func take(_ head: HTTPRequestHead, _ body: [UInt8]?) -> (status: Int, text: String) {
         let moment = now()
         var lines = ["\(moment.rfc3339) \(Self.shown(head.method.rawValue)) \(Self.shown(head.uri))"]

@@ -1,4 +1,4 @@
-/// The API's answer, and its reason in words for a terminal.
+/// The API's response, with its reason as text for a terminal.
 struct DemoAnswer: Sendable {
     var status: Int
     /// JSON; nil for none.
@@ -7,6 +7,6 @@ struct DemoAnswer: Sendable {
     var location: String?
     /// `Link`.
     var link: String?
-    /// For the operator's screen; empty when the status says it all.
+    /// For the operator's screen; empty if the status is sufficient.
     var remark = ""
 }

@@ -3,7 +3,7 @@ import JSONText
 import NIOCore
 import NIOHTTP1
 
-/// One connection to the demo's REST API: gathers a request, has it answered, writes the answer.
+/// One connection to the demo's REST API: collects a request and writes the response.
 final class DemoConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart

@@ -2,7 +2,7 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// A change of a document in the demo's REST API, as the API tells a gateway of it.
+/// A change of a document in the demo's REST API, as the API reports it to a gateway.
 struct DemoEvent: Sendable {
     /// The collection's path.
     let collection: Substring
@@ -10,7 +10,7 @@ struct DemoEvent: Sendable {
     let version: Int
     /// The user whom the document belongs to.
     let owner: UUID
-    /// The whole document; nil where it was deleted.
+    /// The whole document; nil if it was deleted.
     let document: [UInt8]?
     /// `Idempotency-Key` of the request that changed it.
     let causingKey: String?

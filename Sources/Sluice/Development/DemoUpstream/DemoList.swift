@@ -1,9 +1,11 @@
 import JSONText
 import SyncModel
 
-/// What is asked of a collection: all of it, by id; or with `view=changes` what changed, the oldest first, each with its
-/// `version` and `updated_at`, and deletions, too. `updated_since` leaves out what is older; `limit` makes pages, and a
-/// `Link` with `rel="next"` (RFC 8288) leads to the next.
+/// The query of a collection.
+///
+/// It returns all documents, by id. With `view=changes` it returns changes, the oldest first, each with its `version`
+/// and `updated_at`, and deletions, too. `updated_since` leaves out older ones; `limit` makes pages, and a `Link` with
+/// `rel="next"` (RFC 8288) leads to the next.
 struct DemoList: Sendable {
     struct Deletion: Sendable {
         let id: Int
@@ -22,7 +24,7 @@ struct DemoList: Sendable {
     /// The query without ``after``.
     private let query: [(name: String, value: String)]
 
-    /// Where an item stands.
+    /// The place of an item in the list.
     private struct Place: Comparable {
         /// Nil in a list by id.
         let at: Timestamp?

@@ -17,7 +17,7 @@ struct DemoRequest: Sendable {
     /// Without the query.
     var path: Substring { target.before("?") }
 
-    /// The value of the query's parameter, decoded; nil where it is not there.
+    /// The value of the query's parameter, decoded; nil if it is not there.
     func parameter(_ name: String) -> String? {
         guard let query = target.firstIndex(of: "?") else { return nil }
         for pair in target[target.index(after: query)...].split(separator: "&") {
@@ -27,7 +27,7 @@ struct DemoRequest: Sendable {
         return nil
     }
 
-    /// Whether another request asks for the same, whatever its conditions.
+    /// Whether another request has the same method, target and body, under any conditions.
     func isRepeated(by other: DemoRequest) -> Bool {
         method == other.method && target == other.target && body == other.body
     }

@@ -1,7 +1,8 @@
 import JSONText
 
-/// Pushes that show mutations replayed against a REST API. All ids are fixed. Free of quotes that a shell would
-/// interpret.
+/// Pushes that show mutations replayed against a REST API.
+///
+/// All ids are fixed. Free of quotes that a shell would interpret.
 enum DemoTour {
     /// A contact, an edit of it, and a visit to it.
     static let replay = push(

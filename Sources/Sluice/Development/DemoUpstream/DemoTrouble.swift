@@ -4,9 +4,10 @@ import SyncHTTP
 import SyncModel
 import SyncUpstream
 
-/// What a second user of the demo's REST API has trouble with from the start, so that the console has something to show: a
-/// conflict, an edit that waits for it, and a failure. All ids are fixed; the API and its organization begin afresh with
-/// each start.
+/// Creates failed writes of a second user of the demo's REST API, as examples for the console.
+///
+/// They are a conflict, an edit that waits for it, and a failure. All ids are fixed; the API and its organization are
+/// created again at each start.
 struct DemoTrouble: Sendable {
     static let tenant = DemoTenant(
         name: DemoTenant.forwarded.name,
@@ -19,8 +20,9 @@ struct DemoTrouble: Sendable {
     let upstream: ListenAddress
     let token: String
 
-    /// Makes it: a push with a failure, an edit of a colleague's at the API, and a push that has not heard of it. What
-    /// cannot be made is left out of the demo, and said.
+    /// Creates them: a push with a failure, a colleague's edit at the API, and a push made without that edit.
+    ///
+    /// An example that cannot be created is left out of the demo, with a message.
     func make() async {
         let client = HTTPUpstream(now: SystemClock.now, logger: Wiring.commandLogger())
         let isMade = await make(by: client)
@@ -39,7 +41,8 @@ struct DemoTrouble: Sendable {
         return await send("POST", "/v1/mutations", Self.edits, to: gateway, by: client) != nil
     }
 
-    /// Waits until the gateway's feed has an expense of this amount; false if it has none within half a minute.
+    /// Waits until the gateway's feed has an expense of this amount; returns false if it has no such expense after half
+    /// a minute.
     private func isInFeed(amount: Int64, by client: HTTPUpstream) async -> Bool {
         let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end, !Task.isCancelled {

@@ -6,11 +6,12 @@ import SyncHTTP
 import SyncModel
 import Synchronization
 
-/// The demo's REST API on a port of this machine. It takes connections from the first moment on; as a service it ends
-/// with the gateway, and its documents are lost.
+/// The demo's REST API on a port of this machine.
+///
+/// It takes connections from the first moment on; as a service it ends with the gateway, and its documents are lost.
 final class DemoUpstream: Service {
     let address: ListenAddress
-    /// Tells a gateway what changes.
+    /// Reports changes to a gateway.
     let webhook: DemoWebhook
     private let channel: any Channel
     private let report: @Sendable (String) -> Void

@@ -5,7 +5,7 @@ import SyncHTTP
 import SyncModel
 import SyncUpstream
 
-/// Tells a gateway of every change in the demo's REST API, in order, whoever made it, as a backend's webhooks would.
+/// Reports every change in the demo's REST API to a gateway, in order, as a backend's webhooks would.
 final class DemoWebhook: Sendable {
     /// Where events go.
     private struct Target: Sendable {
@@ -22,14 +22,14 @@ final class DemoWebhook: Sendable {
 
     func note(_ event: DemoEvent) { events.continuation.yield(event) }
 
-    /// From now on the gateway is told.
+    /// Begins to report changes to a gateway.
     func tell(_ gateway: ListenAddress, token: ServiceToken) {
         targets.continuation.yield(Target(gateway: gateway, token: token))
     }
 
     /// Sends events until the task is cancelled.
     ///
-    /// - Parameter report: gets a line on each event that tells of an edit by somebody else, or that is refused.
+    /// - Parameter report: receives a line on each event that reports another client's edit, or that is refused.
     func run(report: @Sendable (String) -> Void) async {
         guard let target = await targets.stream.first(where: { _ in true }) else { return }
         let client = HTTPUpstream(now: SystemClock.now, logger: Wiring.commandLogger())
@@ -50,7 +50,7 @@ final class DemoWebhook: Sendable {
         await client.shutdown()
     }
 
-    /// - Returns: what to say of it; nil where it is to be sent again.
+    /// - Returns: a text about the result; nil if the event must be sent again.
     private func send(
         _ event: DemoEvent,
         by client: HTTPUpstream,

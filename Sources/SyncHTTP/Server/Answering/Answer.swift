@@ -8,16 +8,17 @@ package struct Answer: Sendable {
     package var status: HTTPResponse.Status
     /// Nil: no body at all.
     package var body: [UInt8]?
-    /// A body that all such answers share; takes precedence over ``body``.
+    /// A body that several responses share; takes precedence over ``body``.
     package var sharedBody: ByteBuffer?
     package var contentType = "application/json"
     package var headers = HTTPFields()
     /// What is left of the user's quota after a push.
     package var standing: QuotaStanding?
-    /// Takes the connection over behind the head; takes precedence over ``body``.
+    /// Takes the connection over after the head; takes precedence over ``body``.
     package var successor: SocketHandover.Successor?
-    /// Writes a body whose length nobody knows before its end; takes precedence over ``body``. What it throws breaks the
-    /// connection off, so that the client can tell that there is more.
+    /// Writes a body whose length is unknown before its end; takes precedence over ``body``.
+    ///
+    /// An error that it throws breaks the connection off, so that the client can detect the missing rest.
     package var stream: (@Sendable (_ write: ([UInt8]) async throws -> Void) async throws -> Void)?
 
     package init(_ status: HTTPResponse.Status, json body: [UInt8]) {

@@ -25,13 +25,13 @@ extension Answer {
         self.init(status, json: JSONWriter.object(capacity: capacity, members))
     }
 
-    /// 200 with the value found; 404 where there is none.
+    /// Responds with 200 and the value found, or with 404 without a value.
     package static func found(_ body: (some AnswerBody)?) throws(Refusal) -> Answer {
         guard let body else { throw .notFound }
         return Answer(.ok, body)
     }
 
-    /// 201 with what was created, 200 with what was changed; 404 where its parent does not exist.
+    /// Responds with 201 for a created value, 200 for a changed one, and 404 if its parent does not exist.
     package static func written<Body: AnswerBody>(_ written: (isNew: Bool, value: Body)?) throws(Refusal) -> Answer {
         guard let written else { throw .notFound }
         return Answer(written.isNew ? .created : .ok, written.value)

@@ -1,7 +1,9 @@
 import HTTPTypes
 
-/// What browsers may do with answers of the operations listener: those below `/admin` and `/console` are kept by none,
-/// problems included, and taken for nothing but what they say they are. Answers that have a rule of their own keep it.
+/// The headers that restrict browsers' use of responses of the operations listener.
+///
+/// Browsers do not store responses below `/admin` and `/console`, problems included, and do not guess their types. A
+/// response that sets one of these headers keeps it.
 package enum BrowserRules {
     /// Nothing runs, shows or is asked but what comes from here; no page may frame it.
     private static let policy = """
@@ -9,7 +11,7 @@ package enum BrowserRules {
         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
         """
 
-    /// Puts them on an answer, whatever answers it.
+    /// Adds them to every response.
     ///
     /// - Parameter path: of the request.
     static func mark(_ answer: inout Answer, at path: String) {

@@ -2,15 +2,14 @@ import NIOCore
 import ServiceLifecycle
 import SyncModel
 
-/// Why a wait ends that would else go on: its answer would be somebody else's by now, and the request is to be made anew.
+/// Why a wait ends early: its response would belong to another user now, and the client must repeat the request.
 struct WaitEnded: Error {
     let problem: Problem
 }
 
 /// Runs waits on behalf of a client, for as long as the client is connected.
 enum ClientPresence {
-    /// Reads a value that a client may wait for; without waiting where the client does not, or where its wait ended
-    /// early.
+    /// Reads a value that a client may wait for; does not wait if the client does not, or if its wait ended early.
     static func reading<Value: Sendable>(
         on exchange: Exchange,
         wait: Duration,
@@ -20,11 +19,11 @@ enum ClientPresence {
         return try await read(.zero)
     }
 
-    /// Runs an operation that may take long; cancels it and answers nil when the client goes away or the server shuts
+    /// Runs an operation that may take long; cancels it and returns nil if the client disconnects or the server shuts
     /// down.
     ///
-    /// - Throws: `overloaded` where the caller's organization already waits with its share of all connections; what
-    ///   the operation throws, or why the caller is not served any more.
+    /// - Throws: `overloaded` if the caller's organization already waits with its share of all connections; errors of
+    ///   the operation; or why the caller is not served any more.
     static func whileWaited<Value: Sendable>(
         on exchange: Exchange,
         _ operation: @escaping @Sendable () async throws -> Value

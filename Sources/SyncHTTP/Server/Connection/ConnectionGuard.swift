@@ -42,13 +42,14 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         )
     }
 
-    /// Calls `action` as soon as the client is known to be gone. The last action set counts: a connection handles one
-    /// request at a time.
+    /// Calls `action` as soon as the client is known to be gone.
+    ///
+    /// The last action set counts: a connection handles one request at a time.
     func whenGone(_ action: @escaping @Sendable () -> Void) {
         if isGone { action() } else { onGone = action }
     }
 
-    /// Gives back an answer's room once the system has taken the next response for the client, or the connection has
+    /// Releases a response's room once the system has accepted the next response for the client, or the connection has
     /// ended.
     static func release(_ hold: AnswerHold, behindNextResponseOn channel: any Channel) async {
         let handing = channel.eventLoop.submit { releaseNow(hold, behindNextResponseOn: channel) }
@@ -69,8 +70,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Ends the wait for a body that is still arriving, as its time limit does: the request is answered 408, and the
-    /// connection ends. Does nothing where the body has arrived.
+    /// Ends the wait for a body that is still arriving, as its time limit does: the response is 408, and the connection
+    /// ends. Does nothing if the body has arrived.
     static func cutBody(on channel: any Channel) {
         channel.eventLoop.execute {
             let operations = channel.pipeline.syncOperations
@@ -194,8 +195,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Whoever ends the connection, an idle timer or a shutdown among them, ends it behind what was written: the channel
-    /// would drop all that the client has not taken yet.
+    /// Closes the connection after all written data, for every caller, including an idle timer and a shutdown: the
+    /// channel would drop what the client has not read yet.
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         let unsent = unsent(context)
         guard mode != .input, unsent > 0, let sent = allSent(context) else {
@@ -212,13 +213,13 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         guard let encoder = try? context.pipeline.syncOperations.context(handlerType: HTTPResponseEncoder.self) else {
             return nil
         }
-        // goes behind everything else, and is nothing by itself
+        // an empty write, which completes after all earlier ones
         let promise = context.eventLoop.makePromise(of: Void.self)
         encoder.writeAndFlush(NIOAny(IOData.byteBuffer(ByteBuffer())), promise: promise)
         return promise.futureResult
     }
 
-    /// A promise that gives back the response's room.
+    /// A promise that releases the response's room.
     private func releasing(_ context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) -> EventLoopPromise<
         Void
     >? {

@@ -5,7 +5,7 @@ struct ConnectionState {
     /// What to do about a deadline.
     enum TimerAction: Equatable {
         case wait(until: NIODeadline)
-        /// The body is late: tell the reader.
+        /// The body is late: notify the reader.
         case refuseBody
         case close
         case nothing
@@ -51,8 +51,10 @@ struct ConnectionState {
         self.leastProgress = leastProgress
     }
 
-    /// Whether to read more. A request that was sent ahead waits in the system's buffers, not in ours; in a shutdown,
-    /// any that comes behind those in hand.
+    /// Whether to read more.
+    ///
+    /// A request that was sent ahead waits in the system's buffers, not in ours; in a shutdown, so does any request
+    /// after those in progress.
     var mayRead: Bool {
         requestsInHand < (isShuttingDown && bodyDeadline == nil ? 1 : 2)
     }
@@ -64,10 +66,10 @@ struct ConnectionState {
         }
     }
 
-    /// While an earlier request is in hand nothing is read, so the last body's time does not run.
+    /// While an earlier request is in progress nothing is read, so the last body's time does not run.
     private var runningBodyDeadline: NIODeadline? { requestsInHand == 1 ? bodyDeadline : nil }
 
-    /// A request is taken only if it will be answered: what comes behind the last one that the connection answers is
+    /// A request is accepted only if it will be answered: data after the last request that the connection answers are
     /// dropped.
     mutating func readHead(closes: Bool, at now: NIODeadline) {
         takesParts = !closesAfterLast && !closesAfterResponse
@@ -81,8 +83,9 @@ struct ConnectionState {
         if takesParts { bodyDeadline = nil }
     }
 
-    /// Every request in hand is answered before the connection ends. A response whose request has not arrived in full
-    /// ends it: the rest of the request is dropped.
+    /// Every request in progress is answered before the connection ends.
+    ///
+    /// A response whose request has not arrived in full ends it: the rest of the request is dropped.
     /// - Returns: whether the response has to announce the end.
     mutating func writeHead() -> Bool {
         let isLast = requestsInHand <= 1
@@ -112,7 +115,7 @@ struct ConnectionState {
         writeDeadline = isWritable && !isEnding ? nil : now + (isShuttingDown ? shutdownTimeout : writeTimeout)
     }
 
-    /// Takes no further request, and gives the client as long for what is left of the answers as for any.
+    /// Accepts no further request, and gives the client as much time for the rest of the responses as for any response.
     ///
     /// - Parameter unsent: bytes that the client has not accepted.
     mutating func end(unsent: Int, at now: NIODeadline) {
@@ -123,7 +126,7 @@ struct ConnectionState {
 
     /// Ends the time of a body that is being read.
     ///
-    /// - Returns: false where none is; with requests sent ahead it is not known whose it is.
+    /// - Returns: false if none is; with requests sent ahead it is not known whose it is.
     mutating func cutBody() -> Bool {
         guard runningBodyDeadline != nil else { return false }
         bodyDeadline = nil

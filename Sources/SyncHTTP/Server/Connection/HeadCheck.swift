@@ -2,12 +2,11 @@ import NIOCore
 import NIOHTTP1
 import NIOHTTPTypesHTTP1
 
-/// Checks heads as they were sent: further on, neither the version of a request nor its number of `Host` fields can be
-/// told.
+/// Checks heads as they were sent: later handlers see neither the version of a request nor its number of `Host` fields.
 ///
-/// Closes the connection of a client of HTTP/1.0 after the answer, which is how it knows that this was all, and
-/// refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that takes another one would send them
-/// elsewhere. It also refuses a transfer coding other than `chunked`, or any from a client of HTTP/1.0 (6.1): the
+/// It closes the connection of an HTTP/1.0 client after the response, which marks the end of the response for that
+/// client. It refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that uses another one would send
+/// them elsewhere. It also refuses a transfer coding other than `chunked`, or any from an HTTP/1.0 client (6.1): the
 /// gateway would not decode it, and a proxy may read the request in another way.
 final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart

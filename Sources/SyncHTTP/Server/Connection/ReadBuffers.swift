@@ -1,7 +1,9 @@
 import NIOCore
 
-/// The memory into which a connection's bytes are read: as much as its reads have needed lately, up to 8 KiB, and anew for
-/// each, so that a connection keeps none but its first between its requests. With thousands of them that is what counts.
+/// Allocates the memory into which a connection's bytes are read.
+///
+/// Its size is what the last reads have needed, up to 8 KiB. Each read gets a new buffer, so that a connection keeps
+/// only its first one between its requests. With thousands of connections that is the decisive amount.
 struct ReadBuffers: RecvByteBufferAllocator {
     /// At first as much as a small request takes: one in several reads costs a timer and the way through a task.
     private var sizes = AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 2_048, maximum: 8_192)

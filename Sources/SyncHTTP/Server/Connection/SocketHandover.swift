@@ -9,10 +9,10 @@ import SyncModel
 /// An HTTP connection holds its parser, its buffers and its task with all that the task's deepest call has needed:
 /// some 30 KB. A listener that is silent for hours should not cost that.
 package struct SocketHandover: Sendable {
-    /// Goes on with the socket, beginning with the head.
+    /// Continues with the socket, beginning with the head.
     package typealias Successor = @Sendable (SocketHandover) async throws -> Void
 
-    /// A descriptor of its own for the same connection. The new owner closes it.
+    /// A separate descriptor for the same connection. The new owner closes it.
     let descriptor: NIOBSDSocket.Handle
     let eventLoop: any EventLoop
     /// The response's head, not written yet. The body ends with the connection (RFC 9112, 6.3).

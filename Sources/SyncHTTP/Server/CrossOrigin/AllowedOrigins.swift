@@ -3,7 +3,7 @@ import SyncModel
 /// The origins of web pages that may read answers (WHATWG Fetch, the CORS protocol): `https://app.example.org`, or every
 /// subdomain, however deep, of `https://*.example.org`.
 ///
-/// An origin is no authorization: whoever is no browser sends what it likes. A token decides what may be done.
+/// An origin is no authorization: a client other than a browser can send any origin. A token decides what is allowed.
 package struct AllowedOrigins: Sendable, Equatable {
     package static let maximum = 100
 
@@ -60,7 +60,7 @@ private struct Origin {
         guard !isDefault, isPattern ? Self.isPattern(host) : Self.isHost(host) else { return nil }
     }
 
-    /// - Returns: nil for a port that is none.
+    /// - Returns: nil for an invalid port.
     private static func parts(of authority: Substring) -> (host: Substring, port: Int?)? {
         let afterAddress = authority.lastIndex(of: "]") ?? authority.startIndex
         guard let colon = authority[afterAddress...].firstIndex(of: ":") else { return (authority, nil) }
@@ -80,7 +80,7 @@ private struct Origin {
         return host.split(separator: ".", omittingEmptySubsequences: false).allSatisfy(isLabel)
     }
 
-    /// `*.example.org`: a `*` for a whole top-level domain would let in everybody who has a domain there.
+    /// `*.example.org`: a `*` for a whole top-level domain would admit every owner of a domain there.
     private static func isPattern(_ host: Substring) -> Bool {
         let rest = host.dropFirst(2)
         return isHost(rest) && (rest.contains(".") || rest == "localhost")

@@ -10,7 +10,7 @@ package struct DirectExchange: Sendable {
     let eventLoop: any EventLoop
     /// Names the request in log lines.
     let context: LogContext
-    /// Takes the answer, once, on the event loop, after the endpoint has returned.
+    /// Receives the response, once, on the event loop, after the endpoint has returned.
     let reply: @Sendable (Result<Answer, any Error>) -> Void
 
     /// The room for its answer.

@@ -2,10 +2,10 @@ import HTTPTypes
 import NIOCore
 import NIOHTTPTypes
 
-/// Which of a connection's requests may be answered directly. Decides; ``DirectHandler`` acts.
+/// Decides which of a connection's requests may be answered directly; ``DirectHandler`` acts.
 ///
-/// Answers go out in the order of their requests. So while one is answered directly, what comes behind it waits; and
-/// while one that was passed on has no answer, those behind it are passed on, too.
+/// Responses are sent in the order of their requests. So while a request is answered directly, the following ones wait.
+/// While a request that was passed on has no response, the following ones are passed on, too.
 struct DirectState {
     /// What to do about a part of a request.
     enum Action {

@@ -5,7 +5,7 @@ import Synchronization
 
 /// The memory of one request's answer, from before it is made until the client has taken it.
 package final class AnswerHold: Sendable {
-    /// Answers up to this size, in bytes, are not counted: connections hold more by themselves.
+    /// Responses up to this size, in bytes, are not counted: connections hold more anyway.
     package static let small = 16_384
     /// The bytes reserved for a page before it is read: the limit at which its readers end.
     package static let page = 2_097_152
@@ -38,21 +38,21 @@ package final class AnswerHold: Sendable {
         self.pages = pages
     }
 
-    /// Sets the answer's user.
+    /// Sets the response's user.
     ///
-    /// - Throws: `overloaded` where the organization's unread answers already exceed its share.
+    /// - Throws: `overloaded` if the organization's unread responses already exceed its share.
     package func belongs(to user: LaneKey) throws(Problem) {
         state.withLock { $0.user = user }
         try gate.requireShare(of: user)
     }
 
-    /// Sets the answer's user; false where the organization's unread answers already exceed its share.
+    /// Sets the response's user; returns false if the organization's unread responses already exceed its share.
     package func mayBelong(to user: LaneKey) -> Bool {
         state.withLock { $0.user = user }
         return !gate.isOver(user)
     }
 
-    /// Takes room for the answer, once there is some; does nothing where it was taken.
+    /// Reserves room for the response, once there is enough; does nothing if it was reserved.
     ///
     /// - Throws: `overloaded` when room did not come in time.
     ///
@@ -68,7 +68,7 @@ package final class AnswerHold: Sendable {
         state.withLock { $0.isReading = true }
     }
 
-    /// Takes room for the answer if there is some without waiting.
+    /// Reserves room for the response if there is enough without waiting.
     package func offers(_ bytes: Int) -> Bool {
         let before = state.withLock { $0 }
         guard before.held == 0 else { return true }

@@ -1,7 +1,8 @@
 import SyncModel
 
-/// The budgets that all requests of a server share. No organization holds more of any than its share (product rule
-/// 16).
+/// The budgets that all requests of a server share.
+///
+/// No organization holds more of any than its share (product rule 16).
 package final class Budgets: Sendable {
     /// How long a request waits for room: a client that has waited longer has given up, or does better to come back.
     private static let patience: Duration = .seconds(5)

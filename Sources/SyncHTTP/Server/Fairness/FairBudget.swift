@@ -2,10 +2,11 @@ import Metrics
 package import SyncModel
 import Synchronization
 
-/// Room without a queue: bytes that may be held at the same time, or places. A request that gets none is refused at
-/// once.
+/// A budget without a queue: bytes that may be held at the same time, or places.
 ///
-/// It bounds what clients make the gateway hold, whatever their number; ``FairShares`` divides it.
+/// A request that does not fit is refused immediately.
+///
+/// It bounds the resources that any number of clients occupy in the gateway; ``FairShares`` divides it.
 package final class FairBudget: Sendable {
     private let overload: Overload
     private let shares: Mutex<FairShares>

@@ -107,7 +107,7 @@ package final class FairGate: Sendable {
         for waiter in late { waiter.resume(returning: false) }
     }
 
-    /// Makes a change, then admits requests that have room by then and turns away those that have waited too long.
+    /// Makes a change, then admits requests that now have room and turns away those that have waited too long.
     private func settle(_ change: (inout State, ContinuousClock.Instant) -> Void) {
         var admitted: [CheckedContinuation<Bool, Never>] = []
         var refused: [CheckedContinuation<Bool, Never>] = []

@@ -11,7 +11,7 @@ package struct UnverifiedBodyLimits: Sendable {
     package var free = 8_192
     /// How long a body may take to arrive.
     package var patience: Duration = .seconds(15)
-    /// How long a body may arrive as slowly as it likes.
+    /// The time during which a body may arrive at any speed.
     package var grace: Duration = .seconds(3)
     /// Bytes a second that a body must have had in the mean, once the grace is over.
     package var rate = 16_384
@@ -26,14 +26,14 @@ package struct UnverifiedBodyLimits: Sendable {
 
 /// Room for bodies whose senders are not known yet. This type only decides; ``UnverifiedBodies`` acts.
 ///
-/// A body takes room as its bytes arrive. A source, an address, and an address at one source may each hold a part of the
-/// room. Where a part is used up, the body that has been arriving for longest is cut off, or else the largest one: a
+/// A body takes room as its bytes arrive. A source, an address, and an address at one source may each hold a part of
+/// the room. If a part is used up, the body that has been arriving for longest is cut off, or else the largest one. A
 /// message of a genuine sender arrives within moments, and a body that trickles in does not.
 package struct UnverifiedRoom: Sendable {
     /// Names a body.
     package typealias Ticket = Int
 
-    /// Where a body is addressed to, and where it comes from.
+    /// The destination and the origin of a body.
     package struct Origin: Sendable, Hashable {
         package let source: UUID
         package let address: String
@@ -95,7 +95,7 @@ package struct UnverifiedRoom: Sendable {
     /// Notes that a body has arrived as a whole: from then on it is not cut off.
     package mutating func complete(_ ticket: Ticket) { bodies[ticket]?.isWhole = true }
 
-    /// Gives back a body's room; does nothing where it was lost.
+    /// Releases a body's room; does nothing if it was lost.
     package mutating func end(_ ticket: Ticket) {
         guard let body = bodies.removeValue(forKey: ticket) else { return }
         count(-body.counted, body.origin)
@@ -114,7 +114,7 @@ package struct UnverifiedRoom: Sendable {
 
     // MARK: - Steps
 
-    /// The bodies among which one has to give way so that another may take more; nil where there is room.
+    /// The bodies among which one has to give way so that another may take more; nil if there is room.
     private func scope(of origin: Origin, lacking more: Int) -> ((Origin) -> Bool)? {
         guard more > 0 else { return nil }
         if pairs[origin, default: 0] + more > limits.pairBytes { return { $0 == origin } }

@@ -19,11 +19,11 @@ package struct Exchange: Sendable {
     package let budgets: Budgets
     /// The caller's user, once authenticated.
     package var user = LaneKey.nobody
-    /// The operator's token that it came with, once let in.
+    /// The operator's token of the request, once authenticated.
     package var operatorToken: OperatorToken?
-    /// When the operator's session ends, in seconds since 1970; nil where it has no end.
+    /// When the operator's session ends, in seconds since 1970; nil if it has no end.
     package var operatorUntil: Int64?
-    /// Writes the operator's looks at what users wrote.
+    /// Records the operator's accesses to user content.
     package var audit: OperatorAudit?
     /// What is noted of the act that the request is.
     package var act: ActNote?

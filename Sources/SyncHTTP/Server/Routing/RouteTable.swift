@@ -1,7 +1,7 @@
 package import HTTPTypes
 import SyncModel
 
-/// Finds the route of a request. Literal paths are looked up, templates tried one after the other: there are few.
+/// Finds the route of a request. Literal paths are looked up, templates tried in sequence: there are few.
 package struct RouteTable: Sendable {
     /// The result of a look-up.
     package enum Match: Sendable {
@@ -13,7 +13,7 @@ package struct RouteTable: Sendable {
 
     private var literal: [ExactText: Resource] = [:]
     private var templates: [Resource] = []
-    /// By the paths that they stand under.
+    /// By the paths that they are below.
     private var trees: [ExactText: Route] = [:]
 
     /// Adds a method to a path. Segments of the template like `{id}` match any one segment.
@@ -43,8 +43,10 @@ package struct RouteTable: Sendable {
         }
     }
 
-    /// Adds pages: a path and all below it that no other route has. What is below it is the endpoint's one parameter, empty
-    /// for the path itself. They are no part of the API, so ``names`` leaves them out.
+    /// Adds pages: a path and all below it that no other route has.
+    ///
+    /// What is below it is the endpoint's one parameter, empty for the path itself. They are no part of the API, so
+    /// ``names`` leaves them out.
     package mutating func addPages(at path: String, _ endpoint: @escaping Route.Endpoint) {
         trees[path] = Route(
             method: .get,
@@ -55,7 +57,7 @@ package struct RouteTable: Sendable {
         )
     }
 
-    /// Lets every path answer `OPTIONS`.
+    /// Adds `OPTIONS` to every path.
     package mutating func addOptions(_ crossOrigin: CrossOrigin) {
         for path in Array(literal.keys) { literal[path]?.addOptions(crossOrigin) }
         for index in templates.indices { templates[index].addOptions(crossOrigin) }

@@ -64,7 +64,7 @@ package struct URLQuery: Sendable {
         return uuid
     }
 
-    /// `true` or `false`; false where it is not given.
+    /// `true` or `false`; false if it is not given.
     package func flag(_ name: String) throws(Problem) -> Bool {
         switch try text(name) {
         case "true": return true
@@ -148,7 +148,7 @@ package struct URLQuery: Sendable {
         return Int(text)
     }
 
-    /// Percent-encoded UTF-8 text, decoded; nil for what is none.
+    /// Decodes percent-encoded UTF-8 text; returns nil for invalid text.
     package static func decode(_ text: some Collection<UInt8>) -> String? {
         guard text.contains(UInt8(ascii: "%")) else { return valid(Array(text)) }
         var bytes: [UInt8] = []

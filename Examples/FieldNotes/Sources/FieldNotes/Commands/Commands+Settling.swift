@@ -2,8 +2,9 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// What a person decides about writes that did not take effect. All of it works offline too: decisions are sent when
-/// there is a network.
+/// A person's decisions about writes that did not take effect.
+///
+/// All of it works offline too: decisions are sent when there is a network.
 extension Commands {
     func failed() async throws -> String {
         try await list { _ in true }
@@ -26,7 +27,7 @@ extension Commands {
         }
     }
 
-    /// The row shows what was written although it failed, so that is what is corrected.
+    /// The row still shows the failed write, so the row is corrected.
     private func editAndRetry<Record: Entry>(
         _ write: FailedWrite,
         _ type: Record.Type,
@@ -82,7 +83,7 @@ extension Commands {
 }
 
 extension FailedWrite {
-    /// The row that was written; nil where it is deleted.
+    /// The row that was written; nil if it is deleted.
     func record<Record: Entry>(_ type: Record.Type, _ db: Database) throws -> Record? {
         guard entityType == type.sync.entityType, let id = key.flatMap(UUID.init(uuidString:)) else { return nil }
         return try type.filter(Column("id") == id).fetchOne(db)

@@ -26,8 +26,8 @@ struct Commands {
         Names of several words stand in double quotes: visit "Acme Ltd" Kickoff
         """
 
-    /// - Returns: what there is to show; empty where the notebook says it all.
-    /// - Throws: ``Complaint``, and what the library and the database throw.
+    /// - Returns: the text to print; empty if the printed notebook already contains it.
+    /// - Throws: ``Complaint``, and errors of the library and the database.
     func run(_ line: String) async throws -> String {
         var words = Words(line)
         guard !words.isEmpty else { return "" }

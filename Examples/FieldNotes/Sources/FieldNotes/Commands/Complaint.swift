@@ -1,4 +1,4 @@
-/// What is wrong with what was typed, for the person who typed it.
+/// An error in a typed command, with a message for the user.
 struct Complaint: Error, CustomStringConvertible {
     let description: String
 

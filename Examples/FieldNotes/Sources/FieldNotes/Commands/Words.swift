@@ -1,4 +1,4 @@
-/// What was typed, word by word; double quotes make one word of several.
+/// A typed line, word by word; double quotes make one word of several.
 struct Words {
     private var rest: Substring
 
@@ -6,7 +6,7 @@ struct Words {
 
     var isEmpty: Bool { rest.isEmpty }
 
-    /// - Throws: ``Complaint`` where there is none.
+    /// - Throws: ``Complaint`` if no word is left.
     mutating func next(_ meaning: String) throws -> String {
         guard let first = rest.first else { throw Complaint("\(meaning) is missing: see help") }
         let isQuoted = first == "\""

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// A record as somebody at a keyboard speaks of it: by a name, and field by field.
+/// A record that is addressed at the keyboard: by its name, and field by field.
 protocol Entry: Identifiable, FetchableRecord, PersistableRecord, Syncable, Sendable where ID == UUID {
     /// The column that it is called by.
     static var called: Column { get }

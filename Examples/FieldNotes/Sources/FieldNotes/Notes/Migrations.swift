@@ -13,7 +13,7 @@ extension DatabaseMigrator {
                 table.column("name", .text).notNull()
                 table.column("phone", .text)
             }
-            // Without ON DELETE CASCADE: SQLite would delete rows that nobody told the library of.
+            // Without ON DELETE CASCADE: SQLite would delete rows without a call to the library.
             try db.create(table: "visit") { table in
                 table.primaryKey("id", .blob)
                 table.column("contactID", .blob).notNull().indexed().references("contact")

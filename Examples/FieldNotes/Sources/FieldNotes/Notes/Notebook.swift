@@ -8,7 +8,7 @@ struct Notebook: Hashable, Sendable {
         let id: UUID
         let depth: Int
         let text: String
-        /// What the library knows of the row, as far as somebody wants to hear of it.
+        /// The row's synchronization state, abbreviated for display.
         let mark: String
     }
 
@@ -36,7 +36,7 @@ struct Notebook: Hashable, Sendable {
         lines.map { String(repeating: "  ", count: $0.depth) + $0.text.shortened + $0.mark }.joined(separator: "\n")
     }
 
-    /// What is another than before, a line each.
+    /// Returns the changes, a line each.
     func changes(since before: Notebook) -> [String] {
         let old = Dictionary(uniqueKeysWithValues: before.lines.map { ($0.id, $0.text) })
         let new = Dictionary(uniqueKeysWithValues: lines.map { ($0.id, $0.text) })

@@ -7,7 +7,7 @@ extension Phone {
         try await database.read { [sluice] db in try Notebook.fetch(db, sluice) }
     }
 
-    /// The notebook now, and whenever anybody changes it: this phone, or the library when others did.
+    /// The notebook now and after every change, by this phone or by a pull of others' changes.
     func notebooks() -> AsyncValueObservation<Notebook> {
         ValueObservation.tracking { [sluice] db in try Notebook.fetch(db, sluice) }.values(in: database)
     }

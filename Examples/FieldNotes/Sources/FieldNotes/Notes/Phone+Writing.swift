@@ -2,8 +2,9 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// Every change is made twice in one transaction: in the app's table, and in the outbox. Whether there is a network makes
-/// no difference.
+/// Every change is made twice in one transaction: in the app's table, and in the outbox.
+///
+/// Whether there is a network makes no difference.
 extension Phone {
     func add<Record: Entry>(_ record: Record, _ options: Write.Options = Write.Options()) async throws {
         try await database.write { [sluice] db in
@@ -11,7 +12,7 @@ extension Phone {
         }
     }
 
-    /// Sends what differs from what was there, and nothing if that is nothing.
+    /// Sends the columns that differ, and nothing if no column does.
     func update<Record: Entry>(
         _ type: Record.Type,
         called name: String,

@@ -10,7 +10,7 @@ struct Phone: Sendable {
 
     /// - Parameters:
     ///   - file: the database; it belongs to one user.
-    ///   - token: where the user's token is found.
+    ///   - token: the source of the user's token.
     init(name: String, file: String, gateway: URL, token: TokenSource) throws {
         self.name = name
         database = try DatabasePool(path: file)
@@ -24,7 +24,7 @@ struct Phone: Sendable {
             entities: [Contact.sync, Visit.sync, Expense.sync],
             configuration: configuration
         ) {
-            // asked for again when the gateway no longer takes the last one
+            // called again when the gateway no longer accepts the last one
             try token.read()
         }
     }

@@ -7,7 +7,7 @@ import SluiceClient
 
 /// A customer.
 struct Contact: Codable, Hashable, Identifiable, Sendable, FetchableRecord, PersistableRecord, Syncable {
-    /// Made here, offline too, and never changed: the server's id is another one, which the library knows.
+    /// Created on this device, also offline, and never changed. The library maps it to the server's id.
     var id = UUID.timeOrdered()
     var name: String
     var phone: String?
@@ -42,7 +42,7 @@ struct Visit: Codable, Hashable, Identifiable, Sendable, FetchableRecord, Persis
     )
 }
 
-/// What was spent on a visit.
+/// An expense of a visit.
 struct Expense: Codable, Hashable, Identifiable, Sendable, FetchableRecord, PersistableRecord, Syncable {
     var id = UUID.timeOrdered()
     var visitID: UUID
@@ -62,8 +62,10 @@ struct Expense: Codable, Hashable, Identifiable, Sendable, FetchableRecord, Pers
         endpoint: "/expenses"
     )
 
-    /// How an expense is sent: with one attempt. Whoever enters it is to hear at once that accounting does not take it,
-    /// and not half an hour later, when the gateway's usual ten have failed.
+    /// Limits an expense to one attempt.
+    ///
+    /// A user who enters an expense learns immediately that accounting rejects it. With the gateway's default of ten
+    /// attempts the error would arrive half an hour later.
     static var options: Write.Options {
         var options = Write.Options()
         options.maxAttempts = 1

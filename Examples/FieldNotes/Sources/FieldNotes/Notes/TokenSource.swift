@@ -1,6 +1,6 @@
 import Foundation
 
-/// Where a user's token is found. A real app asks its identity provider.
+/// The source of a user's token. A real app asks its identity provider.
 enum TokenSource: Sendable {
     case file(String)
     case environment(String)

@@ -1,11 +1,11 @@
 import Foundation
 import SluiceClient
 
-/// The last line of the terminal: whose phone it is, and how synchronization stands.
+/// The last line of the terminal: the phone's owner and the state of synchronization.
 struct Prompt {
     let name: String
     private var shown = ""
-    /// Where nobody reads along, a prompt would only be in the way.
+    /// Without a terminal on standard output, a prompt would only clutter the output.
     private let isWanted = isatty(STDOUT_FILENO) == 1
 
     init(name: String) { self.name = name }
@@ -17,11 +17,11 @@ struct Prompt {
         show(status)
     }
 
-    /// Somebody has pressed return behind it.
+    /// Notes that the user has pressed return after the prompt.
     mutating func isTyped() { shown = "" }
 
     mutating func show(_ status: SyncStatus) {
-        // a push or pull is over before anybody could read it
+        // a push or pull ends before the user could read it
         guard isWanted, status.phase != .pushing, status.phase != .pulling else { return }
         let text = "\(name) (\(status.short))> "
         guard text != shown else { return }

@@ -1,7 +1,7 @@
 import Foundation
 import SluiceClient
 
-/// The terminal: commands as they are typed, and what others change as it arrives.
+/// The terminal: typed commands, and others' changes as they arrive.
 struct Shell {
     let phone: Phone
 
@@ -37,7 +37,7 @@ struct Shell {
         }
     }
 
-    /// All that happens, in one queue: whoever takes from it does one thing at a time.
+    /// All events in one queue, so that the consumer handles them one at a time.
     private func events() -> AsyncThrowingStream<Event, any Error> {
         AsyncThrowingStream { continuation in
             let lines = Thread {

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// What went otherwise than the tour says.
+/// A result that differs from the one the tour describes.
 struct TourFailure: Error, CustomStringConvertible {
     let description: String
 
@@ -12,7 +12,7 @@ struct TourFailure: Error, CustomStringConvertible {
 extension Tour {
     func explain(_ text: String) { Terminal.write("\n\(text)\n\n") }
 
-    /// Types a command on a phone, and prints what the phone answers.
+    /// Types a command on a phone, and prints the phone's output.
     func type(_ phone: Phone, _ line: String) async throws {
         Terminal.write("\(phone.name)> \(line.shortened)\n")
         for line in try await Commands(phone: phone).run(line).split(separator: "\n") {
@@ -20,7 +20,7 @@ extension Tour {
         }
     }
 
-    /// Waits for something that the phone's database comes to say.
+    /// Waits until the phone's database meets a condition.
     ///
     /// - Throws: ``TourFailure`` after a minute.
     func waitUntil(

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// Two phones that go offline, write, meet again, and end with the same. What is typed stands behind each phone's name.
+/// Two phones that go offline, write, reconnect, and end with the same data. Typed commands follow the phone's name.
 struct Tour {
     let kari: Phone
     let ola: Phone

@@ -1,8 +1,8 @@
 import SyncModel
 
-/// Reads the header `Link` (RFC 8288, appendix B.2), leniently: what cannot be read ends the reading of its value.
+/// Reads the header `Link` (RFC 8288, appendix B.2), leniently: a syntax error ends the reading of its value.
 enum LinkHeader {
-    /// The target of the first link whose relation to the answer is `next`; nil for none.
+    /// The target of the first link whose relation to the response is `next`; nil if there is no such link.
     static func next(in values: [String]) -> String? {
         for value in values {
             var reader = Reader(value)

@@ -16,7 +16,7 @@ package struct PollPage: Sendable {
     let request: UpstreamFetch
     let response: FetchedResponse
     var end: End
-    /// What its items say of when they were changed.
+    /// The greatest of its items' times of change.
     var greatest: SinceValue?
     /// A digest of the items' text; nil without any.
     var content: String?
@@ -25,7 +25,7 @@ package struct PollPage: Sendable {
         self.events = events
         self.items = items
         self.request = request
-        // what is read need not be kept
+        // the body has been read and need not be kept
         var response = response
         response.body = []
         self.response = response
@@ -33,10 +33,10 @@ package struct PollPage: Sendable {
     }
 }
 
-/// What became of a page's events.
+/// The results of a page's events.
 package struct PollTally: Sendable, Hashable {
     package private(set) var refused = 0
-    /// Where the first that was refused is, and why.
+    /// The place of the first refused event, and the reason.
     @Exact package private(set) var firstRefusal: String?
     /// Whether there was something new.
     package private(set) var hasEvents = false
@@ -45,7 +45,7 @@ package struct PollTally: Sendable, Hashable {
 
     package init() {}
 
-    /// Adds what became of others, that came later.
+    /// Adds the results of later events.
     package mutating func add(_ other: PollTally) {
         refused += other.refused
         firstRefusal = firstRefusal ?? other.firstRefusal
@@ -55,7 +55,7 @@ package struct PollTally: Sendable, Hashable {
     /// Notes that there was something new.
     package mutating func noteEvents() { hasEvents = true }
 
-    /// Notes what became of an event.
+    /// Counts the result of an event.
     ///
     /// - Parameter problem: of one that was refused, with pointers into the page.
     package mutating func note(_ result: IngestResult, _ problem: Problem?) {
@@ -82,7 +82,7 @@ package struct PollFailure: Sendable, Hashable {
     package let reason: String
     /// `Retry-After`.
     package internal(set) var retryAt: Timestamp?
-    /// What the state becomes; nil: it stays.
+    /// The new state; nil: it stays.
     package internal(set) var state: PollState?
 
     package init(_ reason: String) {

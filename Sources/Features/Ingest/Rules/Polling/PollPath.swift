@@ -31,8 +31,9 @@ struct PollPath: Sendable, Hashable {
         let reason: String
     }
 
-    /// What a reference (RFC 3986, 5.2) in an answer to a request for this path leads to, which is followed only where
-    /// that is below the base URL: requests carry the upstream's credential.
+    /// Resolves a reference (RFC 3986, 5.2) in a response to a request for this path.
+    ///
+    /// It is followed only if the result is below the base URL, because requests carry the upstream's credential.
     func following(_ reference: String, below base: BaseURL) throws(Refused) -> PollPath {
         guard reference.utf8.count <= Self.maximumBytes else { throw Refused(reason: "has a URL that is too long") }
         guard reference.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {

@@ -2,11 +2,12 @@ package import Foundation
 import JSONText
 package import SyncModel
 
-/// Decides what a poller asks for, what an answer means, and how far the poller is then. Pure, and total: whatever an
-/// upstream answers comes to events, to an error, or to an end.
+/// Decides what a poller requests, what a response means, and how far the poller has then read.
 ///
-/// A **pass** leads through all pages; only its end moves what is asked for next, so whatever breaks it off, nothing is
-/// left out. Pages are asked for one after the other, and a pass that was broken off goes on where it was.
+/// Pure and total: every response of an upstream results in events, an error, or an end.
+///
+/// A **pass** leads through all pages. Only its end advances the starting point of the next request, so an interruption
+/// leaves nothing out. Pages are requested in sequence, and an interrupted pass resumes where it was.
 package struct PollPlanner: Sendable {
     /// Pages of a pass at most.
     package static let passPages = 100_000
@@ -18,7 +19,7 @@ package struct PollPlanner: Sendable {
     package let base: BaseURL
     /// Those of a push.
     package let limits: IntakeLimits
-    /// Of what was read under other settings, only how far it is counts.
+    /// Of a state under other settings, only the progress counts.
     package let fingerprint: String
 
     package init(_ settings: PollerSettings, base: BaseURL, limits: IntakeLimits) {
@@ -28,7 +29,7 @@ package struct PollPlanner: Sendable {
         fingerprint = PollState.fingerprint(of: settings, base: base)
     }
 
-    /// What an answer comes to.
+    /// The result of a response.
     package enum Reading: Sendable {
         /// Nothing is new.
         case unchanged(PollState)
@@ -37,7 +38,7 @@ package struct PollPlanner: Sendable {
         case failed(PollFailure)
     }
 
-    /// What becomes of a poller after a page.
+    /// How a poller proceeds after a page.
     package enum Step: Sendable, Hashable {
         /// There are more pages.
         case more(PollState)
@@ -55,7 +56,7 @@ package struct PollPlanner: Sendable {
 
     // MARK: - Asking
 
-    /// The request that goes on where the state is.
+    /// Returns the request that continues from a state.
     package func request(_ state: PollState, of organization: UUID, timeout: Duration) -> UpstreamFetch {
         let path = path(state)
         let validators = state.pass == nil && state.validators?.path == path ? state.validators : nil
@@ -86,7 +87,7 @@ package struct PollPlanner: Sendable {
 
     // MARK: - Reading
 
-    /// What the answer to ``request(_:of:timeout:)`` means.
+    /// Interprets the response to ``request(_:of:timeout:)``.
     package func reading(
         _ response: FetchedResponse,
         to request: UpstreamFetch,
@@ -95,7 +96,7 @@ package struct PollPlanner: Sendable {
         switch response.status {
         case 304 where request.isConditional: return .unchanged(state)
         case 200, 203: break
-        // there is nothing, some say; and behind the last of numbered pages
+        // some APIs mean by it that there is nothing; it is also the response after the last of numbered pages
         case _ where response.status == 204 || response.status == 404 && state.isAtNumber:
             return .page(PollPage(events: nil, items: 0, request: request, response: response, end: .last))
         default: return .failed(refusal(response, in: state))
@@ -180,18 +181,18 @@ package struct PollPlanner: Sendable {
                 let form = "\(Self.maximumCursorBytes) bytes, or has control characters"
                 return .broken("the cursor at '\(pointer)' is longer than \(form)")
             }
-            // some name the end itself for ever
+            // some APIs return the cursor of the end repeatedly
             if count == 0, state.pass?.place == .cursor(ExactText(cursor)) { return .last }
             return .next(.cursor(ExactText(cursor)))
         case .page(_, let first):
-            // a short page says nothing: many APIs give fewer items than they are asked for
+            // a short page is no sign of the end: many APIs return fewer items than requested
             if count == 0 { return .last }
             let number = if case .number(let number)? = state.pass?.place { number } else { first }
             return .next(.number(number + 1))
         }
     }
 
-    // MARK: - Going on
+    // MARK: - Continuation
 
     /// How far the poller is, once a page's events are durable.
     ///
@@ -232,10 +233,10 @@ package struct PollPlanner: Sendable {
         }
     }
 
-    /// Whether the place to go on from is a token that a page gives, and no greater or less than another.
+    /// Whether the place to continue from is a token of a page, which has no order.
     private var isToken: Bool { settings.since.map { $0.from.isOfBody && $0.form == .text } ?? false }
 
-    /// Ends a pass: from now on is asked for what comes behind it.
+    /// Ends a pass: from now on, requests ask for later changes.
     private func end(_ pass: PollState.Pass, of state: inout PollState, now: Timestamp) {
         state.pass = nil
         guard let since = settings.since else { return }
@@ -248,7 +249,7 @@ package struct PollPlanner: Sendable {
         }
     }
 
-    /// What an answer of another status comes to.
+    /// Interprets a response with another status.
     private func refusal(_ response: FetchedResponse, in state: PollState) -> PollFailure {
         let status = response.status
         var answer = UpstreamResponse(status: status, location: response.location)
@@ -261,7 +262,7 @@ package struct PollPlanner: Sendable {
             // the page is no more, or its cursor too old
             if [400, 404, 410, 422].contains(status) { failure.state = state.beginningAnew }
         } else if status == 410, state.since != nil, settings.since != nil {
-            // what changed since then cannot be told any more: all is read again
+            // the changes since then are unknown: everything is read again
             failure.state = state.beginningAnew
             failure.state?.since = nil
         }
@@ -273,15 +274,16 @@ extension PollState {
     /// Whether numbered pages were there.
     fileprivate var isAtNumber: Bool { if case .number? = pass?.place { true } else { false } }
 
-    /// What becomes of a state that has failed so often in a row: a pass that cannot go on begins anew in the end. Nil:
-    /// it stays.
+    /// Returns the state after this many consecutive failures; nil if it stays.
+    ///
+    /// A pass that repeatedly cannot continue begins again.
     package func afterFailures(_ count: Int) -> PollState? {
         pass != nil && count >= Self.patience ? beginningAnew : nil
     }
 
     private static let patience = 5
 
-    /// The same without the pass that is under way.
+    /// The same without the pass that is in progress.
     var beginningAnew: PollState {
         var state = self
         state.pass = nil
@@ -291,7 +293,7 @@ extension PollState {
 }
 
 extension PollState.Pass {
-    /// Why there is no end behind this page; nil where there may be one.
+    /// Why there is no end behind this page; nil if there may be one.
     fileprivate mutating func goesRound(to place: PollState.Place, _ page: PollPage) -> String? {
         if pages >= PollPlanner.passPages { return "the list had no end after \(pages) pages" }
         // a link may lead back to the first page
@@ -318,7 +320,7 @@ extension PollState.Place {
 }
 
 extension PollState.Validators {
-    /// Nil where an answer has none.
+    /// Nil if a response has no validators.
     fileprivate init?(_ path: String, _ response: FetchedResponse) {
         guard response.etag != nil || response.lastModified != nil else { return nil }
         self.init(path: path, etag: response.etag, lastModified: response.lastModified)

@@ -1,16 +1,18 @@
 package import SyncModel
 
-/// When a poller looks again. A source's own circuit: what fails is asked ever less often, whatever becomes of the
-/// requests that are forwarded to the same upstream.
+/// When a poller sends its next request.
+///
+/// Each source has its own back-off: after failures it is polled less often, regardless of requests that are forwarded
+/// to the same upstream.
 package enum PollSchedule {
     /// The longest pause after failures, in seconds before jitter.
     package static let longestPause: Double = 900
-    /// The pause after the first failure, where the interval is not shorter, in seconds.
+    /// The pause after the first failure, if the interval is not shorter, in seconds.
     package static let firstPause: Double = 30
 
     /// - Parameters:
     ///   - failures: in a row, this one included.
-    ///   - notBefore: what the upstream asked for.
+    ///   - notBefore: the earliest time that the upstream accepts.
     ///   - jitter: 0 to 1; adds up to a fifth of the pause.
     package static func retry(
         _ settings: PollerSettings,

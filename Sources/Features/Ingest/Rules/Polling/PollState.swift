@@ -5,15 +5,15 @@ package import SyncModel
 package struct PollState: Sendable, Hashable {
     /// What finished passes have brought; nil: nothing yet, or nothing is known of it.
     package internal(set) var since: SinceValue?
-    /// What tells whether a list that was read whole, in one page, has changed.
+    /// The validators that detect a change of a list that was read completely, in one page.
     var validators: Validators?
-    /// The pass that is under way.
+    /// The pass that is in progress.
     var pass: Pass?
-    /// What an operator should know although all goes on.
+    /// A condition that an operator should know about although polling continues.
     var notice: Notice?
 
     struct Validators: Sendable, Hashable {
-        /// What was asked for.
+        /// The requested path.
         @Exact private(set) var path: String
         @Exact private(set) var etag: String?
         @Exact private(set) var lastModified: String?
@@ -35,7 +35,7 @@ package struct PollState: Sendable, Hashable {
         var contents: RepetitionWatch?
     }
 
-    /// Where a page is.
+    /// The place of a page.
     enum Place: Sendable, Hashable {
         case link(ExactText)
         case cursor(ExactText)
@@ -65,7 +65,9 @@ package struct PollState: Sendable, Hashable {
 
     // MARK: - The stored form
 
-    /// Reads what a worker wrote under these settings. Under others only what it has brought counts.
+    /// Reads the state that a worker wrote under these settings.
+    ///
+    /// Of a state under other settings, only `since` and the notice count.
     ///
     /// - Parameter fingerprint: of the settings and the upstream.
     package init(stored: [UInt8]?, _ settings: PollerSettings, fingerprint: String) {
@@ -91,7 +93,7 @@ package struct PollState: Sendable, Hashable {
 
     /// The stored form, which operators are shown parts of.
     ///
-    /// - Parameter fingerprint: of the settings and the upstream; nil for what holds whatever they are.
+    /// - Parameter fingerprint: of the settings and the upstream; nil for a state that does not depend on them.
     package func json(fingerprint: String?) -> [UInt8] {
         JSONWriter.object { writer in
             if let fingerprint { writer.member("fingerprint", fingerprint) }
@@ -123,7 +125,7 @@ package struct PollState: Sendable, Hashable {
 
     var json: [UInt8] { json(fingerprint: nil) }
 
-    /// Differs where requests, or what is made of their answers, differ.
+    /// Returns a text that differs if requests, or the interpretation of their responses, differ.
     package static func fingerprint(of settings: PollerSettings, base: BaseURL) -> String {
         var writer = JSONWriter()
         writer.beginObject()

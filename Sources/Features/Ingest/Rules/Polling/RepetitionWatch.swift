@@ -2,8 +2,8 @@ import Crypto
 import JSONText
 import SyncModel
 
-/// Finds out whether a sequence goes round, remembering one of its values (R. Brent, "An improved Monte Carlo
-/// factorization algorithm"): within three times the length of what is before the round, and of the round.
+/// Detects a cycle in a sequence, with one stored value (R. Brent, "An improved Monte Carlo factorization algorithm").
+/// It needs at most three times the length of the part before the cycle and of the cycle.
 struct RepetitionWatch: Sendable, Hashable {
     @Exact private var mark: String
     /// Values until another is remembered.
@@ -15,7 +15,7 @@ struct RepetitionWatch: Sendable, Hashable {
         mark = first
     }
 
-    /// Takes the digest of the next value; whether that was there before.
+    /// Adds the digest of the next value; returns whether that occurred before.
     mutating func repeats(_ digest: String) -> Bool {
         if digest == mark { return true }
         left -= 1

@@ -1,7 +1,7 @@
 import JSONText
 package import SyncModel
 
-/// How far a poller is: what the greatest of the items said of when it was changed.
+/// How far a poller has read: the greatest of the items' times of change.
 package enum SinceValue: Sendable, Hashable {
     case time(Timestamp)
     case number(Int64)
@@ -13,7 +13,7 @@ package enum SinceValue: Sendable, Hashable {
     /// The last second of the year 9999.
     private static let lastSecond: Double = 253_402_300_799
 
-    /// Reads what an item says; nil for what is of another form.
+    /// Reads an item's value; nil if it has another form.
     init?(_ value: JSONValue, _ form: PollerSettings.Since.Form) {
         let unit: Double
         switch form {
@@ -38,8 +38,7 @@ package enum SinceValue: Sendable, Hashable {
         self = .time(Timestamp(microseconds: Int64((number / unit * 1_000_000).rounded(.down))))
     }
 
-    /// Reads the stored form, and what an operator says; nil for anything else. What is a time is told by
-    /// ``fitting(_:)``.
+    /// Reads the stored form, or an operator's value; nil for anything else. ``fitting(_:)`` recognizes times.
     init?(stored value: JSONValue) {
         if let number = value.int64 {
             self = .number(number)
@@ -55,7 +54,7 @@ package enum SinceValue: Sendable, Hashable {
         return (1...maximumBytes).contains(bytes.count) && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
     }
 
-    /// What was stored, as settings read it; nil where they mean something else.
+    /// Returns the stored value as the settings interpret it; nil if it does not fit them.
     func fitting(_ form: PollerSettings.Since.Form) -> SinceValue? {
         var writer = JSONWriter()
         write(to: &writer)
@@ -70,7 +69,7 @@ package enum SinceValue: Sendable, Hashable {
         }
     }
 
-    /// The greater of two. Texts are compared by their bytes, and where one is a number and the other is none, too.
+    /// Returns the greater of two. Texts are compared by their bytes, and so are a number and a text.
     func max(_ other: SinceValue?) -> SinceValue {
         guard let other else { return self }
         switch (self, other) {
@@ -80,12 +79,12 @@ package enum SinceValue: Sendable, Hashable {
         }
     }
 
-    /// A time that is later counts as that moment: who began behind it would miss what comes before.
+    /// Limits a time to that moment: a poller that began after it would miss earlier changes.
     func noLater(than moment: Timestamp) -> SinceValue {
         if case .time(let time) = self, time > moment { .time(moment) } else { self }
     }
 
-    /// What is sent.
+    /// The value of the request's parameter.
     func parameter(_ since: PollerSettings.Since) -> String {
         guard case .time(let time) = self else { return plain }
         let moment = Timestamp(

@@ -11,7 +11,7 @@ enum ArrayLiteral {
     /// As deep as the server makes them.
     private static let depth = 6
 
-    /// Nil for what is none, and for one whose places do not begin at 1, which it says in front.
+    /// Returns the items; nil for other text, and for an array with a prefix that declares a lower bound other than 1.
     static func items(_ text: ArraySlice<UInt8>) -> [Item]? {
         var rest = text
         guard let items = items(&rest, depth), rest.isEmpty else { return nil }

@@ -23,7 +23,7 @@ enum ColumnType: Sendable, Hashable {
         1114: .timestamp, 1184: .timestamp,
     ]
 
-    /// The elements' types; those that are text alike stand for it.
+    /// The element types by array type; one type represents all types that are written as text.
     private static let arrays: [UInt32: UInt32] = [
         1000: 16, 1001: 17, 1016: 20, 1005: 21, 1007: 23, 1028: 26, 199: 114, 3807: 3802, 1021: 700, 1022: 701,
         1231: 1700, 1115: 1114, 1185: 1184,
@@ -32,8 +32,10 @@ enum ColumnType: Sendable, Hashable {
         651: 25, 1040: 25, 143: 25,
     ]
 
-    /// Writes a value of the type. What is not written as its type is wont to is a string, as it came: whatever a server
-    /// sends, what is written here is JSON, except that of `json` only the document's reader sees whether it is.
+    /// Writes a value of the type.
+    ///
+    /// A value in an unexpected format is written as a string, unchanged. So the output is JSON for every value from a
+    /// server, except that only the document's reader checks values of type `json`.
     func write(_ text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
         switch self {
         case .bool:

@@ -1,8 +1,9 @@
 import Foundation
 package import SyncModel
 
-/// The URI of an organization's database: `postgresql://user:password@host:port/database`. Not all that libpq would take:
-/// what names files, services or other places of the gateway's machine is refused.
+/// The URI of an organization's database: `postgresql://user:password@host:port/database`.
+///
+/// Not all that libpq would take: what names files, services or other places of the gateway's machine is refused.
 package struct DatabaseURI: Sendable, Hashable {
     static let maximumBytes = 2_000
 
@@ -38,7 +39,7 @@ package struct DatabaseURI: Sendable, Hashable {
     package let security: Security
     @Exact private var others: [ExactText: String]
 
-    /// Parameters beside `sslmode`, and what they may be.
+    /// The permitted parameters besides `sslmode`, and their values.
     private static let parameters: [ExactText: Set<ExactText>] = [
         "channel_binding": ["disable", "prefer", "require"],
         "ssl_min_protocol_version": ["TLSv1.2", "TLSv1.3"],
@@ -155,25 +156,27 @@ package struct DatabaseURI: Sendable, Hashable {
     package func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) { return problem(address, policy).map { "cannot be used: \($0)" } }
         if WebhookURL.isOddNumber(host) { return "names an address in an unusual form: write four decimal numbers" }
-        // whether a name leads to an address that is allowed is found out when it is connected to
+        // whether the name's address is allowed is checked when the connection is made
         if !security.isEncrypted, policy.allowed.isEmpty {
             return "must have ?sslmode=verify-full, or at least sslmode=require"
         }
         return nil
     }
 
-    /// Why nothing is sent to an address that the host's name leads to; nil where it may be.
+    /// Why nothing is sent to an address that the host's name leads to; nil if it may be.
     package func problem(_ address: IPAddress, _ policy: AddressPolicy) -> String? {
         if let problem = policy.problem(address, isTLS: true) { return problem }
         guard !security.isEncrypted, policy.problem(address, isTLS: false) != nil else { return nil }
         return "its address \(address) is public: put ?sslmode=verify-full into the URI, or at least sslmode=require"
     }
 
-    /// What libpq connects by: all that is said here, and nothing of the gateway's own environment and home, so that
-    /// neither its password nor its certificate is shown to a stranger.
+    /// Returns the connection string for libpq.
+    ///
+    /// It overrides everything that libpq would take from the gateway's environment and home directory, so that a
+    /// foreign server receives neither the gateway's password nor its certificate.
     ///
     /// - Parameters:
-    ///   - address: of the host, looked up and found to be good.
+    ///   - address: of the host, looked up and found to be allowed.
     ///   - authorities: the file with the certificate authorities that are trusted.
     package func keywords(address: IPAddress, authorities: String) -> String {
         let nowhere = "/nonexistent/sluice"

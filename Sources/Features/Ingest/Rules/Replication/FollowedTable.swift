@@ -23,7 +23,7 @@ package struct FollowedTable: Sendable, Hashable {
     @Exact package private(set) var entityType: String
     /// The columns with the entity's permanent id: one, or several that ``RowID`` joins.
     @Exact package private(set) var ids: [String]
-    /// The column with the user whom an entity of a private type belongs to.
+    /// The column with the owner of an entity of a private type.
     @Exact package private(set) var owner: String?
     /// The column with a number that grows with each change; else the change's place in the log is its version.
     @Exact package private(set) var version: String?
@@ -32,7 +32,7 @@ package struct FollowedTable: Sendable, Hashable {
     /// The column that is not null, or true, in rows that count as deleted.
     @Exact package private(set) var deletedAt: String?
     package private(set) var columns: Columns = .all
-    /// What columns are called in some part of the log, and what the settings call them.
+    /// The columns' names in some part of the log, and their names in the settings.
     package private(set) var renamed: [RenamedColumn] = []
 
     private static let what =

@@ -1,17 +1,18 @@
 package import SyncModel
 
-/// Makes events of what a database's log tells, message by message. Pure: the same log gives the same events under the
-/// same names, however often and from wherever it is read again.
+/// Converts a database's log to events, message by message.
+///
+/// Pure: the same log gives the same events under the same names, for any number of readings from any starting point.
 package struct LogReader: Sendable {
     private let tables: [QualifiedName: FollowedTable]
     private let limits: IntakeLimits
-    /// What is added to places in the log to make versions.
+    /// Added to places in the log to form versions.
     private let base: Int64
     private var readers: [UInt32: TableReader] = [:]
     private var names: [UInt32: QualifiedName] = [:]
     private var committedAt = Timestamp(microseconds: 0)
     private var freshKeys: Set<ExactText> = []
-    /// The place of the last change, and the events that stand there: rows of one COPY share one.
+    /// The place of the last change, and the number of events there: rows of one COPY share one place.
     private var last: (position: UInt64, count: Int) = (.max, 0)
     private var ignored = 0
 
@@ -35,9 +36,9 @@ package struct LogReader: Sendable {
         tables[name] == nil ? names[id] : name
     }
 
-    /// How a table looks from now on. One that was renamed is the same table, until another has its name.
+    /// Notes a table's present columns. A table that was renamed is the same table, until another has its name.
     ///
-    /// - Throws: what is wrong with it: nothing may be read before that is mended.
+    /// - Throws: the table's defect. Nothing may be read before it is corrected.
     package mutating func relation(
         _ id: UInt32,
         _ name: QualifiedName,

@@ -5,7 +5,7 @@ package struct LoggedEvent: Sendable {
     package private(set) var entry: IngestRequest.Entry
     /// The followed table.
     package let table: QualifiedName?
-    /// What the change does to the row that has the entity's id; nil if the log does not contain old rows as a whole.
+    /// The effect of the change on the row with the entity's id; nil if the log does not contain complete old rows.
     let step: RowStep?
     /// Whether a column of the table has the entity's version.
     let hasVersions: Bool
@@ -33,7 +33,7 @@ package struct LoggedEvent: Sendable {
     }
 }
 
-/// What a change does to the row that has an id. Rows are told apart by a hash of all their columns.
+/// The effect of a change on the row with an id. A hash of all columns distinguishes rows.
 enum RowStep: Sendable, Hashable {
     /// A row gets the id: it was inserted, or had another id before.
     case arrival(UInt64)

@@ -13,7 +13,7 @@ package struct QualifiedName: Sendable, Hashable, CustomStringConvertible {
         self.name = name
     }
 
-    /// Reads `schema.name`, each part as it is, or in double quotes where it has a dot or a quote. Nil for another form.
+    /// Reads `schema.name`, each part as it is, or in double quotes if it has a dot or a quote. Nil for another form.
     package init?(_ text: String) {
         var rest = text.unicodeScalars[...]
         guard let schema = Self.part(&rest), rest.popFirst() == ".", let name = Self.part(&rest), rest.isEmpty

@@ -3,12 +3,12 @@ package import SyncModel
 
 /// A column that has another name in some part of the log than the settings give it.
 package struct RenamedColumn: Sendable, Hashable {
-    /// What it is called there.
+    /// Its name in the log.
     @Exact package private(set) var name: String
-    /// What the settings call it.
+    /// Its name in the settings.
     @Exact package private(set) var meant: String
 
-    /// An object of names and what they mean.
+    /// Reads an object that maps names in the log to names in the settings.
     static func read(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [RenamedColumn] {
         var found: [RenamedColumn] = []
         report.members(of: value, at: pointer, "columns' other names") { report, name, place, value in
@@ -24,8 +24,9 @@ package struct RenamedColumn: Sendable, Hashable {
 }
 
 extension FollowedTable {
-    /// Which of a table's columns the settings call something else: only where there is none that is called so, and the
-    /// first of several.
+    /// Returns the columns that the settings call by another name.
+    ///
+    /// A renaming applies only if no column has the name in the settings. Of several, the first applies.
     package func renamings(of columns: some Sequence<String>) -> [ExactText: String] {
         guard !renamed.isEmpty else { return [:] }
         var names = Set<ExactText>(columns)

@@ -14,7 +14,7 @@ package struct ReplicationSettings: Sendable, Hashable {
 
     private static let what = "the settings of a postgres source: slot, publication, create_slot, tables"
 
-    /// Reads settings; nil where they have defects, which the report has then.
+    /// Reads settings; nil if they have defects, which the report has then.
     package init?(_ value: JSONValue, at pointer: String, _ report: inout SettingsReport) {
         let before = report.problems.count
         var (slot, publication, createsSlot): (String?, String?, Bool) = (nil, nil, false)
@@ -87,8 +87,8 @@ package struct ReplicationSettings: Sendable, Hashable {
         }
     }
 
-    /// The state that a worker begins with after an operator asked for everything from a place on: there is none but
-    /// the slot's own.
+    /// The state that a worker begins with after an operator requested everything from a place on: only the slot's own
+    /// place is possible.
     static func state(from value: JSONValue, at pointer: String, _ report: inout SettingsReport) -> [UInt8]? {
         report.refuse(pointer, Rule.range, "from must be null: a slot is read from where it stands")
         return nil

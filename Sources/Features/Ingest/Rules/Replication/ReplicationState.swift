@@ -3,11 +3,11 @@ package import SyncModel
 
 /// How far a worker is in a database's log, as it is kept and as operators see it.
 package struct ReplicationState: Sendable, Hashable {
-    /// The slot that is read: another one begins anew.
+    /// The slot that is read. With another slot, the state begins again.
     @Exact package var slot: String
     /// The server's own number of its data; another one's places in the log are others.
     @Exact package var system: String
-    /// What is added to places in the log to make versions that grow on where the log was begun anew.
+    /// Added to places in the log to form versions, which keep growing after the log was started again.
     package var base: Int64
     /// All before it is in the feed, in PostgreSQL's text.
     @Exact package var confirmed: String
@@ -16,12 +16,12 @@ package struct ReplicationState: Sendable, Hashable {
     package var timeline: Int64?
     /// What an operator should correct although the source works, such as a publication without TRUNCATE.
     package var warning: String?
-    /// How the slot was when it was looked at last.
+    /// The state of the slot at the last check.
     package var report: SlotReport?
-    /// Rows that were refused, and what was said of the last.
+    /// The number of refused rows, and the reason for the last refusal.
     package var refused: Int64 = 0
     @Exact package var lastRefusal: String?
-    /// What was emptied by TRUNCATE last, and when: that is not followed.
+    /// The table that TRUNCATE emptied last, and when: TRUNCATE is not followed.
     @Exact package var lastTruncation: String?
 
     package init(slot: String, system: String, base: Int64, confirmed: String) {
@@ -31,7 +31,7 @@ package struct ReplicationState: Sendable, Hashable {
         self.confirmed = confirmed
     }
 
-    /// From the stored form; nil for what is none.
+    /// Reads the stored form; nil for any other content.
     package init?(_ bytes: [UInt8]) {
         guard let root = try? JSONTree(parsing: bytes).root, let slot = root["slot"]?.string,
             let system = root["system"]?.string, let base = root["base"]?.int64,
@@ -62,19 +62,19 @@ package struct ReplicationState: Sendable, Hashable {
     }
 }
 
-/// How a slot is, as its server says.
+/// The state of a slot, as reported by its server.
 package struct SlotReport: Sendable, Hashable {
-    /// What servers say of a slot's log, best first.
+    /// The values of `wal_status` of a slot, best first.
     package static let walStatuses = ["reserved", "extended", "unreserved", "lost"]
 
     package var checkedAt: Timestamp
-    /// How far what was confirmed is behind the server's log, in bytes.
+    /// How far the confirmed position is behind the server's log, in bytes.
     package var lagBytes: Int64
     /// How much of its log the server keeps for the slot, in bytes.
     package var retainedBytes: Int64
     /// One of ``walStatuses``.
     @Exact package var walStatus: String
-    /// How much more the server's log may grow until the slot may be lost; nil where nothing bounds it but the disk.
+    /// How much more the server's log may grow until the slot may be lost; nil if nothing bounds it but the disk.
     package var safeBytes: Int64?
 
     package init(checkedAt: Timestamp, lagBytes: Int64, retainedBytes: Int64, walStatus: String, safeBytes: Int64?) {

@@ -3,11 +3,11 @@ import SyncModel
 
 /// Makes events of one table's rows, as its columns are now.
 struct TableReader: Sendable {
-    /// Where in the log a change stands, and what it is called.
+    /// The place of a change in the log, and its name.
     struct Place {
         /// Of the events that the change becomes, in order.
         let names: [String]
-        /// Where a table has no column for it.
+        /// The version, if the table has no column for it.
         let version: Int64
         let committedAt: Timestamp
     }
@@ -20,12 +20,12 @@ struct TableReader: Sendable {
     private let causingKey: Int?
     private let deletedAt: Int?
     private let types: [ColumnType]
-    /// What is in a document: the columns' places and names.
+    /// The members of a document: the columns' places and names.
     private let members: [(column: Int, name: String)]
-    /// Whether all of the old row is told (REPLICA IDENTITY FULL, or a key of all columns).
+    /// Whether the log contains all of the old row (REPLICA IDENTITY FULL, or a key of all columns).
     private let tellsOldRows: Bool
 
-    /// - Throws: what is wrong with the table or its settings, and what to do.
+    /// - Throws: the defect of the table or its settings, with an instruction.
     init(_ table: FollowedTable, _ told: [FollowedColumn]) throws(SourceTrouble) {
         self.table = table
         let renamings = table.renamings(of: told.lazy.map(\.name))
@@ -74,7 +74,7 @@ struct TableReader: Sendable {
         """
     }
 
-    /// Columns that are listed for whoever looks for one.
+    /// The number of columns that an error message about a missing column lists.
     private static let listedColumns = 20
 
     private static func lack(
@@ -141,7 +141,7 @@ struct TableReader: Sendable {
             if isInsertion || gone != nil { whole.setLineage(.restartsIfDeleted) }
             return (gone.map { [$0] } ?? []) + [whole]
         }
-        // what the log does not tell is in the entity that this one was, while that is there
+        // values that the log omits are taken from the entity that this row was, as long as that exists
         let part = Self.entry(text, name, limits, ofRowThatWas: gone.flatMap { try? $0.entry.event.get().entityID })
         return [logged(part, step)] + (gone.map { [$0] } ?? [])
     }
@@ -159,7 +159,7 @@ struct TableReader: Sendable {
         LoggedEvent(entry, table: table.name, step: step, hasVersions: version != nil)
     }
 
-    /// What a row with new values does to its id.
+    /// The effect of a row with new values on its id.
     private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
         guard tellsOldRows else { return nil }
         if arrives { return .arrival(Self.hash(row)) }
@@ -186,8 +186,9 @@ struct TableReader: Sendable {
         return types[deletedAt] != .bool || text != [UInt8(ascii: "f")]
     }
 
-    /// The key of the request that caused this change: one that stood in the row before caused an earlier one, unless
-    /// the same transaction wrote it.
+    /// The key of the request that caused this change.
+    ///
+    /// A key that the row had before belongs to an earlier change, unless the same transaction wrote it.
     private func key(of row: [ColumnValue], before old: [ColumnValue]?, _ freshKeys: inout Set<ExactText>) -> String? {
         guard let causingKey, case .text(let text) = row[causingKey], text.count <= IngestEvent.maximumKeyBytes else {
             return nil
@@ -218,7 +219,7 @@ struct TableReader: Sendable {
             writer.name("id")
             writeID(of: row, to: &writer)
             if let version {
-                // the version of a row that is gone is one that was told before: its deletion is newer
+                // the version of a deleted row was already reported: its deletion is newer
                 if operation != .delete || isDeleted(row), case .text = row[version] {
                     writer.name("version")
                     write(row[version], as: types[version], to: &writer)

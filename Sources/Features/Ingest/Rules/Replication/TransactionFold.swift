@@ -71,7 +71,7 @@ package struct TransactionFold: Sendable {
         if places[key, default: Place()].apply(step, index) { questions.insert(key) }
     }
 
-    /// Returns the entities of which the feed has to say whether they existed before the transaction.
+    /// Returns the entities whose existence before the transaction must be read from the feed.
     ///
     /// - Parameter isFinal: whether the transaction has ended.
     package func unknown(isFinal: Bool) -> [EntityKey] {
@@ -82,7 +82,7 @@ package struct TransactionFold: Sendable {
         }
     }
 
-    /// Takes the held events, without those that the rest of the transaction undoes.
+    /// Removes and returns the held events, without those that the rest of the transaction undoes.
     ///
     /// - Parameter living: those of ``unknown(isFinal:)`` that exist in the feed.
     package mutating func take(living: Set<EntityKey>) -> [LoggedEvent] {
