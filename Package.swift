@@ -147,7 +147,7 @@ let package = Package(
         .target(
             name: "SyncHTTP",
             dependencies: [
-                "CConsole", "CContract", "GroupCommit", "StandardWebhooks", "SyncModel", "SyncStore",
+                "CContract", "GroupCommit", "StandardWebhooks", "SyncModel", "SyncStore",
                 "Tokens", "JSONText", "Telemetry",
                 server("Crypto", "swift-crypto"),
                 server("DequeModule", "swift-collections"),
@@ -179,7 +179,7 @@ let package = Package(
         .target(
             name: "SyncDispatch",
             dependencies: [
-                "Postgres", "SyncModel", "SyncStore",
+                "SyncModel", "SyncStore",
                 server("DequeModule", "swift-collections"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),
@@ -196,11 +196,11 @@ let package = Package(
         feature(
             "Ingest",
             dependencies: [
-                "StandardWebhooks", "SyncDispatch", "SyncUpstream", "Tokens",
+                "StandardWebhooks", "SyncDispatch", "SyncUpstream",
                 server("DequeModule", "swift-collections"),
             ]
         ),
-        feature("Operators", dependencies: ["CConsole", "Tokens"]),
+        feature("Operators", dependencies: ["CConsole"]),
         feature("Retention"),
         feature("Transfer"),
         feature("Users", dependencies: ["Tokens"]),

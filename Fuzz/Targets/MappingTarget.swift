@@ -1,3 +1,4 @@
+import IngestFeature
 import JSONText
 import SyncModel
 

@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 
+@testable import IngestFeature
 @testable import Postgres
 @testable import SyncModel
 

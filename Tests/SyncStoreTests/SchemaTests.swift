@@ -54,7 +54,11 @@ import Testing
         AuditStatements.all, EndedSessions.statements, NowStatements.all, Schema.obstacleStatements,
         StuckGroups.statements, StuckWay.statements, StoryStatements.all, LaneListing.statements,
         StoppedLanes.statements, OperationCandidates.statements, [OperationScreen.statement], OperationStatements.all,
-        [StuckCounts.ofOrganizations, RetentionStatus.statement, Administration.subjectsStatement],
+        [
+            StuckCounts.ofOrganizations, RetentionStatus.statement, Administration.subjectsStatement,
+            Administration.sourcesStatement,
+        ],
+        Administration.memberStatements,
         AnsweredRequestRow.statements, Administration.upstreamStatements, Administration.restoreStatements,
         Administration.extentStatements(Gateway.tables).map(\.1), Administration.purgeStatements(Gateway.tables),
         Administration.lastStatements(Gateway.tables),
@@ -82,7 +86,8 @@ import Testing
         let sources = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Sources")
         let files = try FileManager.default.subpathsOfDirectory(atPath: sources.path).filter {
             $0.hasSuffix(".swift")
-                && ($0.hasPrefix("SyncStore/") || $0.hasPrefix("SyncMaintenance/") || $0.hasPrefix("GroupCommit/"))
+                && ($0.hasPrefix("SyncStore/") || $0.hasPrefix("GroupCommit/")
+                    || $0.hasPrefix("Features/") && $0.contains("/Store/"))
         }
         var names: Set<String> = []
         for file in files {

@@ -1,1 +1,0 @@
-// The input rows of a group's lane statements.
