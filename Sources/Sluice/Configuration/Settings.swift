@@ -18,8 +18,9 @@ struct Settings: Sendable {
     var masterKeys: MasterKeys?
     /// What an operator should know although it stops nothing.
     var warnings: [String]
-    /// Unknown names, each with the known one that may have been intended. They are part of the warnings, and may
-    /// explain a missing setting.
+    /// Unknown names, each with the known one that may have been intended.
+    ///
+    /// They are part of the warnings, and may explain a missing setting.
     private(set) var unknownNames: [String] = []
     /// Whether no database was set, so that the default is tried.
     private(set) var isDatabaseUnset = false

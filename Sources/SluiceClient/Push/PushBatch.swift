@@ -96,8 +96,9 @@ extension PushBatch {
         return rows
     }
 
-    /// Assigns numbers above the watermark to mutations that were never sent and have one below it. They were held
-    /// back, or the phone was restored from a backup and its numbers were assigned before.
+    /// Assigns numbers above the watermark to mutations that were never sent and have one below it.
+    ///
+    /// They were held back, or the phone was restored from a backup and its numbers were assigned before.
     private static func renumber(_ db: Database, _ shown: ShownRows) throws {
         let accepted = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
         guard let first = try rows(of: .queued, Limits(entries: 1), db).first?.sequence, first <= accepted else {

@@ -20,8 +20,10 @@ package struct RequestOrigin {
         host = request.authority
     }
 
-    /// Whether a request with a cookie may be served. One that changes something must come from the console itself; one
-    /// that only reads must not come from another page.
+    /// Whether a request with a cookie may be served.
+    ///
+    /// One that changes something must come from the console itself; one that only reads must not come from another
+    /// page.
     package var isOwn: Bool {
         let isLook = method == .get || method == .head
         if let site { return site == "same-origin" || isLook && site == "none" }

@@ -22,9 +22,10 @@ package struct HTTPConfiguration: Sendable {
     package var limits = IntakeLimits()
     /// The largest body for `/admin`, in bytes.
     package var adminBodyBytes = 65_536
-    /// Bytes of request bodies held at the same time, over all requests. An organization that holds its share receives
-    /// 503 `overloaded`. A body counts from its first byte until its request is done, a push's until it is committed.
-    /// `SLUICE_MAX_BODY_BYTES_IN_FLIGHT`.
+    /// Bytes of request bodies held at the same time, over all requests.
+    ///
+    /// An organization that holds its share receives 503 `overloaded`. A body counts from its first byte until its
+    /// request is done, a push's until it is committed. `SLUICE_MAX_BODY_BYTES_IN_FLIGHT`.
     package var heldBodyBytes = 67_108_864
     /// Bounds on bodies whose senders are not authenticated yet: messages for sources, and sign-ins of operators.
     package var unverifiedBodies = UnverifiedBodyLimits()
