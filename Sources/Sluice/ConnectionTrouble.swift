@@ -3,7 +3,7 @@ import Postgres
 
 /// Explains to an operator why no connection to the database can be made.
 struct ConnectionTrouble: Sendable, Equatable {
-    /// What is wrong; continues "the database …".
+    /// The finding; continues "the database …".
     let finding: String
     /// What to do; no full stop at the end.
     let cure: String
@@ -64,7 +64,7 @@ struct ConnectionTrouble: Sendable, Equatable {
         }
     }
 
-    /// The name in double quotes behind a word; quoted for a shell where it needs that.
+    /// Returns the name in double quotes after a word; quoted for a shell if necessary.
     private static func quoted(in text: String, behind word: String) -> String? {
         guard let start = text.range(of: word + "\"")?.upperBound,
             let end = text[start...].firstIndex(of: "\"")

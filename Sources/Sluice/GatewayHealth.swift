@@ -7,7 +7,7 @@ struct GatewayHealth: Sendable {
     let serving: ServingState
     let dispatcher: Dispatcher
     let verifier: TokenVerifier
-    /// Checks a database that was away at the start.
+    /// Checks a database that was unavailable at the start.
     let database: DatabaseWatcher?
 
     /// Why requests cannot be served; empty if they can.

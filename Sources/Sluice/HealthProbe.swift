@@ -6,11 +6,11 @@ import SyncHTTP
 ///
 /// The request is so small that it needs no HTTP client.
 struct HealthProbe {
-    /// Where the gateway listens; for a wildcard address, this machine is asked.
+    /// The gateway's address; for a wildcard address, the probe connects to this machine.
     let address: ListenAddress
     /// `/livez` or `/readyz`.
     let path: String
-    /// For connecting and for each piece of the answer, in seconds.
+    /// For connecting and for each piece of the response, in seconds.
     let patience: Int
 
     /// Nil if the gateway is well, else why not.

@@ -69,8 +69,8 @@ extension PrometheusRegistry {
 
     /// The state of lanes: here, and in the database over all replicas as of the last count.
     ///
-    /// - Parameter organizations: how many are named by their ids, where a setting allows that; the others together
-    ///   are `other`. 0 shows none of them.
+    /// - Parameter organizations: how many are named by their ids, if a setting allows that; the others together are
+    ///   `other`. 0 shows none of them.
     func addDispatchMetrics(of dispatcher: Dispatcher, _ census: LaneCensus, organizations: Int) {
         addGauge(
             "sluice_lanes",
@@ -163,7 +163,7 @@ extension PrometheusRegistry {
         ) { store.notifier.isHearing ? 1 : 0 }
     }
 
-    /// The servers of a cluster, where the database is one.
+    /// Adds the metrics of a cluster's servers, if the database is one.
     func addClusterMetrics(of servers: ClusterServers) {
         addGauge(
             "sluice_cluster_server_up",

@@ -16,7 +16,7 @@ enum SchemaCheck {
         /// No connection can be made now.
         case unreachable(ConnectionTrouble)
 
-        /// For people; the state, and the remedy where there is one.
+        /// The state for operators, with the remedy if there is one.
         var words: String {
             switch self {
             case .ready: "the database is ready"
@@ -51,7 +51,7 @@ enum SchemaCheck {
         }
     }
 
-    /// Fails where a gateway cannot use the database either. A gateway's own role need not be allowed to migrate.
+    /// Throws if a gateway cannot use the database either. A gateway's own role need not be allowed to migrate.
     private static func require(_ obstacle: SchemaObstacle) throws {
         switch obstacle {
         case .encoding, .noSchema, .taken: throw obstacle

@@ -1,7 +1,7 @@
 import SyncStore
 
 extension SchemaObstacle {
-    /// What is wrong, and what to do about it.
+    /// The defect, with an instruction.
     var words: String {
         switch self {
         case .encoding(let encoding, let database):

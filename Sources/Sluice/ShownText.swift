@@ -1,6 +1,6 @@
 import SyncModel
 
-/// What others have written, such as a token's claims, as a terminal may show it.
+/// Makes untrusted text, such as a token's claims, safe for a terminal.
 enum ShownText {
     /// Characters of a text that are shown at most.
     static let maximum = 300

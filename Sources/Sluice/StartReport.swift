@@ -1,7 +1,7 @@
 import Logging
 import Telemetry
 
-/// The log lines at the gateway's start: version, settings in force, and what deserves a look. No secrets.
+/// The log lines at the gateway's start: version, settings in force, and warnings. No secrets.
 enum StartReport {
     static func log(_ settings: Settings, to logger: Logger) {
         var metadata: Logger.Metadata = [LogKeys.version: "\(Version.current)"]

@@ -15,7 +15,7 @@ enum Terminal {
     /// The system's error code if a text did not reach standard output.
     private static let lostOutput = Mutex<Int32?>(nil)
 
-    /// A line on standard output, at once; nothing in it commands the terminal.
+    /// Prints a line on standard output immediately, without characters that control the terminal.
     static func say(_ text: String, terminator: String = "\n") {
         guard let code = put(ShownText.harmless(text) + terminator, to: STDOUT_FILENO) else { return }
         lostOutput.withLock { $0 = $0 ?? code }
@@ -28,7 +28,7 @@ enum Terminal {
         throw failure("standard output could not be written: \(String(cString: strerror(code)))")
     }
 
-    /// A line on standard error, at once.
+    /// Prints a line on standard error immediately.
     static func complain(_ text: String, from program: String = "sluice: ") {
         put(program + ShownText.harmless(text) + "\n", to: STDERR_FILENO)
     }

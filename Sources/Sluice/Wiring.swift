@@ -64,7 +64,7 @@ enum Wiring {
     /// - Parameters:
     ///   - signer: signs tokens for upstreams; nil if there is no key for it.
     ///   - companions: services that start before the gateway's and end after them.
-    ///   - database: checks a database that was away at the start.
+    ///   - database: checks a database that was unavailable at the start.
     ///   - whenListening: called once with the addresses, when both listeners take connections.
     static func run(
         _ settings: Settings,
@@ -147,7 +147,7 @@ enum Wiring {
 
     private static func upstream(_ settings: Settings, signer: RequestSigner?, logger: Logger) -> HTTPUpstream {
         var configuration = HTTPUpstreamConfiguration()
-        // many organizations may have one hoster: its connections must not be what they wait for
+        // many organizations may share one hosting provider: its connections must not be the bottleneck
         configuration.connectionsPerHost = max(configuration.connectionsPerHost, settings.maxUpstreamRequests)
         configuration.version = Version.current
         var sign: HTTPUpstream.Sign?
@@ -200,7 +200,7 @@ enum Wiring {
         configuration.maximumListeners = FileLimit.listeners(beside: settings.maxConnections)
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
         configuration.heldAnswerBytes = settings.maxAnswerBytesInFlight
-        // for each committer what a group may have, and as much for the next one
+        // for each committer the maximum of one group, and as much for the next one
         configuration.decodedBodyBytes = max(2, settings.committers) * 2 * GroupLimits().bytes
         configuration.concurrentPages = max(2, settings.databasePoolSize / 4)
         configuration.leaseSeconds = Int(settings.leaseSeconds)

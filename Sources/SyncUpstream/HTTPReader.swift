@@ -18,7 +18,7 @@ package final class HTTPReader: Sendable {
     private let userAgent: String
     private let logger: Logger
 
-    /// Opens nothing yet. ``shutdown()`` must be called before the last reference goes.
+    /// Opens nothing yet. Call ``shutdown()`` before the last reference is released.
     package init(version: String, logger: Logger) {
         var configuration = HTTPUpstreamConfiguration()
         configuration.connectTimeout = .seconds(3)
@@ -36,7 +36,7 @@ package final class HTTPReader: Sendable {
         }
     }
 
-    /// Fetches a key set, unless it is still the one with this `ETag`. Takes 5 seconds at most.
+    /// Fetches a key set, unless it is still the one with this `ETag`. Takes at most 5 seconds.
     package func keySet(_ url: String, _ etag: String?) async -> KeySetAnswer {
         var headers = [("Accept", "application/jwk-set+json, application/json")]
         if let etag { headers.append(("If-None-Match", etag)) }
@@ -59,9 +59,9 @@ package final class HTTPReader: Sendable {
         }
     }
 
-    /// Whether a server answers at all; within 5 seconds.
+    /// Checks whether a server responds, within 5 seconds.
     ///
-    /// - Returns: the status, or why there was no answer.
+    /// - Returns: the status, or why there was no response.
     package func probe(_ url: String) async -> Result<Int, ProbeFailure> {
         await get(url, headers: [("Accept", "*/*"), ("Connection", "close")]).map { Int($0.head.status.code) }
     }

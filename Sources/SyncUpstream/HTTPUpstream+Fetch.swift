@@ -73,7 +73,7 @@ extension HTTPUpstream: UpstreamReader {
 extension FetchedResponse {
     private static let maximumTypeBytes = 100
 
-    /// The parts of an answer that the gateway uses.
+    /// The parts of a response that the gateway uses.
     init(_ collected: CollectedResponse, now: Timestamp) {
         let headers = collected.head.headers
         let common = UpstreamResponse(CollectedResponse(head: collected.head, body: nil), now: now)

@@ -12,7 +12,7 @@ package import SyncModel
 /// Redirects are not followed. The client beneath sends each request once at most: it never repeats one, not even when
 /// a kept connection turns out to be closed; so every request that was sent has been counted as an attempt.
 ///
-/// It speaks no HTTP/2: there one broken connection would leave the outcome of all its requests unknown at once.
+/// It does not use HTTP/2: there one broken connection would leave the outcome of all its requests unknown.
 package final class HTTPUpstream: Upstream {
     /// The token for `Authorization: Bearer` of a `signed` credential.
     package typealias Sign = @Sendable (_ organization: UUID, _ user: UUID) async throws -> String
@@ -25,12 +25,12 @@ package final class HTTPUpstream: Upstream {
     let now: TimeSource
     let logger: Logger
 
-    /// Opens nothing yet. ``shutdown()`` must be called before the last reference goes.
+    /// Opens nothing yet. Call ``shutdown()`` before the last reference is released.
     ///
     /// - Parameters:
     ///   - now: the clock that `Retry-After` is read by.
     ///   - sign: makes tokens for `signed` credentials; nil if there is no key for them.
-    ///   - names: looks up whether names resolve in time.
+    ///   - names: checks whether names resolve in time.
     ///   - logger: gets failures at level debug; never contents, credentials or paths.
     package init(
         configuration: HTTPUpstreamConfiguration = .init(),

@@ -1,7 +1,7 @@
 import Foundation
 import SyncModel
 
-/// What a command does, as the audit keeps it: who gave it is the system's user.
+/// A command's action, as recorded in the audit log under the system's user.
 struct CommandAct: Sendable {
     /// The name of the API operation that does the same; commands without one have their own name.
     let action: String
@@ -32,7 +32,7 @@ struct CommandAct: Sendable {
         return act
     }
 
-    /// Who is at the terminal, behind sudo too.
+    /// The user at the terminal, also behind sudo.
     private static var systemUser: String {
         let names = [ProcessInfo.processInfo.environment["SUDO_USER"], NSUserName()].compactMap(\.self)
         let name = names.first { !$0.isEmpty && !ExternalName.hasControls($0) }

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-/// Where a command finds its settings.
+/// The sources of a command's settings.
 struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("config"),

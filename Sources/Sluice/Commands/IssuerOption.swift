@@ -29,7 +29,7 @@ struct IssuerOption: ParsableArguments {
         /// Whether every token with this subject is refused.
         let isNobody: Bool
 
-        /// The user, who may have come as long as settings were others.
+        /// Finds the user, who may have been created under earlier settings.
         func find(_ administration: Administration, in organization: UUID) async throws(Problem) -> UserRow? {
             if let user = try await administration.user(subject, in: organization) { return user }
             guard let id else { return nil }
@@ -37,7 +37,7 @@ struct IssuerOption: ParsableArguments {
         }
     }
 
-    /// Who is meant by a text of the issuer.
+    /// Resolves the user of a text of the issuer.
     func resolve(_ text: ExactText, _ options: ConfigurationOptions) async throws -> Called {
         let subject = Subject(issuer: try await resolve(options), text: text)
         // without settings for tokens, as on an operator's own machine, it is a subject

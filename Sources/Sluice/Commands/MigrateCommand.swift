@@ -73,7 +73,7 @@ struct MigrateCommand: AsyncParsableCommand {
             let (names, newer) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
                 if let obstacle = try await Schema.obstacle(on: connection) { throw obstacle }
                 let status = try await migrator.status(on: connection)
-                // where there is nothing to do, a gateway that connects to a worker may run it, too
+                // if there is nothing to do, a gateway that connects to a worker may run it, too
                 if isWorker, roles || !status.pending.isEmpty { throw Distribution.Refusal.worker }
                 // without pending migrations no rights are needed: a gateway's role may run it, too
                 let isDone = dryRun || status.pending.isEmpty
@@ -120,7 +120,7 @@ struct MigrateCommand: AsyncParsableCommand {
         let (before, after) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
             let before = try await Distribution.facts(on: connection)
             let shards = shards ?? Distribution.defaultShards(servers: before.servers)
-            // where there is nothing to spread, no rights are needed, as above
+            // if there is nothing to spread, no rights are needed, as above
             let isDone = dryRun || before.isSpread && before.isWhole
             if !isDone { try await Distribution.spread(shards: shards, on: connection) }
             return (before, try await Distribution.facts(on: connection))

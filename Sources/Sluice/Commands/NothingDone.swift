@@ -7,7 +7,7 @@ import SyncModel
 struct NothingDone: Sendable {
     let code: ProblemCode
     let words: String
-    /// What the command ends with.
+    /// The command's exit code.
     let status: ExitCode
 
     init(_ code: ProblemCode, _ words: String, _ status: ExitCode = .failure) {

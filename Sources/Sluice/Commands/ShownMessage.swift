@@ -72,7 +72,7 @@ enum ShownMessage {
             && piece.utf8.count < 24
     }
 
-    /// Letters, digits and `-._~+/=`: what a token consists of (RFC 6750).
+    /// Letters, digits and `-._~+/=`: the characters of a token (RFC 6750).
     private static func isTokens(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2b, 0x2d...0x2f, 0x3d, 0x5f, 0x7e: true

@@ -14,7 +14,7 @@ struct ConfigurationError: Error, Sendable, CustomStringConvertible {
     var description: String { problems.joined(separator: " ") }
 }
 
-/// Gathers the problems of several things that are read one by one, so that all are reported at once.
+/// Collects the problems of several settings that are read in sequence, so that all are reported together.
 struct ConfigurationProblems {
     private var problems: [String] = []
 
@@ -28,7 +28,7 @@ struct ConfigurationProblems {
         }
     }
 
-    /// The same of what takes time.
+    /// The same for asynchronous reads.
     mutating func gather<Value>(_ body: () async throws(ConfigurationError) -> Value) async -> Value? {
         do throws(ConfigurationError) {
             return try await body()

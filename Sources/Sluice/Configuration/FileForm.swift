@@ -9,7 +9,7 @@ enum FileForm {
         data.starts(with: utf8Mark) ? data.dropFirst(utf8Mark.count) : data
     }
 
-    /// What is wrong with a file's form, to continue "names FILE, which"; nil for one that can be UTF-8.
+    /// Returns the defect of a file's form, to continue "names FILE, which"; nil for one that can be UTF-8.
     static func defect(_ data: Data) -> String? {
         if data.starts(with: [0xff, 0xfe]) || data.starts(with: [0xfe, 0xff]) {
             return "is UTF-16 with a byte order mark; save it as UTF-8"

@@ -6,7 +6,7 @@ enum JSONFile {
     /// - Parameters:
     ///   - name: how an error begins: `The configuration file /etc/sluice.json`.
     ///   - verb: the word between the name and the defect.
-    /// - Throws: the defect, with line and column where the file is not JSON.
+    /// - Throws: the defect, with line and column if the file is not JSON.
     static func object(
         _ data: Data,
         _ name: String,

@@ -35,7 +35,7 @@ struct Setting: Sendable {
     let form: Form
     /// The default, as text; nil if there is no default.
     let fallback: String?
-    /// Replaces `fallback` in the help text, where it needs words.
+    /// Replaces `fallback` in the help text, if it needs an explanation.
     let fallbackHint: String?
     /// For the help text.
     private(set) var meaning = ""

@@ -48,7 +48,7 @@ extension Settings {
 
     /// What verifies tokens, and signs them for upstreams.
     ///
-    /// - Throws: what is wrong with any of the keys.
+    /// - Throws: the defect of any of the keys.
     func keys() async throws(ConfigurationError) -> (verifier: TokenVerifier, signer: RequestSigner?) {
         var problems = ConfigurationProblems()
         let verifier = await problems.gather { () async throws(ConfigurationError) in try await tokenVerifier() }
@@ -76,7 +76,7 @@ extension Settings {
 
     /// Signs tokens for upstreams; nil if there is no key for it.
     ///
-    /// - Throws: where the key's file cannot be read, or used.
+    /// - Throws: if the key's file cannot be read, or used.
     func requestSigner() async throws(ConfigurationError) -> RequestSigner? {
         guard let signingKeyFile else { return nil }
         let pem = try Self.keys(in: signingKeyFile, .signingKeyFile)

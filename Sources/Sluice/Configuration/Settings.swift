@@ -18,8 +18,9 @@ struct Settings: Sendable {
     var masterKeys: MasterKeys?
     /// What an operator should know although it stops nothing.
     var warnings: [String]
-    /// Unknown names, each with the known one that may have been meant: part of the warnings, and perhaps the cause
-    /// where a setting is missing.
+    /// Unknown names, each with the known one that may have been intended.
+    ///
+    /// They are part of the warnings, and may explain a missing setting.
     private(set) var unknownNames: [String] = []
     /// Whether no database was set, so that the default is tried.
     private(set) var isDatabaseUnset = false
@@ -55,7 +56,7 @@ struct Settings: Sendable {
         return "; " + tried + ", on the host and as the user that libpq takes (PGHOST, PGUSER, …)" + names
     }
 
-    /// Reads all, so that all problems are reported at once; a value with a problem is never used.
+    /// Reads all settings, so that all problems are reported together; a value with a problem is never used.
     private init(_ reader: inout SettingsReader) {
         for setting in Setting.all { values[setting.name] = reader.text(setting) }
         warnings = []

@@ -1,7 +1,7 @@
 import Foundation
 import SyncModel
 
-/// Looks settings up, the environment before a file before the default, and gathers their problems.
+/// Looks settings up, the environment before a file before the default, and collects their problems.
 struct SettingsReader {
     private let sources: [SettingsSource]
     private(set) var problems: [String] = []
@@ -47,7 +47,7 @@ struct SettingsReader {
         if !condition, problems.isEmpty { problems.append(problem) }
     }
 
-    /// Notes a problem of what a setting names.
+    /// Adds a problem of a file or address that a setting names.
     mutating func note(_ problem: String) { problems.append(problem) }
 
     private func lookUp(_ setting: Setting) throws(ConfigurationError) -> (String, label: String)? {

@@ -20,7 +20,7 @@ struct DemoTenant: Sendable {
     /// Its documents are in the demo's REST API.
     static let forwarded = DemoTenant(name: "Demo upstream", organization: id(0xde_40, 0x01), user: id(0xde_40, 0x02))
 
-    /// Creates the tenants where they are missing.
+    /// Creates the missing tenants.
     ///
     /// The REST API keeps its documents in memory. The next run cannot use the gateway's data about them, so each run
     /// creates that tenant again. Without the API there is no such tenant.

@@ -5,7 +5,7 @@ struct DevelopmentDirectory: Sendable {
     /// Absolute.
     let path: String
 
-    /// Creates missing files and takes the lock, which the process keeps until it ends, however it ends.
+    /// Creates missing files and takes the lock, which the process keeps until it ends in any way.
     init(_ path: String) throws {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         try Folder.make(path.hasPrefix("/") ? path : Self.workingDirectory + "/" + path)

@@ -26,7 +26,7 @@ enum DevelopmentSettings {
         variables[Setting.operationsAddress.variable] = address(ports.operations).description
         variables[Setting.jwtSecret.variable] = try directory.secret("jwt-secret")
         variables[Setting.operatorToken.variable] = try directory.secret("operator-token")
-        // For trying things out, the log shows what deserves a look, not every start-up detail.
+        // For development, the log shows warnings, not every start-up detail.
         if variables[Setting.logLevel.variable] == nil { variables[Setting.logLevel.variable] = "notice" }
         if variables[Setting.logFormat.variable] == nil { variables[Setting.logFormat.variable] = "text" }
         return try await ConfigurationOptions.explained { () async throws(ConfigurationError) in

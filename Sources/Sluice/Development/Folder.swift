@@ -2,7 +2,7 @@ import Glibc
 
 /// Folders and small files, created with the permissions they need.
 enum Folder {
-    /// Creates the folder and those above it where they are missing.
+    /// Creates the folder and its parents if they are missing.
     static func make(_ path: String, mode: mode_t = 0o755) throws {
         if exists(path) { return }
         let parent = path.split(separator: "/").dropLast().joined(separator: "/")
@@ -40,7 +40,7 @@ enum Folder {
         guard file >= 0 else { return nil }
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: 16_384)
-        // Refused where the file is shorter than that, and then it is read from its start.
+        // Fails if the file is shorter than that; then it is read from its start.
         lseek(file, -off_t(bytes.count), SEEK_END)
         let count = read(file, &bytes, bytes.count)
         guard count > 0 else { return nil }

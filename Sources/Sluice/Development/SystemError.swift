@@ -2,6 +2,6 @@ import Glibc
 
 /// The error of this thread's last system call.
 enum SystemError {
-    /// In the system's words; read it at once.
+    /// The system's error message; read it immediately after the failure.
     static var current: String { String(cString: strerror(errno)) }
 }

@@ -1,11 +1,11 @@
 import Postgres
 import SyncStore
 
-/// Checks a cluster of servers, where the database is one.
+/// Checks a cluster of servers, if the database is one.
 struct ClusterExamination {
     let settings: Settings
 
-    /// Nothing where the database is plain PostgreSQL.
+    /// Returns nothing if the database is plain PostgreSQL.
     func diagnoses() async -> [Diagnosis] {
         do {
             return try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in

@@ -4,7 +4,7 @@ import JSONText
 struct Diagnosis: Sendable {
     enum Status: String, Sendable {
         case ok
-        /// It works, but deserves a look.
+        /// It works, but the operator should check it.
         case warning
         /// It does not work.
         case failed

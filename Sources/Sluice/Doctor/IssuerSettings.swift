@@ -1,6 +1,6 @@
 import Tokens
 
-/// Where the settings of an issuer are written.
+/// The place of an issuer's settings.
 struct IssuerSettings {
     let issuer: TrustedIssuer
     /// Whether it is the single one of the variables; otherwise it is one of the file.

@@ -11,8 +11,8 @@ enum ProviderCautions {
     ]
     private static let oktaHosts = [".okta.com", ".oktapreview.com", ".okta-emea.com", ".okta-gov.com"]
 
-    /// - Parameter payload: of a token of the issuer, where there is one: a domain of the customer's own hides which
-    ///   provider it is, and its tokens show it.
+    /// - Parameter payload: of a token of the issuer, if there is one: a customer's own domain hides the provider,
+    ///   which the tokens show.
     static func of(_ settings: IssuerSettings, payload: JSONValue? = nil) -> [Diagnosis] {
         let issuer = settings.issuer
         let host = host(of: issuer.issuer?.string ?? payload?["iss"]?.string ?? "")

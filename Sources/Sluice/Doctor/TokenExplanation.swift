@@ -22,7 +22,7 @@ struct TokenExplanation {
         settings = examination.issuer.map { IssuerSettings($0, configuration) }
     }
 
-    /// What the verifier thinks of the token.
+    /// The verifier's findings about the token.
     var diagnoses: [Diagnosis] {
         guard case .failure(let error) = examination.verdict else { return [header, issuer, key, validity] }
         let refusal = refusal(error)
@@ -40,7 +40,7 @@ struct TokenExplanation {
         return .failed("verdict", "a request with this token is refused", "See \(refused.subject) above.")
     }
 
-    // MARK: - What is found before the verdict
+    // MARK: - Findings before the verdict
 
     private var header: Diagnosis {
         let id = examination.keyID.map { ", key \(ShownText.of($0))" } ?? ", no key id"
@@ -198,7 +198,7 @@ struct TokenExplanation {
         )
     }
 
-    /// A claim that is missing, or is not what it must be.
+    /// A claim that is missing or invalid.
     private func badClaim(_ place: String, _ explanation: String) -> Diagnosis {
         let members = examination.payload?.members.map(Array.init) ?? []
         let names = members.prefix(Self.shownNames).map { ShownText.of($0.name.string) }.joined(separator: ", ")
@@ -259,7 +259,7 @@ struct TokenExplanation {
 
     // MARK: - User and organization
 
-    /// What the gateway thinks of a verified token's user and organization.
+    /// The gateway's findings about a verified token's user and organization.
     ///
     /// - Parameter chosen: the value of `X-Sluice-Organization` in a request.
     func standing(

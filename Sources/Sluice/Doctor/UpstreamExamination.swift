@@ -16,7 +16,7 @@ struct UpstreamExamination {
 
     let reader: HTTPReader
 
-    /// The upstreams of active organizations; one more than are checked, where there are more.
+    /// The upstreams of active organizations: those to be checked, and one more if there are more.
     static func addresses(on connection: Connection) async throws -> [Address] {
         let rows = try await connection.run(Query(list))
         return try (0..<rows.count).map {

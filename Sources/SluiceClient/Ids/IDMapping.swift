@@ -8,7 +8,7 @@ struct IDMapping: Sendable {
     let entityType: String
     /// The key of the app's row.
     let key: String
-    /// The id that the phone made; nil for what another user made, or the server.
+    /// The id that the phone made; nil if another user or the server created the entity.
     let clientID: JSON?
     let serverID: JSON?
     let status: Status

@@ -7,9 +7,9 @@ import GRDB
 final class Identities {
     private let map: EntityMap
     private let db: Database
-    /// The moment of what is written, as the tables keep it (RFC 3339).
+    /// The time of writes, as the tables store it (RFC 3339).
     let now: String
-    /// Whether what is named for the first time gets no key that is written down.
+    /// Whether keys of entities that are named for the first time are not stored.
     private let isReading: Bool
     private var known: [EntityName: IDMapping] = [:]
     private var keys: [ServerName: String] = [:]
@@ -79,8 +79,8 @@ final class Identities {
 
     // MARK: - From the gateway
 
-    /// Whose the ids of types with device ids are in a document: pulls and pushes have the device's own numbers, and
-    /// what the gateway shows of a conflict has the server's.
+    /// The owner of ids of types with device ids in a document: pulls and pushes have the device's own numbers, and the
+    /// gateway's side of a conflict has the server's.
     enum Numbers { case device, server }
 
     /// Translates a document of the gateway to the phone's keys.
@@ -136,7 +136,7 @@ final class Identities {
         for id in own.compactMap({ $0 }) {
             guard let text = entity.key.text(of: id) ?? (entity.key.kind == .text ? id.int64.map { String($0) } : nil)
             else { continue }
-            // a text key may be anything that the app likes; what is in use already means another entity
+            // a text key may be any text of the app's; one that is in use already means another entity
             if try IDMapping.of(entity.entityType, key: text, db) == nil { return text }
         }
         return UUID.random().wire
@@ -162,7 +162,7 @@ final class Identities {
         keys = [:]
     }
 
-    /// Notes the server id of what the phone made.
+    /// Stores the server id of a row that the phone created.
     func resolve(_ mapping: IDMapping, serverID: JSON) throws {
         guard mapping.serverID?.id != serverID.id || mapping.status != .resolved else { return }
         try save(
@@ -176,7 +176,7 @@ final class Identities {
         )
     }
 
-    /// Notes that what the phone made was given up; its client id may be created again.
+    /// Records that a row created by the phone was given up; its client id may be created again.
     func fail(_ mapping: IDMapping) throws {
         guard mapping.status == .pending else { return }
         try save(
@@ -197,7 +197,7 @@ final class Identities {
         return true
     }
 
-    /// Takes back what ``add(_:)`` has written.
+    /// Removes what ``add(_:)`` has written.
     func forget(_ name: EntityName) throws {
         known[name] = nil
         try db.execute(

@@ -14,8 +14,8 @@ struct KeyRewriter {
 
     /// The row's key becomes the server id (``EntitySync/Keys/rewritten``).
     ///
-    /// - Returns: the key from now on: the old one where the column cannot hold the server id, or a constraint of the
-    ///   app's is against it.
+    /// - Returns: the key from now on: the old one if the column cannot hold the server id, or if one of the app's
+    ///   constraints prevents the change.
     func rewrite(_ mapping: IDMapping, _ entity: EntitySync, to serverID: JSON) throws -> String {
         let text = serverID.string ?? serverID.text
         let key = UUID(text: text)?.wire ?? text
@@ -53,10 +53,10 @@ struct KeyRewriter {
         try renameQueued(entity, clientID, to: .integer(number))
     }
 
-    /// The row goes, and everything that named it names another one: both are one entity at the server.
+    /// Deletes the row and changes all references to it to another one: both are one entity at the server.
     ///
-    /// - Returns: the key of both from now on: the old one, and there are two rows, where a constraint of the app's is
-    ///   against it.
+    /// - Returns: the key of both from now on. If one of the app's constraints prevents the change, it is the old one,
+    ///   and there are two rows.
     func merge(_ mapping: IDMapping, into other: IDMapping, _ entity: EntitySync) throws -> String {
         if let old = entity.key.databaseValue(of: mapping.key) {
             let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
@@ -179,7 +179,7 @@ struct KeyRewriter {
             arguments: [old]
         )
         for row in rows {
-            // what the app has written there and is no JSON names nothing
+            // a value of the app that is not JSON names nothing
             guard let text: String = row[1], var json = try? JSON(parsing: text) else { continue }
             for path in referrer.column.references where path.entityType == target.entityType {
                 json = path.replacing(in: json) { target.key.text(of: $0) == old ? target.key.json(of: new) : $0 }

@@ -50,7 +50,7 @@ extension JSON {
     private static func write(_ text: String, to bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "\""))
         defer { bytes.append(UInt8(ascii: "\"")) }
-        // most texts have nothing to escape, and go at once
+        // most texts have nothing to escape, and are copied as a whole
         guard text.utf8.contains(where: { $0 < 0x20 || $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") }) else {
             bytes += text.utf8
             return

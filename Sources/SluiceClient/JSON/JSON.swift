@@ -1,4 +1,4 @@
-/// A JSON value (RFC 8259) that loses nothing: numbers keep the digits they came with.
+/// A JSON value (RFC 8259) without loss: numbers keep their original digits.
 ///
 /// Foundation's decoders turn numbers into binary floating point, so that `0.10` or a 64-bit id would come back as
 /// something else; and no other package is resolved by apps that use this one. So it is the library's own.
@@ -12,7 +12,7 @@ public enum JSON: Sendable, Hashable {
     case array([JSON])
     /// Members are written in the order of their names: equal values are equal text.
     ///
-    /// Names that Swift takes for equal, which differ in how their characters are composed, are one name.
+    /// Names that differ only in how their characters are composed are equal in Swift, and so are one name.
     case object([String: JSON])
 
     /// A number by its text, as in `.number("129.90")`.
@@ -60,7 +60,7 @@ extension JSON {
         if case .number(let number) = self { Int64(number.text) } else { nil }
     }
 
-    /// The nearest binary number; nil for what is no number.
+    /// The nearest binary number; nil unless the value is a number.
     public var double: Double? {
         if case .number(let number) = self { Double(number.text) } else { nil }
     }

@@ -12,7 +12,7 @@ public struct JSONNumber: Sendable, Hashable {
         self.text = text
     }
 
-    /// - Returns: nil for infinities and what is not a number, which JSON cannot write.
+    /// - Returns: nil for infinities and NaN, which JSON cannot write.
     public init?(_ value: Double) {
         guard value.isFinite else { return nil }
         text = value.description

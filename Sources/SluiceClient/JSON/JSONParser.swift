@@ -157,7 +157,7 @@ struct JSONParser {
         throw error("the end of a string")
     }
 
-    /// What is no UTF-8 becomes replacement characters: the gateway sends none.
+    /// Invalid UTF-8 becomes replacement characters: the gateway sends only valid UTF-8.
     private func text(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
 
     /// A string with escapes, from its first one on.

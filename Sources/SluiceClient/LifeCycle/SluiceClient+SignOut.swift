@@ -36,8 +36,8 @@ extension SluiceClient {
     /// Then another user may sign in with the same file, on a separate client. This client, and every other one that
     /// has the file open, writes nothing any more.
     ///
-    /// To sign out and keep what waits for the next sign-in of the same user, ``suspend()`` is enough: a token of
-    /// another user is not let near it.
+    /// To sign out and keep pending writes for the next sign-in of the same user, ``suspend()`` is sufficient: they are
+    /// never sent with another user's token.
     ///
     /// - Throws: ``SluiceError/pendingWrites(_:)`` if there are any and they may not be discarded; then nothing is
     ///   erased, and synchronization is suspended.

@@ -139,7 +139,7 @@ struct Enqueuing {
             guard try rows.document(entity, name.key) == nil else {
                 throw SluiceError.invalid("'\(name.entityType)' \(name.key) is there already: enqueue an update of it")
             }
-            // only a global id may be created again by whom it was deleted
+            // only a shared id may be created again after its deletion
             guard entity.idSpace == .shared else {
                 throw SluiceError.invalid("'\(name.entityType)' \(name.key) was deleted; a new row needs a new key")
             }

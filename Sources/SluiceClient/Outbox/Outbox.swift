@@ -1,10 +1,10 @@
 import Foundation
 import GRDB
 
-/// What is done with rows of the outbox in more than one place.
+/// Operations on rows of the outbox that several callers need.
 enum Outbox {
-    /// Gives what was never sent, from a number on, the next numbers, as if it were made now: in the order it had, and
-    /// behind all that was sent.
+    /// Renumbers writes that were never sent, from a number on, as if they were made now: in their order, and after all
+    /// that were sent.
     ///
     /// - Returns: the entities whose edits have another order now: their rows must be written again.
     static func renumberQueued(from first: Int64, _ db: Database) throws -> [EntityName] {
@@ -66,7 +66,7 @@ enum Outbox {
         )
     }
 
-    /// Deletes what ended so long ago that neither the app nor a gateway that goes back to a backup needs it.
+    /// Deletes mutations that ended so long ago that neither the app nor a gateway restored from a backup needs them.
     static func prune(endedBefore moment: Date, _ db: Database) throws {
         // an assigned number is never assigned again, even if its mutation is deleted
         try db.execute(sql: "UPDATE sluice_device SET next_sequence = ?", arguments: [try Device.nextSequence(db)])

@@ -35,7 +35,7 @@ extension SluiceClient {
         }
     }
 
-    /// Updates a row and enqueues what has changed.
+    /// Updates a row and enqueues the change.
     ///
     /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
     /// - Throws: what `update` and ``enqueue(_:in:)`` throw.
@@ -51,7 +51,7 @@ extension SluiceClient {
         }
     }
 
-    /// Updates a row that a person has changed since it was read, and enqueues what the person changed:
+    /// Updates a row that a person has changed since it was read, and enqueues the person's changes:
     /// ``Write/update(_:from:_:)``.
     ///
     /// - Parameter original: the record as it was read.

@@ -56,7 +56,7 @@ struct UnknownRows {
         }
     }
 
-    /// Enqueues a row and, before it, what it names and what that names in its turn.
+    /// Enqueues a row and, before it, the rows that it names, directly or through others.
     private func enqueue(_ row: Found) throws -> Int {
         var count = 0
         var waiting = [row]

@@ -1,7 +1,7 @@
 public import Foundation
 public import GRDB
 
-/// A change to be synchronized: what ``SluiceClient/enqueue(_:in:)`` takes.
+/// A change to be synchronized, for ``SluiceClient/enqueue(_:in:)``.
 public struct Write {
     enum Content {
         /// Of a record's row, by entity type.
@@ -31,15 +31,15 @@ public struct Write {
         ///
         /// A write depends automatically on the entities that it names by id.
         public var dependencies: [UUID]
-        /// What is done about a conflict; nil for the entity's.
+        /// The strategy for a conflict; nil for the entity's.
         public var conflictResolution: ConflictResolution?
         /// 1 to 100; nil for 10. After so many attempts to reach the upstream the write counts as failed.
         public var maxAttempts: Int?
-        /// Headers for the upstream; the gateway takes those that its operator allows.
+        /// Headers for the upstream; the gateway accepts those that its operator allows.
         public var headers: [String: String]
         /// Where to replay it, in place of the entity's ``EntitySync/endpoint``.
         public var endpoint: String?
-        /// Whether it conflicts with what others have written since the row was last pulled. Off, it overwrites that.
+        /// Whether it conflicts with others' writes since the row was last pulled. If false, it overwrites them.
         public var isChecked: Bool
 
         /// Every option has its default: `Write.Options(priority: 10)`.
@@ -64,7 +64,7 @@ public struct Write {
 
     /// A row that the app has just inserted.
     ///
-    /// - Throws: what the record throws when it is encoded.
+    /// - Throws: errors of the record's encoding.
     public static func create<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
         try Write(.create, record, options)
     }
@@ -85,7 +85,7 @@ public struct Write {
     /// changed is a conflict, subject to ``Options/isChecked``.
     ///
     /// - Parameter original: the record as it was read.
-    /// - Throws: what the records throw when they are encoded.
+    /// - Throws: errors of the records' encoding.
     public static func update<Record: Syncable>(
         _ record: Record,
         from original: Record,
@@ -96,14 +96,14 @@ public struct Write {
 
     /// A row that the app has just changed, sent whole.
     ///
-    /// - Throws: what the record throws when it is encoded.
+    /// - Throws: errors of the record's encoding.
     public static func replace<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
         try Write(.replace, record, options)
     }
 
     /// A row that the app has just deleted.
     ///
-    /// - Throws: what the record throws when it is encoded.
+    /// - Throws: errors of the record's encoding.
     public static func delete<Record: Syncable>(_ record: Record, _ options: Options = Options()) throws -> Write {
         try Write(.delete, record, options)
     }

@@ -8,7 +8,7 @@ struct ChangesPage: Sendable {
     /// Of a device's own pull: its counters behind the page.
     let nextLocalIDs: NextLocalIDs
 
-    /// - Returns: nil for what is no page.
+    /// - Returns: nil unless the value is a page.
     init?(_ json: JSON) {
         guard let changes = json["changes"]?.array, let next = json["next"]?.string else { return nil }
         self.changes = changes

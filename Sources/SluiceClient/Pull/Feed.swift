@@ -30,7 +30,7 @@ extension Feed {
         )
     }
 
-    /// Begins from the beginning: what the new snapshot does not show is swept at its end, and nothing before.
+    /// Starts again: entities that the new snapshot does not contain are removed at its end, and none before.
     static func startOver(_ types: String, _ db: Database, now: Date) throws {
         _ = try Device.id(db)
         try db.execute(

@@ -32,7 +32,7 @@ struct PageApplication {
         return true
     }
 
-    /// Applies one change, where the page as a whole was refused when it was committed.
+    /// Applies one change, after the commit of the whole page was refused.
     ///
     /// - Parameter reason: why its row is not written this time; nil to try.
     /// - Returns: whether the phone's cursor is still the one that the page was asked for with.
@@ -79,7 +79,7 @@ struct PageApplication {
             document: nil
         )
         if change["unreadable"]?.array?.contains("document") ?? false {
-            // what cannot be opened at the gateway stays as the phone has it
+            // a document that the gateway cannot open stays as the phone has it
             guard let known = try Base.of(name, db) else { return }
             base = known
         } else if let document = change["document"], !document.isNull {
@@ -159,7 +159,7 @@ struct PageApplication {
             """,
             generation
         )
-        // edits that took effect before the pull began would be in it, if their entities were
+        // edits that took effect before the pull began would be in it, if their entities still existed
         try db.execute(
             sql: "UPDATE sluice_mutations AS m SET is_shown = 0 WHERE m.is_shown AND \(Self.isOutdated)",
             arguments: [generation]

@@ -26,10 +26,10 @@ struct MutationResult: Sendable {
     let revision: Int64?
     let attemptCount: Int64?
     let nextRetryAt: String?
-    /// Whether the error did not fit the answer.
+    /// Whether the error did not fit the response.
     private let omitsError: Bool
 
-    /// - Returns: nil for what is no result.
+    /// - Returns: nil unless the value is a result.
     init?(_ json: JSON) {
         guard let id = json["id"]?.string.flatMap(UUID.init(text:)),
             let status = json["status"]?.string

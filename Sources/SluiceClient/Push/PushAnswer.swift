@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// Applies the answer to a push, in one transaction.
+/// Applies the response to a push, in one transaction.
 struct PushAnswer {
     private let db: Database
     private let results: Results
@@ -42,7 +42,7 @@ struct PushAnswer {
 }
 
 extension JSON {
-    /// The results of a push. An answer carries an entity once: later results point to it, and get their copy here.
+    /// The results of a push. A response contains an entity once: later results point to it, and get their copy here.
     var results: [JSON] {
         let results = self["results"]?.array ?? []
         return results.map { result in

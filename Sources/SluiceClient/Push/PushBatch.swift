@@ -50,7 +50,7 @@ extension PushBatch {
         try !rows(of: .queued, Limits(entries: 1), db).isEmpty
     }
 
-    /// What was taken, and of which the phone does not know what became.
+    /// Returns accepted mutations whose outcome the phone has not received.
     ///
     /// - Parameter after: those behind a number, so that all have their turn.
     static func open(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
@@ -96,8 +96,9 @@ extension PushBatch {
         return rows
     }
 
-    /// Gives numbers above the watermark to what was never sent and has one below it: it was held back, or the phone
-    /// was restored from a backup and its numbers were given before.
+    /// Assigns numbers above the watermark to mutations that were never sent and have one below it.
+    ///
+    /// They were held back, or the phone was restored from a backup and its numbers were assigned before.
     private static func renumber(_ db: Database, _ shown: ShownRows) throws {
         let accepted = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
         guard let first = try rows(of: .queued, Limits(entries: 1), db).first?.sequence, first <= accepted else {
@@ -129,8 +130,8 @@ extension PushBatch {
     }
 }
 
-/// What waits until a create that was rejected is settled: what names its client id, and what names that of a create
-/// which waits in turn. Until there is such an entity, the gateway takes a UUID for data.
+/// The mutations that wait until a rejected create is settled: those that name its client id, and those that name the
+/// client id of a create which waits in turn. Until there is such an entity, the gateway takes a UUID for data.
 private struct HeldBack {
     private var names: Set<String> = []
 

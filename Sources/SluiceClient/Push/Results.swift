@@ -57,7 +57,7 @@ final class Results {
 
     /// Shows an edit again that a decision had hidden, which did not come to be.
     ///
-    /// - Returns: false for what is no edit of a row, or is still to be given up.
+    /// - Returns: false if it is no edit of a row, or is still to be given up.
     private func reveal(_ id: UUID) throws -> Bool {
         try db.execute(
             sql: """
@@ -165,7 +165,7 @@ final class Results {
         return try rewriter.rewrite(mapping, entity, to: serverID)
     }
 
-    // MARK: - What is shown
+    // MARK: - The shown rows
 
     /// Removes an edit that took effect once the base contains it; if the feed does not report it, it becomes the base.
     private func succeed(_ result: MutationResult, _ edit: Edit, _ entity: EntitySync, _ name: EntityName) throws {

@@ -11,7 +11,7 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public enum Reason: String, Sendable {
         /// The upstream refused it permanently, or could not be reached after too many attempts.
         case failed
-        /// Another writer was there first; ``theirs`` is what they wrote.
+        /// Another writer was first; ``theirs`` is the other version.
         case conflict
         /// The gateway did not take it.
         case rejected
@@ -29,7 +29,7 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let operation: String
     /// When it was enqueued, by the phone's clock.
     public let createdAt: Date
-    /// What is wrong.
+    /// The reason for the failure.
     public let problem: Problem?
     /// The upstream's response: its status and body, if there was one.
     public let response: JSON?

@@ -32,7 +32,7 @@ extension Intent {
                 arguments: [mutationID.wire]
             )
         default:
-            // it has moved on, or the decision is not complete: what it is now is asked for, and shown
+            // its state has changed, or the decision is not complete: the present state is requested, and shown
             try db.execute(
                 sql: """
                     UPDATE sluice_mutations

@@ -11,7 +11,7 @@ public enum Dependents: String, Sendable {
 
 /// Who wins a conflict.
 public enum Winner: String, Sendable {
-    /// The write goes, and the server's entity is shown.
+    /// The write is removed, and the server's entity is shown.
     case server = "server_wins"
     /// The write has its way.
     case client = "client_wins"
@@ -68,8 +68,8 @@ struct Settling {
         )
     }
 
-    /// A new number under the same key: only what was taken ties its key to its content (`docs/clients.md`,
-    /// resubmitting a rejected entry).
+    /// Gives mutations new numbers under the same keys: only an accepted one ties its key to its content
+    /// (`docs/clients.md`, resubmitting a rejected entry).
     private func resubmit(_ sequences: [Int64], from first: Int64) throws {
         for sequence in sequences {
             try db.execute(
@@ -82,7 +82,7 @@ struct Settling {
                 arguments: [sequence]
             )
         }
-        // with what was refused because of it, and all that was made later and never sent: they keep their order
+        // with those refused because of it, and all later ones that were never sent: they keep their order
         try rows.refresh(Outbox.renumberQueued(from: first, db))
     }
 
@@ -103,7 +103,7 @@ struct Settling {
         if choice == nil, !dependents.isEmpty { throw SluiceError.hasDependents(dependents.count) }
         let isOurs = Self.isLocal(status)
         if choice == .discard {
-            // the last ones first: a row goes before the one that it names
+            // the last ones first: a row is removed before the one that it names
             for id in dependents.reversed() {
                 let (row, status) = try mutation(UUID(wire: id))
                 // if the gateway has received the first one, it also discards the mutations that depend on it

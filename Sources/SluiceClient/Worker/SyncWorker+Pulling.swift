@@ -37,7 +37,7 @@ extension SyncWorker {
                     return
                 }
             case .refused(let problem) where feed.cursor != nil && problem.isAboutCursor:
-                // once a turn: otherwise a gateway that accepts none of its own cursors would be asked without end
+                // once a turn: otherwise a gateway that refuses all of its cursors would be asked without end
                 guard !hasStartedOver else { throw Stop.again(Trouble(text: problem.description)) }
                 hasStartedOver = true
                 // what is on the phone stays until the new pull has ended

@@ -37,7 +37,7 @@ extension Authenticator {
     /// Who a token is for.
     package enum Bearer {
         case user(UUID)
-        /// One who comes for the first time: the request that needs the user gives them an id.
+        /// A subject without a user: the request that requires the user creates one.
         case newcomer(Subject)
     }
 
@@ -60,7 +60,7 @@ extension Authenticator {
         }
     }
 
-    /// The user that a token is for, who is given an id if they come for the first time.
+    /// Returns the user of a token; creates one for a new subject.
     ///
     /// - Throws: what ``bearer(of:in:)`` and ``Identities/make(_:in:)`` throw.
     package func user(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> UUID {

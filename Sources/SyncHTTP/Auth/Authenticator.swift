@@ -40,7 +40,7 @@ package struct Authenticator: Sendable {
         return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, voucher: voucher)
     }
 
-    /// Whether the settings still let the issuer of a caller's token speak for the organization.
+    /// Whether the settings still accept the issuer of a caller's token for the organization.
     ///
     /// What operators write is in the database.
     package func isVouchedFor(_ caller: Caller) -> Bool {

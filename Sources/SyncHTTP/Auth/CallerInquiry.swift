@@ -11,7 +11,7 @@ package struct CallerInquiry: Sendable {
     package enum Verdict: Sendable {
         /// The request is this user's.
         case user(UUID)
-        /// The user comes for the first time, and is given an id then.
+        /// The subject is new, and a user is created at its first request.
         case newcomer
         case refused(Problem)
     }
@@ -31,7 +31,7 @@ package struct CallerInquiry: Sendable {
     }
 
     /// - Parameter chosen: the request's `X-Sluice-Organization`.
-    /// - Returns: the organization, if the request comes as far as that, and the verdict.
+    /// - Returns: the organization, if the checks reach it, and the verdict.
     package func verdict(
         on claims: TokenClaims,
         chosen: String?

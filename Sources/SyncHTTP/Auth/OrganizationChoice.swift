@@ -7,7 +7,7 @@ package import Tokens
 /// `X-Sluice-Organization` names. The header never adds one.
 package enum OrganizationChoice: Equatable {
     case id(UUID)
-    /// What the token's issuer calls it.
+    /// The issuer's name for it.
     case name(ExactText)
 
     /// - Parameter chosen: the header: a name from the token, percent-encoded if it is not ASCII or has a `%`, or the

@@ -7,7 +7,7 @@ package import SyncStore
 import Telemetry
 
 /// Applies organizations' quotas, and reports their state to callers: `RateLimit-Policy` and `RateLimit`
-/// (draft-ietf-httpapi-ratelimit-headers) on every answer.
+/// (draft-ietf-httpapi-ratelimit-headers) on every response.
 package struct QuotaGate: Sendable {
     private let quotas: RequestQuotas
     private let logger: Logger
@@ -19,7 +19,7 @@ package struct QuotaGate: Sendable {
         self.logger = logger
     }
 
-    /// The endpoint's answer, or 429 without calling it.
+    /// Returns the endpoint's response, or 429 without calling it.
     package func answer(
         _ exchange: Exchange,
         _ caller: Caller,

@@ -17,7 +17,7 @@ struct PullEndpoint: Sendable {
         bodies = BodyReader(limit: Self.bodyBytes, budget: budget)
     }
 
-    /// Answers a page; with `wait` an empty one is held until something shows or the time is over.
+    /// Responds with a page; with `wait` an empty one is held until there is a change or the time is over.
     func pull(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let device = try exchange.uuid(at: 0)

@@ -13,7 +13,7 @@ package enum EventFrame {
         Array("retry: \(retry)\nid: \(cursor.text)\n\n".utf8)
     }
 
-    /// A comment, so that neither end nor a proxy between them takes the connection for dead.
+    /// A comment, so that neither end nor a proxy between them considers the connection dead.
     package static let keepAlive = Array(": keep-alive\n\n".utf8)
 
     package static func event(_ event: EventReader.Event) -> [UInt8] {

@@ -158,7 +158,7 @@ final class EventHub: Service {
         }
     }
 
-    // MARK: - Who is still served
+    // MARK: - Checks of callers
 
     private func keepChecking() async {
         // at least as often as a stream shows that it lives

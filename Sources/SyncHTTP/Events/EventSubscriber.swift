@@ -58,7 +58,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
         if state.withLock({ $0.finish(left: left, isLater: isLater) }) { onWork(self) }
     }
 
-    /// Whether the connection takes more, once earlier writes have reached it.
+    /// Whether the connection accepts more, once earlier writes have reached it.
     func takesMore() async throws -> Bool {
         try await channel.eventLoop.submit { [channel] in channel.isWritable }.get()
     }

@@ -9,7 +9,7 @@ struct EventTurn {
     let store: Store
     let authenticator: Authenticator
 
-    /// Does the work; `work` keeps what is left of it.
+    /// Does the work; `work` keeps the remaining part.
     ///
     /// - Returns: whether nothing is left.
     /// - Throws: ``NotServed``, `EventSubscriber.NoRoom`, or the store's problems.

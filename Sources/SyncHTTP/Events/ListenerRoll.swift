@@ -29,7 +29,7 @@ struct ListenerRoll {
         return listeners.values.contains { $0.count > own + 1 }
     }
 
-    /// The listener to close where there are more than `limit`: the oldest of the organization that has the most.
+    /// Returns the listener to close if there are more than `limit`: the oldest of the organization that has the most.
     func crowding(beyond limit: Int) -> ObjectIdentifier? {
         guard count > limit else { return nil }
         return listeners.values.max { $0.count < $1.count }?.first

@@ -3,11 +3,11 @@ import SyncStore
 
 /// A listener's pending work and deadlines. Decides; ``EventSubscriber`` acts.
 struct SubscriberState {
-    /// The pending work of a listener, all at once.
+    /// The complete pending work of a listener.
     struct Work {
         var cursor: EventCursor
         var news: WakeNews
-        /// Whether it is still unknown what the feed has behind the cursor.
+        /// Whether it is still unknown if the feed has changes after the cursor.
         var isFirst: Bool
         /// Whether to send a keep-alive.
         var keepsAlive: Bool
@@ -103,7 +103,7 @@ struct SubscriberState {
         return queues() ? .work : .nothing
     }
 
-    /// Closes it; answers whether it was open before.
+    /// Closes it; returns whether it was open before.
     mutating func close() -> Bool {
         defer { isOver = true }
         return !isOver

@@ -3,8 +3,8 @@ package import ServiceLifecycle
 package import SyncStore
 package import Telemetry
 
-/// A part of the gateway around the engine: what it adds to the listeners, to the metrics, to the engine's transactions
-/// and to the services that run. The engine works without any feature, and no feature uses another.
+/// A part of the gateway around the engine: its additions to the listeners, the metrics, the engine's transactions and
+/// the services. The engine works without any feature, and no feature uses another.
 package protocol Feature: Sendable {
     /// Adds the feature's rows to the engine's transactions.
     static var participants: [any CommitParticipant] { get }

@@ -9,7 +9,7 @@ struct ChangesEndpoint: Sendable {
     let store: Store
     let longestWait: Duration
 
-    /// Answers a page; with `wait` an empty one is held until something shows or the time is over.
+    /// Responds with a page; with `wait` an empty one is held until there is a change or the time is over.
     func page(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["since", "limit", "entity_type", "wait"])
         let since = try query.text("since")

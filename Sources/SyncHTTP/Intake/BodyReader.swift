@@ -75,7 +75,7 @@ package struct BodyReader: Sendable {
         return length
     }
 
-    /// - Parameter take: takes room for bytes that have arrived.
+    /// - Parameter take: reserves room for bytes that have arrived.
     private func collect(
         _ body: RequestBody,
         announced: Int?,
@@ -110,7 +110,7 @@ package struct BodyReader: Sendable {
         max(arrived, min(announced ?? 0, 65_536))
     }
 
-    /// Answers `Expect: 100-continue`.
+    /// Responds to `Expect: 100-continue`.
     private func invite(_ channel: any Channel) async throws {
         try await channel.writeAndFlush(HTTPResponsePart.head(HTTPResponse(status: .continue)))
     }

@@ -7,7 +7,7 @@ import SyncModel
 package struct Preferences: Sendable, Equatable {
     /// `handling`: all or nothing, instead of each on its own. Nil: not requested.
     private(set) var isStrict: Bool?
-    /// `wait`: how long the answer may be held.
+    /// `wait`: how long the response may be held.
     private(set) var wait: Duration?
 
     package init(_ headers: HTTPFields, longestWait: Duration) {
@@ -41,7 +41,7 @@ package struct Preferences: Sendable, Equatable {
         return honoured.isEmpty ? nil : honoured.joined(separator: ", ")
     }
 
-    /// The preferences of an answer that is not held: no `wait` is honoured.
+    /// The preferences of a response that is not held: no `wait` is honoured.
     package var withoutWait: Preferences {
         var preferences = self
         preferences.wait = nil

@@ -5,7 +5,7 @@ import SyncStore
 import Telemetry
 
 extension PushEndpoint {
-    /// Begins a push that has only to be committed to be answered.
+    /// Begins a push whose response requires only the commit.
     ///
     /// Leaves all others to ``push(_:_:)``, also those that it would refuse: they are rare, and refused in one place.
     ///

@@ -30,7 +30,7 @@ package struct PushEndpoint: Sendable {
                 let answer = try await withPush(body, of: exchange) {
                     try await commit($0, exchange, caller, preferences)
                 }
-                // a committed push needs its body no more, however long the answer is held
+                // a committed push needs its body no more, however long the response is held
                 return (waits(for: answer, preferences) ? answer.withoutBody() : answer).fitting(exchange.hold)
             }
             return reply(to: await settle(committed, exchange, caller, preferences), preferences)
@@ -132,7 +132,7 @@ package struct PushEndpoint: Sendable {
         return reply
     }
 
-    /// Counts a push that was committed and waits for nothing more, and answers it.
+    /// Counts a push that was committed and waits for nothing more, and returns its response.
     package func accepted(_ answer: PushAnswer, _ preferences: Preferences) -> Answer {
         metrics.record(answer)
         return reply(to: answer, preferences)
@@ -165,7 +165,7 @@ extension PushAnswer {
     /// The results of a committed push are returned in any case, and a client can read each mutation separately.
     package func fitting(_ hold: AnswerHold) -> PushAnswer {
         let bytes = estimatedBytes
-        // a push that waits holds nothing as long as its answer is small
+        // a push that waits reserves nothing as long as its response is small
         if bytes == 0 || hold.offers(bytes) { return self }
         var answer = withoutContents()
         answer.contentRoom = 0

@@ -1,7 +1,7 @@
 package import JSONText
 package import SyncModel
 
-/// The defects of a small body's members, gathered: an operator learns all of them at once.
+/// The defects of a small body's members, collected, so that an operator sees all of them.
 package struct RequestReport {
     package var problems: [ProblemDetail] = []
     /// Problems beyond ``ErrorBounds/perBody``, which are counted only.
@@ -14,7 +14,7 @@ package struct RequestReport {
     /// - Parameters:
     ///   - what: the object and its members, for the problem about an unknown member.
     ///   - read: reads a member; false for an unknown one.
-    ///   - then: looks at all that was read.
+    ///   - then: checks the values that were read.
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with all problems gathered.
     package static func read(
         _ body: [UInt8],
@@ -59,7 +59,7 @@ package struct RequestReport {
         refuse(pointer, Rule.unknownMember, UnknownMember.detail(member, of: what, isSuggesting: isSuggesting))
     }
 
-    /// Returns the value, and refuses the member where it is nil.
+    /// Returns the value, and refuses the member if it is nil.
     package mutating func value<Value>(_ value: Value?, at pointer: String, _ detail: String) -> Value? {
         if value == nil { refuse(pointer, Rule.range, detail) }
         return value

@@ -10,7 +10,7 @@ struct MappingEndpoint: Sendable {
     let store: Store
     let bodies: BodyReader
 
-    /// Answers the caller's mappings in the order of change, a page at a time.
+    /// Responds with the caller's mappings in the order of change, a page at a time.
     func list(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["since", "status", "limit"])
         let since = try query.text("since")
@@ -29,7 +29,7 @@ struct MappingEndpoint: Sendable {
         return Answer(.ok, json: page)
     }
 
-    /// Answers the mappings of ids that the caller names.
+    /// Responds with the mappings of the ids in the request.
     func lookUp(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let limit = bodies.limit

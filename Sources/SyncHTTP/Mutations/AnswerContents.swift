@@ -6,7 +6,7 @@ import SyncModel
 /// A response contains an entity's `current` once. A later error about the same state has a pointer to it
 /// (`current_at`). An error about another state, or without room left in the response, has a mark (`current_omitted`).
 package struct AnswerContents {
-    /// What a result shows of an error.
+    /// The part of an error that a result contains.
     package enum Shown {
         case whole
         case cut([UInt8])
@@ -14,7 +14,7 @@ package struct AnswerContents {
         case nothing
     }
 
-    /// Bytes that the answer has room for.
+    /// Bytes for which the response has room.
     private var room: Int
     /// The place of an entity in the response, and the state at that place.
     private var places: [EntityKey: (place: String, state: [UInt8])] = [:]
@@ -26,7 +26,7 @@ package struct AnswerContents {
 
     /// Decides about an error, a problem object as JSON.
     ///
-    /// - Parameter pointer: the error's place in the answer (RFC 6901).
+    /// - Parameter pointer: the error's place in the response (RFC 6901).
     package mutating func show(error: [UInt8], at pointer: @autoclosure () -> String) -> Shown {
         guard let outline = CurrentOutline(error) else { return takes(error.count) ? .whole : .nothing }
         if let first = places[outline.key] {
@@ -37,7 +37,7 @@ package struct AnswerContents {
         return .whole
     }
 
-    /// Whether the answer has room for a value; then it is taken.
+    /// Whether the response has room for a value; then the room is used.
     package mutating func takes(_ bytes: Int) -> Bool {
         guard bytes > WorkBounds.small else { return true }
         guard bytes <= room else { return false }

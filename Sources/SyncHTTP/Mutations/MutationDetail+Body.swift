@@ -4,12 +4,12 @@ package import SyncStore
 
 extension MutationDetail: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
-        // the bound of an answer is for many: one mutation is always shown whole
+        // the bound of a response is for many: one mutation is always shown completely
         var contents = AnswerContents(room: .max)
         writeMembers(&contents, at: "", to: &writer)
     }
 
-    /// - Parameter place: the mutation's place in the answer (RFC 6901).
+    /// - Parameter place: the mutation's place in the response (RFC 6901).
     package func writeMembers(
         _ contents: inout AnswerContents,
         at place: @autoclosure () -> String,

@@ -7,7 +7,7 @@ package struct MutationEndpoints: Sendable {
     package let store: Store
     package let longestWait: Duration
 
-    /// Answers one mutation; with `wait`, once it is settled or the time is over.
+    /// Responds with one mutation; with `wait`, once it is settled or the time is over.
     package func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let id = try exchange.uuid(at: 0)
         let wait = try URLQuery(of: exchange, allowing: ["wait"]).wait(upTo: longestWait)
@@ -24,7 +24,7 @@ package struct MutationEndpoints: Sendable {
         return Answer(.ok, json: json)
     }
 
-    /// Answers the caller's mutations in lane order, a page at a time.
+    /// Responds with the caller's mutations in lane order, a page at a time.
     package func list(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let filter = try URLQuery(of: exchange, allowing: URLQuery.mutationFilter).mutationFilter()
         try await exchange.hold.enter()

@@ -45,7 +45,7 @@ extension MutationRecord {
         writer.unreadable(unreadable)
     }
 
-    /// The upstream's answer; the built-in store's is an empty object, for its entities are in the feed.
+    /// Writes the upstream's response; the built-in store's is an empty object, for its entities are in the feed.
     private func writeResponse(showsBody: Bool, to writer: inout JSONWriter) {
         guard let responseStatus else { return writer.null() }
         writer.beginObject()

@@ -16,7 +16,7 @@ extension URLQuery {
         )
     }
 
-    /// Statuses of stored mutations, repeated or separated by commas: `rejected` is an answer, never stored.
+    /// Statuses of stored mutations, repeated or separated by commas: `rejected` is only in responses, never stored.
     package func statuses(_ name: String) throws(Problem) -> [MutationStatus] {
         let known = MutationStatus.allCases.filter { $0 != .rejected }
         var statuses: [MutationStatus] = []

@@ -17,7 +17,7 @@ struct HealthEndpoints: Sendable {
         }
     }
 
-    /// Answers whether requests can be served.
+    /// Responds whether requests can be served.
     func ready(_ exchange: Exchange) async throws -> Answer {
         let reasons = await reasons()
         let notices = notices()

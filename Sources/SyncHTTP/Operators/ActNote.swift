@@ -23,7 +23,7 @@ package final class ActNote: Sendable {
         outcome.withLock { $0.note(name, value) }
     }
 
-    /// Notes a text that is JSON already: ids and filters, never what users wrote.
+    /// Records a text that is JSON already: ids and filters, never user content.
     package func note(_ name: StaticString, raw value: [UInt8]) {
         outcome.withLock { $0.note(name, raw: value) }
     }

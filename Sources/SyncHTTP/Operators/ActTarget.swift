@@ -6,7 +6,7 @@ package struct ActTarget: Sendable {
     /// Reads the target before the act, for the act's row; throws for an invalid query, which the endpoint refuses.
     package typealias Reading = @Sendable (Exchange) throws -> ActTarget
 
-    /// Apart from the names, since an erasure looks for it.
+    /// Separate from the names, since an erasure searches for it.
     package var user: UUID?
     package var names: [(name: String, value: String)] = []
 

@@ -4,7 +4,7 @@ import JSONText
 package import SyncModel
 package import SyncStore
 
-/// Writes what one request of an operator does, or looks at.
+/// Records the act, or the access, of one request of an operator.
 package struct OperatorAudit: Sendable {
     package let log: AuditLog
     package let token: OperatorToken

@@ -7,7 +7,7 @@ package import SyncStore
 /// Each has the scope that its token requires, its entry in the audit log, and the organization whose change other
 /// operators' views receive.
 package struct OperatorRoutes {
-    /// What the path of everything of an organization begins with.
+    /// The beginning of the paths of an organization.
     private static let organization = "/admin/organizations/{id}"
 
     package let door: OperatorDoor
@@ -24,7 +24,7 @@ package struct OperatorRoutes {
         self.table = table
     }
 
-    /// A look, which changes nothing.
+    /// Adds a route that only reads.
     ///
     /// - Parameters:
     ///   - name: its `operationId` in the contract if it shows user content: then it is recorded in the audit log. Nil:

@@ -1,7 +1,7 @@
 import Crypto
 package import SyncModel
 
-/// A secret for `/admin`: whose it is, and what it is good for. Of the secret itself there is a digest alone.
+/// A secret for `/admin`: its owner and its scope. Of the secret itself only a digest is kept.
 package struct OperatorToken: Sendable, Equatable {
     /// The name of an operator whose token has no name.
     package static let usualName = "operator"

@@ -13,8 +13,8 @@ package struct OperatorTokens: Sendable, Equatable {
 
     package let all: [OperatorToken]
 
-    /// Reads tokens with white space between them, each as ``OperatorToken/init(parsing:)`` takes it; nil unless all are
-    /// valid.
+    /// Reads tokens with white space between them, each as ``OperatorToken/init(parsing:)`` accepts it; nil unless all
+    /// are valid.
     package init?(parsing text: String) {
         let words = text.split(whereSeparator: \.isWhitespace)
         let tokens = words.compactMap(OperatorToken.init(parsing:))
@@ -43,8 +43,8 @@ package struct OperatorTokens: Sendable, Equatable {
 
     /// The one that a text is.
     ///
-    /// Takes the same time for every text: compares all bytes of all digests. Of a token that is configured twice the
-    /// first counts.
+    /// Finds the token of a text, in the same time for every text: it compares all bytes of all digests. Of two entries
+    /// for the same token the first counts.
     package func token(_ text: some StringProtocol) -> OperatorToken? {
         let digest = OperatorToken.digest(of: text)
         var found: OperatorToken?

@@ -6,7 +6,7 @@ package import HTTPTypes
 /// can change them.
 package struct RequestOrigin {
     package let method: HTTPRequest.Method
-    /// `Sec-Fetch-Site` (W3C Fetch Metadata); browsers leave it out where they do not trust the connection.
+    /// `Sec-Fetch-Site` (W3C Fetch Metadata); browsers leave it out if they do not trust the connection.
     package let site: String?
     /// RFC 6454
     package let origin: String?
@@ -20,8 +20,10 @@ package struct RequestOrigin {
         host = request.authority
     }
 
-    /// Whether a request that a cookie vouches for may be served: one that changes something has to come from the
-    /// console itself; one that only looks must not come from another page.
+    /// Whether a request with a cookie may be served.
+    ///
+    /// One that changes something must come from the console itself; one that only reads must not come from another
+    /// page.
     package var isOwn: Bool {
         let isLook = method == .get || method == .head
         if let site { return site == "same-origin" || isLook && site == "none" }

@@ -22,9 +22,10 @@ package struct HTTPConfiguration: Sendable {
     package var limits = IntakeLimits()
     /// The largest body for `/admin`, in bytes.
     package var adminBodyBytes = 65_536
-    /// Bytes of request bodies held at the same time, over all requests; an organization that holds its share is
-    /// answered 503 `overloaded`. A body counts from its first byte until its request is done, a push's until it is
-    /// committed. `SLUICE_MAX_BODY_BYTES_IN_FLIGHT`.
+    /// Bytes of request bodies held at the same time, over all requests.
+    ///
+    /// An organization that holds its share receives 503 `overloaded`. A body counts from its first byte until its
+    /// request is done, a push's until it is committed. `SLUICE_MAX_BODY_BYTES_IN_FLIGHT`.
     package var heldBodyBytes = 67_108_864
     /// Bounds on bodies whose senders are not authenticated yet: messages for sources, and sign-ins of operators.
     package var unverifiedBodies = UnverifiedBodyLimits()
@@ -51,9 +52,9 @@ package struct HTTPConfiguration: Sendable {
     package var idleTimeout: Duration = .seconds(75)
     /// How long a client may take to accept the bytes in the connection's send buffer.
     ///
-    /// Of a large answer it has to take ``leastProgress`` bytes in this time, again and again.
+    /// The time in which a client must read ``leastProgress`` bytes of a large response, repeatedly.
     package var writeTimeout: Duration = .seconds(60)
-    /// A client that takes fewer bytes within ``writeTimeout`` is cut off.
+    /// A client that reads fewer bytes within ``writeTimeout`` is disconnected.
     package var leastProgress = 65_536
     /// The limit of the timeouts above once the server shuts down.
     package var shutdownTimeout: Duration = .seconds(5)

@@ -1,7 +1,7 @@
 package struct ListenAddress: Sendable, Hashable {
     /// A name or an IP address; IPv6 without brackets.
     package var host: String
-    /// 0 lets the system choose.
+    /// The port; with 0 the system chooses one.
     package var port: Int
 
     package init(host: String, port: Int) {

@@ -31,7 +31,7 @@ struct Listener: Service {
                     do {
                         try await writer.write(response: response.head, body: response.body)
                     } catch {
-                        // an error of the parser would be answered a second time
+                        // an error of the parser would get a second response
                         throw ResponseNotWritten()
                     }
                 case .handover(let head, let successor):
@@ -67,7 +67,7 @@ struct Listener: Service {
         }
     }
 
-    /// The server's own message that it listens is dropped: the caller, who knows what the address is for, logs it.
+    /// The server's own message that it listens is dropped: the caller logs it, with the purpose of the address.
     private var serverLogger: Logger {
         var logger = responder.logger
         if logger.logLevel == .info { logger.logLevel = .notice }

@@ -6,17 +6,17 @@ import NIOCore
 import SyncModel
 import Telemetry
 
-/// Handles every request of a server: gives it an id, finds its route, turns errors into answers, counts and logs.
+/// Handles every request of a server: gives it an id, finds its route, turns errors into responses, counts and logs.
 struct Responder: Sendable {
     let routes: RouteTable
     let budgets: Budgets
     let logger: Logger
     let now: TimeSource
-    /// Requests that are not answered yet; nil counts none.
+    /// Requests in progress; nil counts none.
     var inFlight: Meter?
     /// Permits requests of web pages; nil: responses have no CORS headers.
     var crossOrigin: CrossOrigin?
-    /// Whether answers carry ``BrowserRules``.
+    /// Whether responses have ``BrowserRules``.
     let isForOperators: Bool
 
     /// Where to look instead; the end of the sentence about a path that does not exist.
@@ -48,7 +48,7 @@ struct Responder: Sendable {
 
     enum Reply: Sendable {
         case response(Response)
-        /// A head, and the successor that takes the connection over behind it.
+        /// A head, and the successor that takes the connection over after it.
         case handover(HTTPResponse, to: SocketHandover.Successor)
     }
 
@@ -82,7 +82,7 @@ struct Responder: Sendable {
         return .handover(response.head, to: successor)
     }
 
-    /// Counts and logs an answer.
+    /// Counts and logs a response.
     func note(_ answer: Answer, _ route: Route?, _ failure: (any Error)?, since started: NIODeadline) {
         let elapsed = (NIODeadline.now() - started).nanoseconds
         (route?.meters ?? unmatched).record(answer.status, nanoseconds: elapsed)

@@ -95,7 +95,7 @@ package struct SettleEndpoints: Sendable {
         let limits = limits
         return try await bodies.withBody(of: exchange, isOptional: isBodyOptional) { body in
             let request = try await OffEventLoop.read(body) { body throws(Problem) in try read(body, limits) }
-            // the answer has the mutation: once it is settled, no lack of room may refuse it
+            // the response contains the mutation: once it is settled, no lack of room may refuse it
             try await exchange.hold.enter(AnswerHold.mutation)
             let settled = try await OffEventLoop.run { try await settle(request) }
             guard let settled else { throw Refusal.notFound }

@@ -121,7 +121,7 @@ package final class ReplicationWorker: Service {
 
     /// Assigns places to sources, organization by organization.
     ///
-    /// If no place is left, asks the sources that have had theirs longest to release it.
+    /// If no place is left, asks the sources that have had theirs for long to release it.
     func choose(_ sources: [SourceKey]) -> [SourceKey] {
         running.withLock { running in
             for source in sources {

@@ -144,7 +144,7 @@ enum StoryStatements {
             UNION ALL
             SELECT z.client_id, z.entity_type, coalesce(z.server_id, z.same_as)::text, z.server_id_is_integer
             FROM local_ids z
-            -- what stands for a device's own id is a UUID of version 8
+            -- a UUID of version 8 represents a device's own id
             WHERE get_byte(uuid_send(r.client_id), 6) & 240 = 128 AND z.organization_id = $1 AND z.user_id = $2
                 AND z.client_id = r.client_id AND coalesce(z.server_id, z.same_as) IS NOT NULL
             OFFSET 0

@@ -86,7 +86,7 @@ enum WebhookStatements {
 
     /// Selects those deliveries of a worker ($5) that are still to be sent.
     ///
-    /// There are none if an operator has changed the endpoint since it was claimed ($4), if another worker has it, or
+    /// No delivery is, if an operator has changed the endpoint since it was claimed ($4), if another worker has it, or
     /// if the organization is not active.
     static let look = Statement(
         "webhooks_look",

@@ -78,7 +78,7 @@ package struct WebhookSender: Sendable {
         }
         let found = await lookUp(target.host)
         guard let address = found.first else { return refused("the host's name could not be resolved") }
-        // one forbidden address rejects all: such a response is an attack, or a name whose owner has no control of it
+        // one forbidden address rejects all: such a name is an attack, or its owner's mistake
         if let problem = found.lazy.compactMap({ policy.problem($0, isTLS: target.isTLS) }).first {
             return refused("nothing is sent there: \(problem)")
         }

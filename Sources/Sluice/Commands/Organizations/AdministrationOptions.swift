@@ -20,7 +20,7 @@ struct AdministrationOptions: ParsableArguments {
         throw ValidationError("--reason must be 1 to \(AuditReason.maximumBytes) bytes without control characters.")
     }
 
-    /// Ends the command where no master key is to wrap data keys.
+    /// Ends the command if there is no master key to wrap data keys.
     func requireMasterKey() async throws {
         let settings = try await options.load()
         guard settings.masterKeys?.wrapping == nil else { return }

@@ -48,7 +48,7 @@ struct SourceArguments: ParsableArguments {
     /// More than settings or a message can be.
     private static let maximumBytes = 4_194_304
 
-    /// What a file holds, or standard input for `-`.
+    /// Returns the content of a file, or of standard input for `-`.
     static func bytes(of file: String) throws -> [UInt8] {
         do {
             let handle = file == "-" ? FileHandle.standardInput : try FileHandle(forReadingFrom: URL(filePath: file))

@@ -109,7 +109,7 @@ struct ExportCommand: AsyncParsableCommand {
         if resume {
             let last = try output.lastLine(beginning: EntityExport.lineBeginning)
             start = try last.line.map { line throws(Problem) in try export.cursor(in: line) }
-            // only what is an export is touched
+            // only a file that is an export is changed
             try output.cut(at: last.end)
         }
         let pace = Box(TransferPace(rate: transfer.rate))

@@ -6,7 +6,7 @@ final class InputFile: Sendable {
     private static let partBytes = 262_144
 
     private let descriptor: Int32
-    /// In bytes; nil of what is no regular file.
+    /// In bytes; nil unless it is a regular file.
     let size: Int64?
     /// Identifies the file under any name.
     private let identity: (dev_t, ino_t)

@@ -3,7 +3,7 @@ import Glibc
 
 /// Where lines are written to: a file that only its owner may read, or standard output.
 final class OutputFile {
-    /// The longest last line that is looked for.
+    /// The maximum length of a last line.
     private static let tailBytes: Int64 = 8_388_608
 
     private let descriptor: Int32

@@ -10,7 +10,7 @@ func momentArgument(_ text: String) throws -> Timestamp {
     return moment
 }
 
-/// Which entities an import or an export is about, and how fast it goes.
+/// The entities of an import or an export, and its pace.
 struct TransferOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The UUID of the organization.", valueName: "uuid"), transform: uuidArgument)
     var organization: UUID

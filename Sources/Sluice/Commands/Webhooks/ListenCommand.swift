@@ -7,7 +7,7 @@ import ServiceLifecycle
 import StandardWebhooks
 import UnixSignals
 
-/// Takes webhooks on a port of this machine, and shows them.
+/// Receives webhooks on a port of this machine, and shows them.
 struct ListenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "listen",
@@ -53,7 +53,7 @@ struct ListenCommand: AsyncParsableCommand {
         guard (0...65_535).contains(port) else { throw ValidationError("--port must be from 0 to 65535.") }
         guard (0...86_400).contains(tolerance) else { throw ValidationError("--tolerance must be from 0 to 86400.") }
         guard (200...599).contains(answer) else { throw ValidationError("--answer must be from 200 to 599.") }
-        // what was given may be a secret with a mistake in it, and is not repeated
+        // the argument may be a secret with a mistake in it, and is not repeated
         guard givenSecrets.allSatisfy({ WebhookSecret($0) != nil }) else {
             throw ValidationError("--secret must be whsec_ and the base64 of 24 to 64 bytes.")
         }

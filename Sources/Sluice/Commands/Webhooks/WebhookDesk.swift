@@ -13,7 +13,7 @@ struct WebhookDesk: Sendable {
 
     /// Nil if nothing is checked.
     let verifier: WebhookVerifier?
-    /// The status of an answer to what holds.
+    /// The status of the response to a valid webhook.
     let answer: Int
     let now: TimeSource
 
@@ -57,11 +57,11 @@ struct WebhookDesk: Sendable {
         }
     }
 
-    /// Without control characters and others that change how a terminal shows what is around them.
+    /// Returns a text without control characters and others that change how a terminal shows their neighbors.
     static func shown(_ text: String) -> String { ShownText.of(text, upTo: maximumShown) }
 }
 
-/// One connection: gathers a request, has it shown, writes the answer.
+/// One connection: collects a request, shows it, and writes the response.
 final class WebhookConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart

@@ -1,11 +1,11 @@
 import JSONText
 import SyncModel
 
-/// A small REST API over documents in memory, such as a backend team might have: its documents and answers.
+/// A small REST API over documents in memory, such as a backend team might have: its documents and responses.
 ///
-/// `/contacts` is a collection, `/contacts/1` a document in it; a collection begins to exist with its first document.
-/// A list may be asked for what changed since a moment, comes in pages, and has an `ETag` (``DemoList``).
-/// One thing no backend would have: a document with a text "fail once" is refused with 503 when it is first sent.
+/// `/contacts` is a collection, `/contacts/1` a document in it; a collection begins to exist with its first document. A
+/// list can be restricted to changes since a moment, has pages, and has an `ETag` (``DemoList``). One behavior is for
+/// demonstration only: a document with a text "fail once" is refused with 503 when it is first sent.
 struct DemoCollections: Sendable {
     /// Documents, and idempotency keys, that are kept at most: a demo that never ends must not use up the memory.
     static let capacity = 2_000
@@ -21,7 +21,7 @@ struct DemoCollections: Sendable {
     private struct Collection {
         var lastID = 0
         var documents: [Int: DemoDocument] = [:]
-        /// What was deleted last.
+        /// The last deletions.
         var deletions: [DemoList.Deletion] = []
         /// Raised with each change.
         var revision = 0
@@ -44,7 +44,7 @@ struct DemoCollections: Sendable {
         self.now = now
     }
 
-    /// Answers a request, once for each idempotency key.
+    /// Responds to a request, once for each idempotency key.
     mutating func answer(_ request: DemoRequest) -> DemoAnswer {
         guard let key = request.idempotencyKey, request.method != "GET" else { return perform(request) }
         if let known = remembered[key] {

@@ -8,7 +8,7 @@ struct DemoEvent: Sendable {
     let collection: Substring
     let id: Int
     let version: Int
-    /// The user whom the document belongs to.
+    /// The owner of the document.
     let owner: UUID
     /// The whole document; nil if it was deleted.
     let document: [UInt8]?

@@ -13,7 +13,7 @@ struct DemoList: Sendable {
         let at: Timestamp
     }
 
-    /// Items of a page, where nothing is asked for.
+    /// The default number of items in a page.
     private static let usual = 100
 
     private let showsChanges: Bool

@@ -54,7 +54,7 @@ struct DemoTrouble: Sendable {
         return false
     }
 
-    /// The answer to a request; nil for a refusal, and for none.
+    /// Returns the response to a request; nil for a refusal, and without a response.
     private func send(
         _ method: String,
         _ path: String,

@@ -8,7 +8,7 @@ import Synchronization
 
 /// The demo's REST API on a port of this machine.
 ///
-/// It takes connections from the first moment on; as a service it ends with the gateway, and its documents are lost.
+/// It accepts connections from the beginning; as a service it ends with the gateway, and its documents are lost.
 final class DemoUpstream: Service {
     let address: ListenAddress
     /// Reports changes to a gateway.
@@ -29,7 +29,7 @@ final class DemoUpstream: Service {
     }
 
     /// - Parameters:
-    ///   - port: on 127.0.0.1; 0 takes any.
+    ///   - port: on 127.0.0.1; 0 uses any free one.
     ///   - now: its clock.
     ///   - report: gets a line on each request.
     static func listen(

@@ -72,8 +72,8 @@ final class DemoWebhook: Sendable {
         return Self.line(event, status: response.status, body: response.json)
     }
 
-    /// The terminal's line about the gateway's response to an event, with the reason where it refused the event; empty
-    /// for the echo of a replay.
+    /// Returns the terminal's line about the gateway's response to an event, with the reason if it refused the event;
+    /// empty for the echo of a replay.
     static func line(_ event: DemoEvent, status: Int, body: [UInt8]?) -> String {
         let root = body.flatMap { try? JSONTree(parsing: $0).root }
         let result = root?.value(at: "/results/0/result")?.string

@@ -3,7 +3,7 @@ package import HummingbirdCore
 package import NIOCore
 package import SyncModel
 
-/// An endpoint's answer.
+/// An endpoint's response.
 package struct Answer: Sendable {
     package var status: HTTPResponse.Status
     /// Nil: no body at all.
@@ -12,7 +12,7 @@ package struct Answer: Sendable {
     package var sharedBody: ByteBuffer?
     package var contentType = "application/json"
     package var headers = HTTPFields()
-    /// What is left of the user's quota after a push.
+    /// The rest of the user's quota after a push.
     package var standing: QuotaStanding?
     /// Takes the connection over after the head; takes precedence over ``body``.
     package var successor: SocketHandover.Successor?
@@ -35,7 +35,7 @@ package struct Answer: Sendable {
         self.status = status
     }
 
-    /// The complete response: the answer's own fields and those that every response carries.
+    /// The complete response: the endpoint's fields and those of every response.
     package func response(to method: HTTPRequest.Method, requestID: String, date: String?) -> Response {
         let (head, body) = message(to: method, requestID: requestID, date: date)
         if let stream, method != .head {

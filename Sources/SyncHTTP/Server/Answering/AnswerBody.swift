@@ -1,7 +1,7 @@
 package import HTTPTypes
 package import JSONText
 
-/// A value that answers show as a JSON object, written without errors.
+/// A value that responses show as a JSON object, written without errors.
 package protocol AnswerBody {
     /// The text's length or a little less: the capacity to reserve.
     var expectedBytes: Int { get }

@@ -5,7 +5,7 @@ import HTTPTypes
 /// Browsers do not store responses below `/admin` and `/console`, problems included, and do not guess their types. A
 /// response that sets one of these headers keeps it.
 package enum BrowserRules {
-    /// Nothing runs, shows or is asked but what comes from here; no page may frame it.
+    /// Only content from here is run, shown or requested; no page may frame it.
     private static let policy = """
         default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'

@@ -35,7 +35,7 @@ extension Refusal {
 
     package static let notFound = Refusal(Problem(.notFound, "There is nothing here."))
 
-    /// The answer, with the headers that the problem's code needs.
+    /// The response, with the headers that the problem's code requires.
     package func answer(requestID: String) -> Answer {
         var writer = JSONWriter(capacity: 512)
         problem.write(to: &writer, requestID: requestID)
@@ -53,7 +53,7 @@ extension Refusal {
 }
 
 extension ProblemCode {
-    /// Whether the same request may succeed later: such answers carry `Retry-After`.
+    /// Whether the same request may succeed later: such responses have `Retry-After`.
     fileprivate var isTemporary: Bool {
         self == .rateLimited || self == .overloaded || self == .storeUnavailable
     }

@@ -4,5 +4,5 @@ import Metrics
 import NIOCore
 import NIOHTTPTypes
 
-/// The body did not arrive in time. Its reader receives this and answers 408.
+/// The body did not arrive in time. Its reader receives this error and responds with 408.
 struct BodyTimedOut: Error {}

@@ -18,7 +18,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// How long the receiving half stays open after a response that ends the connection.
     private static let lingering = TimeAmount.seconds(2)
-    /// Roughly, the bytes of large answers that the system may keep while the client does not read.
+    /// Roughly, the bytes of large responses that the system may keep while the client does not read.
     private static let systemBytes: SocketOptionValue = 262_144
 
     private var state: ConnectionState
@@ -230,7 +230,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         return written
     }
 
-    /// Malformed requests get the same kind of answer as all others.
+    /// Malformed requests get the same kind of response as all others.
     private func writeMalformed(_ context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) {
         let requestID = RequestID.make()
         let refusal = Refusal(Problem(.invalidRequest, "The request is not valid HTTP/1.1."))
@@ -249,7 +249,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: - Deadlines
 
-    /// Makes sure that the timer fires no later than the next deadline; if early, it looks again.
+    /// Makes sure that the timer fires no later than the next deadline; if early, it is scheduled again.
     private func scheduleTimer(_ context: ChannelHandlerContext) {
         guard let deadline = state.deadline else { return }
         if let timer {

@@ -15,7 +15,7 @@ struct ConnectionState {
     enum EndAction: Equatable {
         case keep
         case close
-        /// Close the sending half, and the rest a moment later: closing at once would make the system discard a
+        /// Close the sending half, and the rest a moment later: an immediate close would make the system discard a
         /// response that the client, still sending, has not read.
         case closeAfterLingering
     }
@@ -32,14 +32,14 @@ struct ConnectionState {
     private var bodyDeadline: NIODeadline?
     /// The last request taken asks to close the connection.
     private var closesAfterLast = false
-    /// Whether what is read now belongs to a request that is taken.
+    /// Whether the data read now belong to an accepted request.
     private(set) var takesParts = true
     /// When the client must have accepted all bytes in the send buffer, or some of them.
     private var writeDeadline: NIODeadline?
     /// Bytes in the send buffer when the deadline was set.
     private var unsent = 0
     private var closesAfterResponse = false
-    /// The connection ends as soon as the client has taken what was written.
+    /// The connection ends as soon as the client has read the written data.
     private var isEnding = false
     private var isRefused = false
     private var isShuttingDown = false

@@ -18,9 +18,9 @@ package struct SocketHandover: Sendable {
     /// The response's head, not written yet. The body ends with the connection (RFC 9112, 6.3).
     let head: [UInt8]
 
-    /// Takes the socket of a connection that has nothing left to write, and closes the rest of it.
+    /// Takes over the socket of a connection that has nothing left to write, and closes the rest of it.
     ///
-    /// - Throws: `IOError`, or `overloaded` when an earlier answer is still on its way.
+    /// - Throws: `IOError`, or `overloaded` if an earlier response is still being sent.
     init(of channel: any Channel, head: HTTPResponse) async throws {
         eventLoop = channel.eventLoop
         self.head = Self.text(head)
@@ -32,7 +32,7 @@ package struct SocketHandover: Sendable {
                 of: NIOBSDSocket.Handle.self
             ) { fcntl($0, F_DUPFD_CLOEXEC, 0) }
             guard let copy, copy >= 0 else { throw IOError(errnoCode: errno, reason: "the socket can't be copied") }
-            // at once, before the channel's sending half is closed, which would be the copy's too
+            // immediately, before the channel's sending half is closed, which would be the copy's too
             channel.close(promise: nil)
             return copy
         }.get()

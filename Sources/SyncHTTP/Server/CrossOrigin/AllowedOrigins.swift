@@ -1,7 +1,7 @@
 import SyncModel
 
-/// The origins of web pages that may read answers (WHATWG Fetch, the CORS protocol): `https://app.example.org`, or every
-/// subdomain, however deep, of `https://*.example.org`.
+/// The origins of web pages that may read responses (WHATWG Fetch, the CORS protocol): `https://app.example.org`, or
+/// every subdomain at any depth of `https://*.example.org`.
 ///
 /// An origin is no authorization: a client other than a browser can send any origin. A token decides what is allowed.
 package struct AllowedOrigins: Sendable, Equatable {
@@ -10,7 +10,7 @@ package struct AllowedOrigins: Sendable, Equatable {
     /// A pattern of subdomains: what an origin begins and ends with.
     private struct Pattern: Sendable, Equatable {
         @Exact private(set) var scheme: String
-        /// With its leading point, and a port where there is one.
+        /// With its leading point, and a port if there is one.
         @Exact private(set) var suffix: String
     }
 
@@ -18,7 +18,7 @@ package struct AllowedOrigins: Sendable, Equatable {
     private var patterns: [Pattern] = []
 
     /// - Parameter text: origins with white space between.
-    /// - Returns: nil for what is no list of up to ``maximum`` origins and patterns.
+    /// - Returns: nil unless the text is a list of up to ``maximum`` origins and patterns.
     package init?(parsing text: String) {
         let entries = text.split(whereSeparator: \.isWhitespace)
         guard (1...Self.maximum).contains(entries.count) else { return nil }
@@ -32,7 +32,7 @@ package struct AllowedOrigins: Sendable, Equatable {
         }
     }
 
-    /// Whether a page of this origin may read answers.
+    /// Whether a page of this origin may read responses.
     ///
     /// - Parameter origin: as a browser sends it in `Origin`: in lower case, without a default port.
     func allows(_ origin: String) -> Bool {

@@ -1,13 +1,13 @@
 import HTTPTypes
 import HummingbirdCore
 
-/// Lets web pages of other origins ask and read (WHATWG Fetch, the CORS protocol).
+/// Permits web pages of other origins to send requests and read responses (WHATWG Fetch, the CORS protocol).
 ///
 /// Never with credentials, that is cookies: a token is sent in `Authorization`, which no other page can set.
 package struct CrossOrigin: Sendable {
     let origins: AllowedOrigins
 
-    /// How long a browser may remember the answer to a preflight, in seconds: as long as any browser does.
+    /// How long a browser may cache the response to a preflight, in seconds: the maximum of any browser.
     private static let maximumAge = "7200"
     /// The fields that requests may have in addition to those that the protocol always permits.
     private static let requestFields = [

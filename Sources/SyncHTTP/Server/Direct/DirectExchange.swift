@@ -13,7 +13,7 @@ package struct DirectExchange: Sendable {
     /// Receives the response, once, on the event loop, after the endpoint has returned.
     let reply: @Sendable (Result<Answer, any Error>) -> Void
 
-    /// The room for its answer.
+    /// The room for its response.
     let hold: AnswerHold
     /// The caller's user, once authenticated.
     var user = LaneKey.nobody

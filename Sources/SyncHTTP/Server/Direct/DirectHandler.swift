@@ -3,8 +3,8 @@ import HummingbirdCore
 import NIOCore
 import NIOHTTPTypes
 
-/// Answers requests directly that have arrived in one piece, where their routes can; passes all others on to the
-/// connection's task. Lives on the connection's event loop.
+/// Answers requests directly that have arrived in one piece, if their routes can; passes all others on to the
+/// connection's task. Runs on the connection's event loop.
 ///
 /// The way through the task, with its streams in and out, costs as much as all else that HTTP needs for a small push.
 final class DirectHandler: ChannelDuplexHandler, RemovableChannelHandler {

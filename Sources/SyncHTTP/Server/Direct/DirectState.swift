@@ -11,11 +11,11 @@ struct DirectState {
     enum Action {
         case nothing
         case pass([HTTPRequestPart])
-        /// A request is there as a whole: answer it, or else pass it on.
+        /// A request is complete: answer it, or else pass it on.
         case answer(HTTPRequest, ByteBuffer?)
     }
 
-    /// What waits behind a request that is answered directly.
+    /// Data that wait behind a request that is answered directly.
     enum Waiting {
         case part(HTTPRequestPart)
         case error(any Error)
@@ -31,7 +31,7 @@ struct DirectState {
     }
 
     private var phase = Phase.passing
-    /// Requests that were passed on and have no answer yet.
+    /// Requests that were passed on and have no response yet.
     private var passedOn = 0
     private var waiting: [Waiting] = []
 
@@ -59,7 +59,7 @@ struct DirectState {
         }
     }
 
-    /// The end of what has arrived: a request that is not complete is passed on.
+    /// The end of the arrived data: a request that is not complete is passed on.
     ///
     /// - Returns: its parts.
     mutating func giveUp() -> [HTTPRequestPart] {
@@ -82,15 +82,15 @@ struct DirectState {
         return true
     }
 
-    /// A request that was passed on has its answer.
+    /// A request that was passed on has its response.
     mutating func passedOnAnswered() {
         // a connection that did not speak HTTP is answered without a request
         passedOn = max(0, passedOn - 1)
     }
 
-    /// The direct answer was written.
+    /// The direct response was written.
     ///
-    /// - Returns: what has waited for that.
+    /// - Returns: the data that waited for it.
     mutating func answered() -> [Waiting] {
         phase = .passing
         defer { waiting = [] }

@@ -3,13 +3,13 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The memory of one request's answer, from before it is made until the client has taken it.
+/// The memory of one request's response, from before it is made until the client has read it.
 package final class AnswerHold: Sendable {
     /// Responses up to this size, in bytes, are not counted: connections hold more anyway.
     package static let small = 16_384
     /// The bytes reserved for a page before it is read: the limit at which its readers end.
     package static let page = 2_097_152
-    /// The bytes reserved for one mutation: its payload, its answer and its error may have a megabyte each.
+    /// The bytes reserved for one mutation: its payload, its response and its error may have a megabyte each.
     package static let mutation = 3_145_728
     /// The bytes reserved for a backlog.
     package static let backlog = 262_144
@@ -31,7 +31,7 @@ package final class AnswerHold: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - gate: bytes of answers.
+    ///   - gate: bytes of responses.
     ///   - pages: turns to read a page.
     package init(_ gate: FairGate, pages: FairGate) {
         self.gate = gate
@@ -78,7 +78,7 @@ package final class AnswerHold: Sendable {
         return true
     }
 
-    /// Counts the answer with its actual size.
+    /// Counts the response with its actual size.
     ///
     /// - Returns: whether bytes are held until ``leave()``.
     package func settle(at size: Int) -> Bool {

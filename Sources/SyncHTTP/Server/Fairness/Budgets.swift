@@ -6,7 +6,7 @@ import SyncModel
 package final class Budgets: Sendable {
     /// How long a request waits for room: a client that has waited longer has given up, or does better to come back.
     private static let patience: Duration = .seconds(5)
-    /// How often waiting requests are looked at.
+    /// The interval at which waiting requests are checked.
     private static let interval: Duration = .milliseconds(250)
     /// As much as is verified within a few dozen milliseconds.
     private static let verifyingBytes = 4_194_304
@@ -19,7 +19,7 @@ package final class Budgets: Sendable {
     package let verifying: FairGate
     /// Bytes of bodies that are being decoded, or wait decoded for their commit.
     package let decoding: FairGate
-    /// Bytes of answers, from before they are made until the client has taken them.
+    /// Bytes of responses, from before they are made until the client has read them.
     package let answers: FairGate
     /// Pages that are being read.
     package let pages: FairGate

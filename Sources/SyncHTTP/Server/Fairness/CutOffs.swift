@@ -2,7 +2,7 @@ package import Metrics
 
 /// Counts connections that are ended because their client is too slow.
 package struct CutOffs: Sendable {
-    /// The client did not take an answer.
+    /// The client did not read a response.
     package let unread = Self.counter("unread")
     /// The client did not send a body.
     package let lateBody = Self.counter("late_body")

@@ -25,12 +25,12 @@ package final class FairBudget: Sendable {
 
     /// Reserves room if there is some for the user.
     ///
-    /// - Parameter own: what the same request holds already.
+    /// - Parameter own: the amount that the same request already holds.
     package func take(_ amount: Int, for user: LaneKey, besides own: Int = 0) throws(Problem) {
         guard offers(amount, for: user, besides: own) else { throw overload.problem() }
     }
 
-    /// Reserves room if there is some, without counting a refusal: the caller tries again by itself.
+    /// Reserves room if there is some, without counting a refusal: the caller itself tries again.
     package func offers(_ amount: Int, for user: LaneKey, besides own: Int = 0) -> Bool {
         let isTaken = shares.withLock { shares in
             guard shares.mayTake(amount, for: user, besides: own) else { return false }

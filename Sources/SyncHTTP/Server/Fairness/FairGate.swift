@@ -4,8 +4,8 @@ import Synchronization
 
 /// Room that requests may wait for, for a while: organizations take turns (``FairRoom``).
 ///
-/// A decoded push takes about five times the memory of its body. Decoding more than keeps the committers busy gains
-/// nothing, so the rest wait as bytes: this bounds the memory under load, and not the number of clients.
+/// A decoded push takes about five times the memory of its body. Decoding more than keeps the committers busy has no
+/// benefit, so the rest wait as bytes: this bounds the memory under load, and not the number of clients.
 package final class FairGate: Sendable {
     private struct State {
         package var room: FairRoom
@@ -20,8 +20,8 @@ package final class FairGate: Sendable {
 
     /// - Parameters:
     ///   - limit: bytes; larger requests than a quarter of it count as that.
-    ///   - patience: a request that has waited longer is turned away: its client has given up, or does better to come
-    ///     back.
+    ///   - patience: a request that has waited longer is turned away: its client has given up, or had better retry
+    ///     later.
     ///   - label: of the metric that shows how much is held.
     package init(
         _ kind: Overload.Kind,
@@ -46,7 +46,7 @@ package final class FairGate: Sendable {
 
     /// Runs an operation as soon as there is room for it.
     ///
-    /// - Throws: `overloaded` when room did not come in time, or what the operation throws.
+    /// - Throws: `overloaded` if there was no room in time, and errors of the operation.
     package func admit<Value>(_ bytes: Int, for user: LaneKey, _ operation: () async throws -> Value) async throws
         -> Value
     {
@@ -56,7 +56,7 @@ package final class FairGate: Sendable {
         return try await operation()
     }
 
-    /// Takes room, as soon as there is some. The caller gives it back by ``leave(_:of:)``.
+    /// Reserves room, as soon as there is some. The caller releases it by ``leave(_:of:)``.
     ///
     /// - Throws: `overloaded` when room did not come in time.
     package func enter(_ weight: Int, for user: LaneKey) async throws(Problem) {
@@ -70,7 +70,7 @@ package final class FairGate: Sendable {
         meter?.increment(by: Double(weight))
     }
 
-    /// Takes room if there is some without waiting.
+    /// Reserves room if there is some without waiting.
     package func entersAtOnce(_ weight: Int, for user: LaneKey) -> Bool {
         guard state.withLock({ $0.room.takeAtOnce(weight, for: user) }) else { return false }
         meter?.increment(by: Double(weight))

@@ -31,7 +31,7 @@ package final class UnverifiedBodies: Sendable {
         fileprivate let ticket: UnverifiedRoom.Ticket
         fileprivate let bodies: UnverifiedBodies
 
-        /// Takes room for bytes that have arrived.
+        /// Reserves room for bytes that have arrived.
         package func take(_ amount: Int) throws(Problem) { try bodies.take(amount, for: ticket) }
 
         /// Notes that all of it is there.

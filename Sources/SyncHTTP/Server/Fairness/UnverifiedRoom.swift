@@ -7,7 +7,7 @@ package struct UnverifiedBodyLimits: Sendable {
     package var youth: Duration = .seconds(1)
     /// Bytes of all bodies.
     package var bytes = 16_777_216
-    /// Bytes of each body that are not counted: a connection holds more by itself.
+    /// Bytes of each body that are not counted: a connection holds more anyway.
     package var free = 8_192
     /// How long a body may take to arrive.
     package var patience: Duration = .seconds(15)
@@ -42,7 +42,7 @@ package struct UnverifiedRoom: Sendable {
     package enum Decision: Sendable, Equatable {
         /// The bytes are counted; these other bodies have lost their room.
         case taken(evicted: [Ticket])
-        /// There is no room, and the body has lost what it had; so have these.
+        /// There is no room, and the body has lost its room; so have these.
         case refused(evicted: [Ticket])
     }
 
@@ -72,7 +72,7 @@ package struct UnverifiedRoom: Sendable {
         return lastTicket
     }
 
-    /// Takes room for bytes that have arrived.
+    /// Reserves room for bytes that have arrived.
     package mutating func take(_ amount: Int, for ticket: Ticket, now: ContinuousClock.Instant) -> Decision {
         guard var body = bodies[ticket] else { return .refused(evicted: []) }
         body.bytes += amount

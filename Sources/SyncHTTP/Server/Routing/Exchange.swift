@@ -13,7 +13,7 @@ package struct Exchange: Sendable {
     package let parameters: [Substring]
     package let channel: any Channel
 
-    /// The room for its answer.
+    /// The room for its response.
     package let hold: AnswerHold
     /// Shared by all requests.
     package let budgets: Budgets
@@ -25,7 +25,7 @@ package struct Exchange: Sendable {
     package var operatorUntil: Int64?
     /// Records the operator's accesses to user content.
     package var audit: OperatorAudit?
-    /// What is noted of the act that the request is.
+    /// The details recorded of the act that the request is.
     package var act: ActNote?
 
     /// Throws when the caller is not served any more; long waits call it now and then.

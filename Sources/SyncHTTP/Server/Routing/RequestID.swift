@@ -3,7 +3,7 @@ package import HTTPTypes
 import JSONText
 import SyncModel
 
-/// The request's id in answers, logs and problems.
+/// The request's id in responses, logs and problems.
 package enum RequestID {
     package static let maximumLength = 128
     private static let ids = UUIDv4Generator()

@@ -45,8 +45,8 @@ package struct RouteTable: Sendable {
 
     /// Adds pages: a path and all below it that no other route has.
     ///
-    /// What is below it is the endpoint's one parameter, empty for the path itself. They are no part of the API, so
-    /// ``names`` leaves them out.
+    /// The rest of the path is the endpoint's one parameter, empty for the path itself. These paths are no part of the
+    /// API, so ``names`` leaves them out.
     package mutating func addPages(at path: String, _ endpoint: @escaping Route.Endpoint) {
         trees[path] = Route(
             method: .get,
