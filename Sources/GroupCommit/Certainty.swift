@@ -5,6 +5,6 @@ package struct Certainty: Sendable {
     /// Whether organizations' data keys were read again after a value under an unknown one was met: then it stays
     /// closed.
     package var hasNewestKeys = false
-    /// Whether heavy jobs may be done: nobody else's is in the group.
+    /// Whether heavy jobs may be done: the group has no other organization's jobs.
     package var takesHeavy = false
 }

@@ -3,7 +3,7 @@ package import Postgres
 import SyncModel
 import Synchronization
 
-/// Commits one group after another on a connection of its own.
+/// Commits one group after another on its own connection.
 package final class Committer<Work: GroupWork>: Sendable {
     /// Tries of one group at serialization failures, deadlocks and races.
     static var attempts: Int { 6 }
@@ -103,7 +103,7 @@ package final class Committer<Work: GroupWork>: Sendable {
             (inHand.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }, inHand.setback)
         }
         if !late.isEmpty {
-            // a lock that somebody holds, say, is another thing than a database that does not answer
+            // a lock that another session holds, for example, is not a database that does not answer
             let problem = setback.map { work.problem($0) } ?? .storeUnavailable
             for job in late { job.refuse(problem) }
         }
@@ -119,10 +119,10 @@ package final class Committer<Work: GroupWork>: Sendable {
         await split(group, error, share: share)
     }
 
-    /// Tries a group until it is committed, or it is known that it will not be.
+    /// Tries a group until it is committed, or certainly will not be.
     ///
-    /// - Parameter takesHeavy: whether a job may change as much as it likes; those of other groups are left to the desk
-    ///   for heavy ones.
+    /// - Parameter takesHeavy: whether a job may change any amount of data; large ones of other groups are left to the
+    ///   desk for heavy ones.
     /// - Returns: nil when all its jobs have an answer; otherwise what took too long.
     private func tryAgain(_ group: [Work.Job], share: Int, takesHeavy: Bool = false) async -> PostgresError? {
         var certainty = Certainty()
@@ -142,7 +142,7 @@ package final class Committer<Work: GroupWork>: Sendable {
                 work.forget(group)
             } catch Setback.contended(let error) {
                 metrics.retry(.contended)
-                // whoever waits for a lock may not make others wait
+                // a job that waits for a lock may not make others wait
                 if error.isTooLong, share > 1 || queue.hasWork(at: desk) {
                     fail(group, error)
                     return nil
@@ -214,8 +214,10 @@ package final class Committer<Work: GroupWork>: Sendable {
         }
     }
 
-    /// Halves a group in which the database refuses something, or a value cannot be opened, until the culprit stands
-    /// alone, so that no other job fails with it.
+    /// Halves a group in which the database refuses something.
+    ///
+    /// Also one in which a value cannot be opened. It ends with the failing job alone, so that no other job fails with
+    /// it.
     private func bisect(_ group: [Work.Job], _ error: any Error, share: Int) async {
         guard group.count > 1 else { return fail(group, error) }
         metrics.retry(.bisected)
@@ -274,8 +276,8 @@ package final class Committer<Work: GroupWork>: Sendable {
     private func fail(_ group: [Work.Job], _ error: any Error) {
         let problem = work.problem(error)
         for job in group { job.refuse(problem) }
-        // jobs behind would get the same answer while the database is away: tell them now. Where one server of several
-        // is away, those of other shards may fare better.
+        // queued jobs would get the same answer while the database is unavailable, so they get it now. If one server of
+        // several is unavailable, those of other shards may succeed.
         guard let error = error as? PostgresError, error.isUnavailable, let first = group.first else { return }
         let isOneOfSeveral = error.sqlState != nil || connection.isTurned
         for job in queue.drain(at: desk, besides: isOneOfSeveral ? first.lane.organization : nil) {
@@ -312,9 +314,9 @@ package final class Committer<Work: GroupWork>: Sendable {
         do { _ = try await connection.run([.rollback]) } catch { connection.close() }
     }
 
-    /// Leaves the connection outside a transaction and says what to do.
+    /// Leaves the connection outside a transaction and returns how to continue.
     private func setback(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> Setback {
-        // of what is tried again for another reason nobody is told
+        // for other reasons of a repetition, no problem is reported to waiting jobs
         inHand.withLock { $0.setback = error.isRetryable || error.isTooLong ? error : nil }
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }

@@ -15,7 +15,7 @@ package final class CommitterConnection: Sendable {
     private struct State {
         /// By server; nil is the configuration's own.
         var lines: [ServerAddress?: Line] = [:]
-        /// The server that has the rows of the group in hand.
+        /// The server that has the rows of the current group.
         var server: ServerAddress?
         /// Of the connections before those that are open.
         var pastTraffic = Traffic()
@@ -43,7 +43,9 @@ package final class CommitterConnection: Sendable {
         self.onDetour = onDetour
     }
 
-    /// Says which server has the rows of the next group; nil for the configuration's own.
+    /// Sets the server that has the rows of the next group.
+    ///
+    /// Nil for the configuration's own.
     func turn(to server: ServerAddress?) { state.withLock { $0.server = server } }
 
     /// Whether groups lie on several servers.
@@ -101,7 +103,7 @@ package final class CommitterConnection: Sendable {
         if let failure, .now - failure.at < .milliseconds(250) { throw failure.error }
         var configuration = configuration
         configuration.server = server
-        // told apart from the sessions by which the gateway is connected to its own server
+        // distinguishes them from the sessions by which the gateway is connected to its own server
         if server != nil { configuration.applicationName += " direct" }
         do throws(PostgresError) {
             let connection =
@@ -111,7 +113,7 @@ package final class CommitterConnection: Sendable {
                     try await Connection.open(configuration)
                 }
             state.withLock { state in
-                // what the server was before it was started anew is no line any more
+                // after a restart of the server, its old connection is closed
                 for (old, line) in state.lines where old?.host == server?.host && old?.port == server?.port {
                     state.pastTraffic = state.pastTraffic + (line.connection?.traffic ?? Traffic())
                     line.connection?.close()

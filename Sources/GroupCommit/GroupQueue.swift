@@ -78,7 +78,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         return isAdded
     }
 
-    /// Leaves a job of a group in hand to the desk for heavy ones; false where that takes no more.
+    /// Leaves a job of the current group to the desk for heavy ones.
+    ///
+    /// False if that accepts no more.
     func leave(_ job: Job) -> Bool {
         state.withLock { state in
             guard !state.isClosed else { return false }
@@ -135,7 +137,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
-    /// The shard of the group that a desk has in hand; nil where there are none.
+    /// The shard of a desk's current group; nil without shards.
     func shard(at desk: Int) -> Int? { state.withLock { $0.shards[desk] } }
 
     /// Ends the group of a desk: another desk may have work of its organizations.

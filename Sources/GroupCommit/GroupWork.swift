@@ -16,7 +16,7 @@ package protocol GroupWork: Sendable {
     /// The problem for a job that was tried alone, in the time of a whole group, and failed.
     func problem(_ error: PostgresError, ofLone job: Job) -> Problem
 
-    /// Whether a database error says that the cached organizations are out of date.
+    /// Whether a database error means that the cached organizations are out of date.
     func isStale(_ error: PostgresError) -> Bool
 
     /// Fetches users' keys that values are sealed with, or are to be.

@@ -26,7 +26,7 @@ public struct JSONParseError: Error, Sendable, Equatable {
     }
 
     public let kind: Kind
-    /// The byte at fault, counted from 0.
+    /// The offset of the invalid byte, counted from 0.
     public let offset: Int
 
     public init(kind: Kind, offset: Int) {

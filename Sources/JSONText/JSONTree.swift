@@ -1,6 +1,8 @@
-/// A parsed text: its bytes, and the place of every value in them. Immutable, and a reference to pass around.
+/// A parsed text: its bytes, and the place of every value in them.
 ///
-/// Parsing takes time linear in the text, whatever is in it. Values are decoded when they are asked for.
+/// Immutable, and a reference to pass around.
+///
+/// Parsing takes time linear in the text, for any input. Values are decoded when they are requested.
 public struct JSONTree: Sendable {
     let storage: JSONStorage
 

@@ -2,7 +2,7 @@ internal import CSimdJSON
 public import FoundationEssentials
 
 extension JSONValue {
-    /// Stands for a UUID in the canonical form: no JSON text has this byte.
+    /// Represents a UUID in the canonical form: no JSON text has this byte.
     public static let identifierMarker: UInt8 = 0x01
 
     /// Appends a form in which values with the same meaning are the same bytes, for fingerprints.

@@ -5,7 +5,7 @@ extension JSONValue {
     /// patch's order. Takes time linear in both texts, but for sorting the patch's names.
     ///
     /// - Parameters:
-    ///   - target: The document; nil where there is none.
+    ///   - target: The document; nil if it does not exist.
     ///   - patch: A patch other than an object replaces the document.
     ///   - maximumBytes: The longest result. It is never longer than both texts and a few commas.
     /// - Throws: If the target is not JSON, or the result is ``JSONParseError/Kind/tooLong``.

@@ -74,7 +74,9 @@ public struct JSONValue: Sendable {
         return node.isString && storage.bytes.withUnsafeBufferPointer { node.equals(other, in: $0) }
     }
 
-    /// The UUID that a string of the shape 8-4-4-4-12 stands for, in either case, escaped or not; otherwise nil.
+    /// The UUID in a string of the shape 8-4-4-4-12; nil for other values.
+    ///
+    /// The digits may be in either case, and escaped or not.
     public var uuid: UUID? {
         let node = node
         guard node.isUUID else { return nil }
@@ -88,8 +90,9 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { Int64(digits: node.text(in: $0)) }
     }
 
-    /// The text of a number that is written as an integer, without fraction and exponent, whatever its size; otherwise
-    /// nil.
+    /// The text of a number that is written as an integer; nil for other values.
+    ///
+    /// It has neither fraction nor exponent, and may have any size.
     public var integerText: String? {
         node.isInteger ? String(decoding: raw, as: UTF8.self) : nil
     }

@@ -81,7 +81,7 @@ struct SingularQueryParser {
         throw wrong("lacks a closing quote")
     }
 
-    /// What stands behind a backslash.
+    /// Reads the characters after a backslash.
     private mutating func escaped(in quote: Unicode.Scalar) throws(SingularQueryError) -> Unicode.Scalar {
         guard let character = next else { throw wrong("lacks a closing quote") }
         let start = place - 1

@@ -1,5 +1,6 @@
-/// The rows that a statement takes in, column by column: the one place where a column's name, type and value stand
-/// together. The SQL for a statement's input is made from it.
+/// The rows that a statement takes in, column by column.
+///
+/// It is the only place that combines a column's name, type and value. The SQL for a statement's input is made from it.
 ///
 /// ```swift
 /// private static let columns = Columns<Device>(
@@ -16,7 +17,7 @@
 /// )
 /// ```
 ///
-/// The values of a column are sent as one array: no value is boxed, whatever the number of rows.
+/// The values of a column are sent as one array: no value is boxed, for any number of rows.
 public struct Columns<Row>: Sendable {
     private struct Column: Sendable {
         let name: String

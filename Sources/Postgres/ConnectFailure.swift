@@ -37,7 +37,7 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     case hostUnreachable
     /// Nothing answered in time.
     case timedOut
-    /// TLS: the server has none, or its certificate, the client's or a file of either is refused.
+    /// TLS: the server lacks it, or its certificate, the client's or a file is refused.
     case encryption
 
     /// Whether a PostgreSQL server or a pooler answered.

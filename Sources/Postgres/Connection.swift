@@ -1,19 +1,19 @@
 import Synchronization
 
-/// One session on the server, driven by an operating-system thread of its own, or by its caller's.
+/// One session on the server, driven by its own system thread or its caller's.
 ///
-/// Calls from several tasks run one after the other, in the order they were made. Cancelling the task that awaits a
-/// call, or letting its deadline pass, cancels the statement on the server; the connection is then drained and usable
-/// again, or, where the server does not react within a second, closed.
+/// Calls from several tasks run in sequence, in the order they were made. Cancelling the task that awaits a call, or
+/// letting its deadline pass, cancels the statement on the server. The connection is then drained and usable again, or,
+/// if the server does not react within a second, closed.
 ///
-/// The thread ends with `close()`, when the last reference goes, and when the connection is lost.
+/// The thread ends with `close()`, when the last reference is released, and when the connection is lost.
 public final class Connection: Sendable {
     /// How much longer than `statementTimeout` a call may take by default, so that normally the server's own time-out
     /// comes first.
     public static let timeoutMargin: Duration = .seconds(1)
 
     private let mailbox: Mailbox
-    /// Nil where a thread of its own drives the session.
+    /// Nil where a separate thread drives the session.
     private let driver: DriverInPlace?
     private let defaultTimeout: Duration?
     private let statements = Atomic(0)
@@ -102,7 +102,7 @@ public final class Connection: Sendable {
         _ = try await perform(.pipeline([]), timeout: timeout).get()
     }
 
-    /// What `run` was called for so far, whatever came of it.
+    /// The work that `run` was called for so far, including failed calls.
     public var traffic: Traffic {
         var traffic = Traffic()
         traffic.statements = statements.load(ordering: .relaxed)
@@ -119,7 +119,9 @@ public final class Connection: Sendable {
     /// Whether calls can still succeed. When the server closes an idle connection, this shows it at once.
     public var isUsable: Bool { mailbox.isUsable }
 
-    /// The server process that the connection's user has announced. A pooler gives a number of its own.
+    /// The server process announced to the connection's user.
+    ///
+    /// A pooler announces its own number.
     var announcedProcess: Int32 { mailbox.serverProcess }
 
     /// Whether the last call left a transaction open, failed or not.

@@ -30,7 +30,7 @@ public struct ConnectionConfiguration: Sendable {
     /// A NOTIFY from another session.
     public struct Notification: Sendable, Equatable {
         public let channel: String
-        /// The payload; empty where there is none.
+        /// The payload; empty if the notification lacks one.
         public let payload: String
     }
 

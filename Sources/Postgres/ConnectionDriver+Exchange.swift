@@ -29,8 +29,9 @@ extension ConnectionDriver {
         var requestAt: ContinuousClock.Instant
     }
 
-    /// Sends what is buffered and receives until `drain` has all results, cancelling the statement on the server when
-    /// the limits say so. Also tells why it was cancelled.
+    /// Sends what is buffered and receives until `drain` has all results.
+    ///
+    /// Cancels the statement on the server when the limits require it, and returns why.
     func exchange(_ limits: Limits, drain: () -> Drained) -> (End, interruption: PostgresError.Kind?) {
         var interruption: Interruption?
         var isDone = false

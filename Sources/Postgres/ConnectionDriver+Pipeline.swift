@@ -4,7 +4,9 @@ extension ConnectionDriver {
     /// libpq keeps the largest send buffer it ever needed.
     private static let wornAfter = 16 << 20
 
-    /// Sends all queries with one Sync and collects their results; `isAlive` tells whether the connection can go on.
+    /// Sends all queries with one Sync and collects their results.
+    ///
+    /// `isAlive` is whether the connection can continue.
     func pipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
         guard let vigil else { return plainPipeline(queries, limits) }
         let guarded = Guarded(queries, by: vigil)

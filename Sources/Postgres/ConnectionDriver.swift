@@ -45,7 +45,7 @@ final class ConnectionDriver {
         opened: (PostgresError?) -> Void
     ) {
         var isOpen = false
-        // A function of its own, so that libpq's resources are gone when the end is announced.
+        // A separate function, so that libpq's resources are gone when the end is announced.
         func live() -> PostgresError {
             do throws(PostgresError) {
                 let driver = try ConnectionDriver.open(configuration, mailbox)
@@ -99,7 +99,7 @@ final class ConnectionDriver {
         return Array(results.suffix(questions.count))
     }
 
-    /// Works until the connection is closed or lost, and says which.
+    /// Works until the connection is closed or lost, and returns which.
     private func serve() -> PostgresError {
         while !mailbox.isClosing {
             if let job = mailbox.next() {
@@ -117,14 +117,16 @@ final class ConnectionDriver {
         return PostgresError(.connectionLost, "the connection is closed")
     }
 
-    /// Runs one job and answers it; `false` where the connection can't go on.
+    /// Runs one job and answers it; `false` where the connection can't continue.
     private func perform(_ job: Job) -> Bool {
         let (outcome, isAlive) = perform(job.work, job.limits)
         job.continuation.resume(returning: outcome)
         return isAlive
     }
 
-    /// Does one piece of work; also tells whether the connection can go on, and closes it where it can't.
+    /// Does one piece of work; also returns whether the connection can continue.
+    ///
+    /// Closes the connection if it cannot.
     func perform(_ work: Job.Work, _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
         if let kind = limits.interruption(at: .now) {
             return (.failure(PostgresError(kind, "before it was sent")), true)
@@ -147,7 +149,7 @@ final class ConnectionDriver {
         }
     }
 
-    /// Answers waiting jobs that are cancelled or late, and says when to look again.
+    /// Answers waiting jobs that are cancelled or late; returns when to check again.
     @discardableResult
     func answerInterrupted() -> ContinuousClock.Instant? {
         let (jobs, nextDeadline) = mailbox.takeInterrupted(at: .now)

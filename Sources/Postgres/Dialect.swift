@@ -6,7 +6,7 @@ public struct Dialect: Sendable {
     /// Answers one row with one text: which of the servers of its kind it is. Asked where another server than the URI's is
     /// connected to, whose name may mean something else from here; see `ServerAddress.identity`.
     public var identity: Statement
-    /// What a server of the kind needs set otherwise than the configuration says.
+    /// Settings that a server of the kind needs in place of the configuration's.
     public var settings: [(String, String)]
     /// What is sent there for a query: another text for the same parameters, or another query with the same result. Under
     /// one name it is always the same text. Errors name the statement that was asked for. What it refuses is not sent, and
@@ -17,12 +17,15 @@ public struct Dialect: Sendable {
     /// Called on the connection's thread with each answer. It must not block.
     public var onAnswer: @Sendable (Bool) -> Void
 
-    /// Two statements that stand around what a transaction does, for servers that may do it in two places: `BEGIN` is
-    /// followed by one, and `COMMIT` comes behind the other. Nobody sees their results.
+    /// Two statements around a transaction, for servers that may run it in two places.
+    ///
+    /// One follows `BEGIN`, and the other precedes `COMMIT`. Their results are not returned.
     public struct Vigil: Sendable {
         /// Notes how things are.
         public var note: Statement
-        /// Divides by zero where they have changed. Whoever commits is told of a serialization failure (40001) then.
+        /// Divides by zero where they have changed.
+        ///
+        /// The committing caller then gets a serialization failure (40001).
         public var check: Statement
 
         public init(note: Statement, check: Statement) {

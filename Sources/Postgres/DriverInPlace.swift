@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Drives a connection on the threads of its callers, one after the other.
+/// Drives a connection on the threads of its callers, one at a time.
 final class DriverInPlace: Sendable {
     private let mailbox: Mailbox
     /// Nil once the session has ended.

@@ -1,7 +1,7 @@
 /// A pipeline with the statements of a ``Dialect/Vigil`` around what its transactions do.
 struct Guarded {
     private(set) var queries: [Query] = []
-    /// By place in ``queries``: the place of what was asked for; nil for what stands around it.
+    /// By place in ``queries``: the place of the original query; nil for added ones.
     private var places: [Int?] = []
     private let vigil: Dialect.Vigil
 

@@ -1,10 +1,10 @@
 import Glibc
 
-/// Connecting and waiting, on a thread that does nothing else meanwhile.
+/// Connecting and waiting, on a thread that does nothing else during it.
 extension Handle {
     /// Connects and authenticates; sends and receives do not wait from then on.
     ///
-    /// - Parameter wait: waits for the socket to be ready, and says whether it is; may throw to give up.
+    /// - Parameter wait: waits for the socket to be ready, and returns whether it is; may throw to give up.
     func connect(
         within limit: Duration,
         wait: (_ events: Int32, _ deadline: ContinuousClock.Instant) throws(PostgresError) -> Bool

@@ -33,7 +33,7 @@ final class Handle {
             )
         }
         self.password = password.isEmpty ? nil : password
-        // libpq connects to it, whatever the host's name
+        // libpq connects to it, regardless of the host's name
         if configuration.server != nil, Self.option("hostaddr", in: configuration.uri) != nil {
             throw PostgresError(.unavailable, "hostaddr in the connection URI leaves no choice of a server")
         }
@@ -42,7 +42,7 @@ final class Handle {
             && getenv("PGTARGETSESSIONATTRS") == nil
         let options =
             (requiresWrites ? [("target_session_attrs", "read-write")] : []) + [
-                // A silent peer is noticed in this time; the URI may say otherwise.
+                // A silent peer is noticed in this time; the URI may override it.
                 ("tcp_user_timeout", "10000"), ("keepalives_idle", "30"), ("keepalives_interval", "10"),
                 ("dbname", configuration.uri),
                 ("application_name", configuration.applicationName), ("client_encoding", "UTF8"),
@@ -71,7 +71,7 @@ final class Handle {
 
     deinit { PQfinish(connection) }
 
-    /// The password in the URI, empty where there is none; `nil` where it is no URI.
+    /// The password in the URI, empty if missing; `nil` for an invalid URI.
     ///
     /// A password with an `@` or `/` that is not percent-encoded ends, in part, in what libpq takes for host, port or
     /// database, and from there in its messages. No such URI is used.
@@ -93,7 +93,7 @@ final class Handle {
         return password
     }
 
-    /// What a URI or keyword string says of an option, where it says something.
+    /// The value of an option in a URI or keyword string, if it is set there.
     private static func option(_ name: String, in uri: String) -> String? {
         guard let options = PQconninfoParse(uri, nil) else { return nil }
         defer { PQconninfoFree(options) }

@@ -82,7 +82,9 @@ final class Mailbox: Sendable {
         state.withLock { $0.isSignalled = false }
     }
 
-    /// Takes the waiting jobs that are cancelled or late, and tells when the next one will be late.
+    /// Takes the waiting jobs that are cancelled or late.
+    ///
+    /// Also returns when the next one will be late.
     func takeInterrupted(
         at now: ContinuousClock.Instant
     ) -> (jobs: [(Job, PostgresError.Kind)], nextDeadline: ContinuousClock.Instant?) {

@@ -47,7 +47,7 @@ extension Migration {
                 quote == UInt8(ascii: "'") && place > 0 && bytes[place - 1] | 0x20 == UInt8(ascii: "e")
                 && (place < 2 || !isWord(bytes[place - 2]))
             var next = place + 1
-            // a quote that is doubled ends here and begins anew
+            // a quote that is doubled ends here and begins again
             while next < bytes.count, bytes[next] != quote {
                 next += hasEscapes && bytes[next] == UInt8(ascii: "\\") ? 2 : 1
             }

@@ -8,8 +8,10 @@ public struct Migrator: Sendable {
     private let variables: [String: String]
     private let patience: MigratorPatience
 
-    /// A migrator for these files. Each `:name` in a file that has a variable is replaced by its value as it is,
-    /// unquoted, unless a colon or an identifier stands right before it; so `::text` stays.
+    /// A migrator for these files.
+    ///
+    /// Each `:name` in a file that has a variable is replaced by its value as it is, unquoted, unless a colon or an
+    /// identifier directly precedes it; so `::text` stays.
     public init(
         migrations: [Migration],
         variables: [String: String] = [:],
@@ -125,7 +127,7 @@ extension Migrator {
         try await connection.execute(script: Self.tables)
     }
 
-    /// Applies the first pending migration; `nil` where there is none.
+    /// Applies the first pending migration; `nil` if no migration is pending.
     private func applyNext(on connection: Connection) async throws -> String? {
         do {
             // For this transaction only. After the lock, READ COMMITTED sees what the previous holder has applied.
@@ -151,7 +153,7 @@ extension Migrator {
     private func apply(_ migration: Migration, checksum: String, on connection: Connection) async throws {
         do {
             // A migration that waits for a lock makes all later statements wait behind it. So it does not wait long
-            // behind a transaction that goes on and on: it is undone and tried again later.
+            // behind a long transaction: it is undone and tried again later.
             let limit = Int(max(patience.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             for statement in Migration.statements(in: migration.text(with: variables)) {

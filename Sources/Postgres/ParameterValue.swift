@@ -1,12 +1,13 @@
 public import FoundationEssentials
 
-/// What can stand in a list of parameters, ``Parameters/init(_:)``. Most are one parameter; a key of several columns is
-/// as many.
+/// A value in a list of parameters, ``Parameters/init(_:)``.
+///
+/// Most are one parameter; a key of several columns is as many.
 public protocol ParameterValue {
     func add(to parameters: inout Parameters)
 }
 
-/// A value that has NULL beside it.
+/// A value that may be NULL.
 public protocol NullableParameterValue: ParameterValue {
     static func add(_ value: Self?, to parameters: inout Parameters)
 }

@@ -6,7 +6,7 @@ public import FoundationEssentials
 /// fit its place in the statement is an error there and never a misread byte. Text that holds U+0000 is refused by the
 /// server (22021).
 public struct Parameters: Sendable {
-    /// The place of a value in `buffer`; a negative length stands for NULL.
+    /// The place of a value in `buffer`; a negative length means NULL.
     struct Slot {
         var offset: Int
         var length: Int

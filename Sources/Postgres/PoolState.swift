@@ -1,7 +1,9 @@
-/// Lends connections, queues callers, and decides when to connect. Pure: it is told the time and returns effects.
+/// Lends connections, queues callers, and decides when to connect.
 ///
-/// While connecting fails, waiters ride out an outage as long as their own time-out; after that an outage is taken for
-/// a long one, and callers are refused at once until an attempt, made with back-off when a caller asks, succeeds.
+/// Pure: the time is an argument, and the results are effects.
+///
+/// While connecting fails, waiters wait as long as their own time-out. After that the outage is considered a long one:
+/// callers are refused at once until an attempt succeeds, made with back-off when a caller asks.
 struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
     struct Limits: Sendable {
         /// The largest number of connections, those being made included.

@@ -93,20 +93,24 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         }
     }
 
-    /// Whether the server lacks a resource that writes need, such as space on its disk (class 53 and class 58). A
-    /// single write may succeed meanwhile: one that reuses space, for example. A limit that one statement exceeds
-    /// (53400) is no such failure.
+    /// Whether the server lacks a resource that writes need, such as disk space.
+    ///
+    /// Class 53 and class 58. A single write may still succeed: one that reuses space, for example. A limit that one
+    /// statement exceeds (53400) is no such failure.
     public var isOfLackingResource: Bool {
         guard let sqlState, sqlState != "53300", sqlState != "53400" else { return false }
         return sqlState.hasPrefix("53") || sqlState.hasPrefix("58")
     }
 
-    /// What a session of a Citus cluster says whose own server dies while it waits for another one; as an internal error
-    /// (XX000).
+    /// The message of a Citus session whose server dies while it waits for another one.
+    ///
+    /// Reported as an internal error (XX000).
     private static let lastWords = "postmaster was shut down, exiting"
 
-    /// Class 08, connection exceptions, as a pooler or a proxy of its own protocol reports them; class 53,
-    /// insufficient resources; class 58, errors of the system beneath.
+    /// The error classes of an outage.
+    ///
+    /// Class 08, connection exceptions, as a pooler or a proxy reports them in its own protocol; class 53, insufficient
+    /// resources; class 58, errors of the system beneath.
     private static func isOutage(_ sqlState: String) -> Bool {
         ["08", "53", "58"].contains { sqlState.hasPrefix($0) }
     }

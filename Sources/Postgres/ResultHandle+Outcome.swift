@@ -24,8 +24,9 @@ extension ResultHandle {
         return PostgresError(kind, message, statement: statement, statementIndex: index)
     }
 
-    /// A field by the letter that libpq's macros (`PG_DIAG_SQLSTATE`, `PG_DIAG_MESSAGE_PRIMARY`) stand for; Swift does
-    /// not import them.
+    /// A field by the letter of libpq's macros, which Swift does not import.
+    ///
+    /// Examples of macros are `PG_DIAG_SQLSTATE` and `PG_DIAG_MESSAGE_PRIMARY`.
     private func field(_ code: Unicode.Scalar) -> String? {
         PQresultErrorField(pointer, Int32(code.value)).map { String(cString: $0) }
     }

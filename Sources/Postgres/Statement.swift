@@ -1,7 +1,8 @@
 /// A statement's text, prepared on a connection at its first use there.
 public struct Statement: Sendable, Hashable {
-    /// The name it is prepared under, unique in the process. A name used with another text is refused. Without a name
-    /// it is prepared anew each time.
+    /// The name it is prepared under, unique in the process.
+    ///
+    /// A name used with another text is refused. Without a name it is prepared each time.
     public let name: String
     /// One SQL statement with `$1`, `$2`, … for its parameters.
     public let sql: String

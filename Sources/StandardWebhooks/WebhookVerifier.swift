@@ -1,11 +1,13 @@
-/// Verifies messages as [Standard Webhooks](https://www.standardwebhooks.com) 1.0 has it.
+/// Verifies messages according to Standard Webhooks 1.0.
+///
+/// See [Standard Webhooks](https://www.standardwebhooks.com).
 ///
 /// ```swift
 /// let verifier = WebhookVerifier(secrets: [secret])
 /// try verifier.verify(id: id, timestamp: timestamp, signatures: signatures, body: body, now: seconds)
 /// ```
 ///
-/// Whoever verifies still has to remember ids for as long as ``tolerance``, if a repetition must not take effect twice.
+/// The caller has to remember ids for as long as ``tolerance``, if a repetition must not take effect twice.
 public struct WebhookVerifier: Sendable {
     /// How far a message's time may be from the receiver's, in seconds, to either side.
     public static let usualTolerance: Int64 = 300
@@ -59,7 +61,7 @@ public struct WebhookVerifier: Sendable {
         guard list.contains(where: { isGood($0, message, codes) }) else {
             throw list.contains { $0.hasPrefix("v1,") || $0.hasPrefix("v1a,") } ? .wrongSignature : .unknownScheme
         }
-        // only of what is really the sender's is it said how old it is
+        // the age is reported only for messages that are proven to be the sender's
         let age = now - seconds
         if age > tolerance { throw .tooOld(seconds: age) }
         if -age > tolerance { throw .tooNew(seconds: -age) }
@@ -69,7 +71,7 @@ public struct WebhookVerifier: Sendable {
     private func isGood(_ signature: Substring, _ message: SignedMessage, _ codes: [[UInt8]]) -> Bool {
         let parts = signature.split(separator: ",", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let bytes = Base64Text.decode(parts[1]) else { return false }
-        // all of them are tried, so that the time says nothing about which
+        // all of them are tried, so that the time does not reveal which matched
         switch parts[0] {
         case "v1": return codes.reduce(false) { WebhookSecret.areSame($1, bytes) || $0 }
         case "v1a": return bytes.count == 64 && keys.contains { $0.verifies(bytes, of: message) }
@@ -84,7 +86,7 @@ public struct WebhookVerifier: Sendable {
     }
 }
 
-/// Why a message was not taken. Its description says nothing that is secret.
+/// Why a message was not accepted. Its description contains no secrets.
 public enum WebhookVerificationError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The header is not there, or empty.
     case missing(String)

@@ -24,6 +24,6 @@ package struct DatabasePatience: Sendable {
     package var idleTransaction: Duration { statement * 2 }
     /// How long all statements of one write of a settlement may take together: 10 s by default.
     package var settlement: Duration { statement * 4 }
-    /// How long a lane's step may wait before its worker is told that it was not written: 10 s by default.
+    /// How long a lane's step may wait until its worker gets an error: 10 s by default.
     package var laneStep: Duration { statement * 4 }
 }

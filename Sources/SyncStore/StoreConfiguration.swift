@@ -5,15 +5,17 @@ import Synchronization
 package struct StoreConfiguration: Sendable {
     /// A libpq URI.
     package var databaseURL: String
-    /// A libpq URI of the one server by which gateways tell each other of changes, where they are connected to several
-    /// servers of a cluster; nil for `databaseURL`.
+    /// A libpq URI of the one server by which gateways notify each other of changes.
+    ///
+    /// Needed if they are connected to several servers of a cluster; nil for `databaseURL`.
     package var hintsURL: String?
     /// Whether groups on a cluster are committed over connections to the servers that have their rows.
     package var commitsDirectly = false
     /// Connections for everything but group commit.
     package var poolSize: Int
-    /// Committers of pushes, and as many of lane steps; each has a connection of its own, and so have one more for
-    /// heavy pushes and one for events from elsewhere.
+    /// The number of push committers; the same number serves lane steps.
+    ///
+    /// Each has its own connection. One more connection serves heavy pushes and one serves events from elsewhere.
     package var committers: Int
     /// How long a worker may hold a lane without a sign of life, in seconds.
     package var leaseSeconds: Double

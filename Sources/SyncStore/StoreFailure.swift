@@ -8,7 +8,9 @@ package import SyncModel
 /// Turns database errors into the caller's problem, in one place: no details outside, everything in the log.
 package struct StoreFailure: Sendable {
     package let logger: Logger
-    /// While the database is away all requests fail in the same way: one line a second says so.
+    /// While the database is unavailable all requests fail in the same way.
+    ///
+    /// One line a second logs it.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
     private let warnedOfUnreadable = Throttle(.seconds(1), isDueFirst: true)
     /// Counts values that could not be opened when their rows were read.

@@ -3,8 +3,9 @@ import JWTKit
 package import SyncModel
 import Synchronization
 
-/// Makes the tokens that tell upstreams on whose behalf a request is: short-lived JWTs, signed with the gateway's own
-/// key, whose public half is published.
+/// Makes the tokens that identify a request's user to upstreams.
+///
+/// They are short-lived JWTs, signed with the gateway's own key, whose public half is published.
 package final class RequestSigner: Sendable {
     /// The `iss` of its tokens.
     package static let issuer = "sluice"

@@ -26,7 +26,7 @@ package struct TokenClaims: Sendable, Hashable {
     package let namespace: ExactText
     package let organization: Organization
     package let user: User
-    /// What names of organizations may stand for; ids have been checked.
+    /// What names of organizations may refer to; ids have been checked.
     package let covered: TrustedIssuer.Organizations
     /// When the token expires, in seconds since 1970; from then on it is refused, after the configured leeway.
     package let expiresAt: Int64

@@ -9,7 +9,7 @@ package struct TokenConfiguration: Sendable, Equatable {
     /// Verified tokens that are cached at most; a cached token costs no signature check. About 250 bytes each, 130
     /// where user and organization are UUIDs; 0 caches none.
     package var cacheCapacity: Int
-    /// Issuers beside ``own``.
+    /// Issuers in addition to ``own``.
     package var otherIssuers: [TrustedIssuer]
 
     /// An unchecked configuration; ``TokenVerifier`` checks it.

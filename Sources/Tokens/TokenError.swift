@@ -1,4 +1,6 @@
-/// Why a token is refused. Every case means 401, except the two that say otherwise.
+/// Why a token is refused.
+///
+/// Every case means 401, except the two with another status.
 package enum TokenError: Error, Sendable, Hashable {
     case missing
     /// Not three base64url parts of JSON.
@@ -17,7 +19,7 @@ package enum TokenError: Error, Sendable, Hashable {
     case notYetValid
     /// `iss` is not the configured issuer.
     case wrongIssuer
-    /// The claim that says for whom the token is, `aud` as a rule, does not hold the configured audience.
+    /// The audience claim, `aud` as a rule, does not contain the configured audience.
     case wrongAudience(claim: String)
     /// A required claim is missing.
     case missingClaim(String)

@@ -2,12 +2,12 @@ package import FoundationEssentials
 package import SyncModel
 import Synchronization
 
-/// Finds the user that a bearer token stands for.
+/// Finds the user of a bearer token.
 ///
 /// Accepts HS256 by the secret, and RS256, ES256 and EdDSA by public keys, each key for its own algorithm and its own
-/// issuer only; `exp` is required, `nbf` honoured, `iss` and `aud` checked when configured. A cached token costs a
-/// hash and a look-up (about a microsecond), a new one a signature check (tens); one whose key is unknown may wait for
-/// its issuer's newer keys. Refusals are not cached.
+/// issuer only; `exp` is required, `nbf` honoured, `iss` and `aud` checked when configured. A cached token costs a hash
+/// and a look-up (about a microsecond), a new one a signature check (tens); one whose key is unknown may wait for its
+/// issuer's newer keys. Refusals are not cached.
 package final class TokenVerifier: Sendable {
     /// Longer tokens are refused unread.
     package static let maximumTokenBytes = 8_192
@@ -35,7 +35,7 @@ package final class TokenVerifier: Sendable {
         var remote: RemoteKeys?
     }
 
-    /// Tells a ``KeyKeeper`` to look for due fetches.
+    /// Wakes a ``KeyKeeper`` to check for due fetches.
     let wakes: AsyncStream<Void>
     let wake: AsyncStream<Void>.Continuation
     private let leewaySeconds: Int64
@@ -63,7 +63,7 @@ package final class TokenVerifier: Sendable {
             state.configuration = configuration
             state.table = table
             state.remotes = remotes
-            // keys may have been fetched meanwhile
+            // keys may have been fetched since
             for remote in remotes.values { state.table.takeKeys(of: remote) }
             state.forget()
         }
@@ -85,7 +85,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The claims of a token, verified now or before by the keys at hand.
+    /// The claims of a token, verified now or before by the cached keys.
     package func verify(_ token: Substring, now: Timestamp) throws(TokenError) -> TokenClaims {
         do throws(Refused) {
             return try decide(token, now: now)
@@ -94,7 +94,9 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The claims of a token that was verified before and is still valid; nil says nothing about any other token.
+    /// The claims of a token that was verified before and is still valid.
+    ///
+    /// Nil means unknown for any other token.
     package func knownClaims(_ token: Substring, now: Timestamp) -> TokenClaims? {
         cached(Self.digest(of: token), now: now.seconds)
     }
@@ -124,7 +126,9 @@ package final class TokenVerifier: Sendable {
         return claims
     }
 
-    /// The claims of a cached token that is still valid; nil says nothing about any other token.
+    /// The claims of a cached token that is still valid.
+    ///
+    /// Nil means unknown for any other token.
     func cached(_ digest: TokenDigest, now: Int64) -> TokenClaims? {
         state.withLock { state in
             guard let claims = state.cache.find(digest) else { return nil }

@@ -5,7 +5,9 @@ import Glibc
 extension Handle {
     enum CopyStep {
         case part, nothing
-        /// The server has ended the stream, or the connection is gone: the next result says which.
+        /// The server has ended the stream, or the connection is gone.
+        ///
+        /// The next result shows which.
         case end
     }
 
@@ -29,7 +31,9 @@ extension Handle {
         }
     }
 
-    /// What the system has received and nobody has read; encrypted, where the connection is.
+    /// Bytes that the system has received and that are not read yet.
+    ///
+    /// Encrypted, where the connection is.
     var bytesWaiting: Int {
         var count: Int32 = 0
         return ioctl(socket, UInt(FIONREAD), &count) == 0 ? Int(count) : 0

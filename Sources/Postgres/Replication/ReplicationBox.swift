@@ -7,7 +7,7 @@ final class ReplicationBox: Sendable {
 
     private struct State {
         var entries: [ReplicationStream.Entry] = []
-        /// Bytes of the messages that nobody has taken.
+        /// Bytes of the messages that are not taken yet.
         var bytes = 0
         var waiter: Waiter?
         var confirmed = LogPosition.zero
@@ -109,8 +109,10 @@ final class ReplicationBox: Sendable {
         waiter?.0.resume(returning: .success(waiter?.1 ?? []))
     }
 
-    /// How far the reader has come, where the server has sent all up to `sent`: there, once the reader has confirmed all
-    /// that it was given, so that a server is not kept from forgetting what other tables' changes fill its log with.
+    /// How far the reader has come, if the server has sent everything up to `sent`.
+    ///
+    /// If the reader has confirmed all that it was given, the result is `sent`, so that the server can discard log that
+    /// other tables' changes fill.
     func progress(sent: LogPosition, isRequested: Bool, confirmsIdle: Bool) -> LogPosition {
         state.withLock { state in
             state.sent = max(state.sent, sent)

@@ -1,5 +1,7 @@
-/// Reads messages of `pgoutput`. The bytes come from a server that somebody else runs: whatever they are, nothing is read
-/// out of bounds, and nothing is made that is larger than they are.
+/// Reads messages of `pgoutput`.
+///
+/// The bytes come from a server outside of the operator's control. With any input, nothing is read out of bounds, and
+/// nothing is made that is larger than it.
 struct ReplicationDecoder {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0
@@ -18,7 +20,7 @@ struct ReplicationDecoder {
             let commit = try position()
             return .begin(commit: commit, at: TimestampEpoch.unix(fromWire: try integer(Int64.self)))
         case UInt8(ascii: "C"):
-            // flags, and where the commit stands
+            // flags, and the position of the commit
             _ = try (byte(), position())
             return .commit(end: try position())
         case UInt8(ascii: "R"): return .relation(try relation())

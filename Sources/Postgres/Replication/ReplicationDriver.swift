@@ -8,10 +8,10 @@ final class ReplicationDriver {
     private let box: ReplicationBox
     /// Up to where the server has sent all that concerns this stream.
     private var sent = LogPosition.zero
-    /// What the server was last told.
+    /// The position last reported to the server.
     private var told = LogPosition.zero
     private var isAnswerDue = false
-    /// What has come of a message that is not whole.
+    /// Bytes received of an incomplete message.
     private var bytesOfPart = 0
 
     private init(
@@ -43,7 +43,7 @@ final class ReplicationDriver {
         opened: (PostgresError?) -> Void
     ) {
         var isOpen = false
-        // A function of its own, so that libpq's resources are gone when the end is announced.
+        // A separate function, so that libpq's resources are gone when the end is announced.
         func live() -> PostgresError {
             do throws(PostgresError) {
                 let driver = try ReplicationDriver(configuration, source, box)
@@ -143,7 +143,7 @@ final class ReplicationDriver {
 
     /// One message of the stream: "Streaming Replication Protocol" of PostgreSQL's manual.
     private func take(_ part: UnsafeRawBufferPointer) throws(PostgresError) {
-        // libpq may have read more of it than the system told before
+        // libpq may have read more of it than the system reported before
         guard part.count <= source.maximumMessageBytes else { throw tooLarge() }
         var decoder = ReplicationDecoder(UnsafeRawBufferPointer(rebasing: part.dropFirst()))
         switch part.first {

@@ -1,12 +1,18 @@
-/// What the output plug-in `pgoutput` tells of one place in the log: "Logical Replication Message Formats" of
-/// PostgreSQL's manual, version 1 of its protocol. Transactions come whole, in the order of their commits.
+/// A message of the output plug-in `pgoutput` about one place in the log.
+///
+/// "Logical Replication Message Formats" of PostgreSQL's manual, version 1 of its protocol. Transactions come whole, in
+/// the order of their commits.
 public enum ReplicationMessage: Sendable, Hashable {
-    /// A transaction whose changes follow. `commit` is where its commit stands; `at` is when it was committed by the
-    /// clock there, in microseconds since 1970.
+    /// A transaction whose changes follow.
+    ///
+    /// `commit` is the position of its commit; `at` is when it was committed by the clock there, in microseconds since
+    /// 1970.
     case begin(commit: LogPosition, at: Int64)
-    /// The transaction has ended; `end` is where the log goes on behind it.
+    /// The transaction has ended; `end` is where the log continues behind it.
     case commit(end: LogPosition)
-    /// How a table looks whose changes follow; told before the first of them, and again when it has changed.
+    /// The structure of a table whose changes follow.
+    ///
+    /// Sent before the first of them, and again when it has changed.
     case relation(ReplicationRelation)
     /// A row was inserted.
     case insertion(table: UInt32, new: ReplicationTuple)
@@ -21,7 +27,7 @@ public enum ReplicationMessage: Sendable, Hashable {
     case other
 }
 
-/// A table as the log tells of it.
+/// A table as the log describes it.
 public struct ReplicationRelation: Sendable, Hashable {
     public struct Column: Sendable, Hashable {
         public let name: String
@@ -43,7 +49,7 @@ public typealias ReplicationTuple = [ReplicationValue]
 /// A value as its type's output function writes it.
 public enum ReplicationValue: Sendable, Hashable {
     case null
-    /// A large value that was not changed, and so is not told.
+    /// A large value that was not changed, and so is not sent.
     case unchanged
     case text([UInt8])
 }

@@ -1,10 +1,13 @@
 public import Foundation
 
-/// Finds blocked mutations that are stuck: a mutation that they wait for, directly or through others, has failed or is
-/// in conflict, so that only a person can move them. They count as settled.
+/// Finds blocked mutations that only a person can unblock.
 ///
-/// The search starts from some mutations, says which others it needs to know, and takes them in. It looks at each
-/// dependency once, however many mutations share it. An unknown mutation counts as not settled. Pure.
+/// Such a mutation waits, directly or through others, for a mutation that has failed or is in conflict. It counts as
+/// settled.
+///
+/// The search starts from some mutations, lists the others that it needs in ``unknown``, and accepts them with
+/// ``add(_:)``. It visits each dependency once, however many mutations share it. An unknown mutation counts as not
+/// settled. Pure.
 public struct StuckSearch: Sendable {
     /// A mutation on the path from a mutation in question to those that it waits for.
     public struct Step: Sendable {

@@ -1,7 +1,7 @@
 public import Foundation
 public import JSONText
 
-/// What came of an act, as it is noted while it goes on.
+/// The outcome of an act, collected while the act runs.
 public struct AuditOutcome: Sendable {
     /// What is kept of it at most, in bytes.
     static let maximumBytes = 8_192
@@ -13,7 +13,7 @@ public struct AuditOutcome: Sendable {
     public var user: UUID?
     /// Whom the user is joined into.
     public var into: UUID?
-    /// Why it was done, where the request's body said so and no header did.
+    /// The reason, where the request's body contained it and no header did.
     public var reason: String?
 
     public init() {}

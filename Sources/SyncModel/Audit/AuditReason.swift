@@ -2,7 +2,7 @@
 public enum AuditReason {
     public static let maximumBytes = 500
 
-    /// The reason; nil for a text that is none.
+    /// The reason, or nil if the text is not a valid reason.
     public static func reading(_ text: String) -> String? {
         (1...maximumBytes).contains(text.utf8.count) && !ExternalName.hasControls(text) ? text : nil
     }

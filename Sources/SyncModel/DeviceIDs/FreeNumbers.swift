@@ -50,7 +50,7 @@ public struct FreeNumbers: Sendable {
     /// The same numbers with more of them in use; `numbers` ascend.
     func avoiding(_ numbers: [Int64]) -> FreeNumbers {
         guard !numbers.isEmpty else { return self }
-        // beyond the known numbers, counting goes on after the highest
+        // beyond the known numbers, counting continues after the highest
         let known = isWhole ? numbers : numbers.filter { number in taken.last.map { number < $0 } ?? false }
         return FreeNumbers(
             from: start,

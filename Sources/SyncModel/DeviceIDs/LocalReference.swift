@@ -7,7 +7,7 @@ public struct LocalReference: Sendable {
     public static let limit = 1_000
 
     public let id: LocalID
-    /// The client id that stands for it.
+    /// The client id that represents the device id.
     public let clientID: UUID
     public let place: RelatedValue
 

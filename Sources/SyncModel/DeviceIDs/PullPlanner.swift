@@ -17,7 +17,7 @@ public struct PullPlanner: Sendable {
         public let name: String
         /// Each entity once, in order of appearance.
         public fileprivate(set) var ids: [ServerID] = []
-        /// The device's numbers of these entities; nil where it has none.
+        /// The device's numbers of these entities; nil for an entity without a number.
         public fileprivate(set) var numbers: [Int64?] = []
         /// Indices of the entities that get a number, in the order in which they get it.
         public fileprivate(set) var wanted: [Int] = []
@@ -124,9 +124,10 @@ public struct PullPlanner: Sendable {
 
     // MARK: - Assigning numbers
 
-    /// Decides which entities get a number, once all numbers of the device are noted: first the changed entities, in
-    /// the feed's order, then the entities in relations, in order of appearance, as their changes may come later. A
-    /// deleted entity gets none for its own change.
+    /// Decides which entities get a number, once all numbers of the device are known.
+    ///
+    /// The changed entities come first, in the feed's order, then the entities in relations, in order of appearance,
+    /// because their changes may come later. A deleted entity gets no number for its own change.
     public mutating func want() {
         var seen: Set<Name> = []
         let changed = entries.lazy.filter { !$0.isDeleted }.compactMap(\.name)

@@ -11,7 +11,9 @@ public struct PushLocalIDs: Sendable {
     private var types: [Int: EntityType] = [:]
     /// Entries that exceed ``limit`` together with the entries before them.
     private(set) var crowded: Set<Int> = []
-    /// Every device id that the push names, those of creates included, by the client id that stands for it.
+    /// Every device id in the push, by the client id that represents it.
+    ///
+    /// Includes those of creates.
     public private(set) var named: [UUID: LocalID] = [:]
     /// Those of creates: the device did not apply a pull that assigned one of these ids.
     public private(set) var created: Set<UUID> = []

@@ -1,7 +1,8 @@
-/// The assignments of pages that the device has not confirmed. A device repeats a pull whose answer was lost, and an
-/// old pull may arrive again, so there may be several such pages; the device has applied one of them at most. A new
-/// page must not assign a number to another entity than a page that the device may have applied: a push that uses the
-/// number must mean the same entity, whichever page the device has.
+/// The assignments of pages that the device has not confirmed.
+///
+/// A device repeats a pull whose response was lost, and an old pull may arrive again, so there may be several such
+/// pages. The device has applied at most one of them. A new page must not assign a number to another entity than a page
+/// that the device may have applied: a push that uses the number must mean the same entity with each of these pages.
 public struct UnconfirmedPages: Sendable {
     public struct Page: Sendable {
         public let number: Int64
@@ -54,8 +55,10 @@ public struct UnconfirmedPages: Sendable {
         }
     }
 
-    /// Counters only grow, and so do page numbers: a device that shows higher ones has not applied the page, or has
-    /// gone on from it. A device that shows lower ones sent this request earlier, or was restored from a backup.
+    /// Whether a page is older than the state that the device's request shows.
+    ///
+    /// Counters only grow, and so do page numbers. A device with higher ones has not applied the page, or has continued
+    /// from it. A device with lower ones sent this request earlier, or was restored from a backup.
     private static func isOlder(_ page: Page, _ base: Int64, _ counters: [ExactText: Int64]) -> Bool {
         if page.base != base { return page.base < base }
         let common = Set(page.counters.keys).intersection(counters.keys)

@@ -9,7 +9,7 @@ public struct CircuitReport: Sendable, Hashable {
     public var since: Timestamp
     /// Requests that have failed since the last that did not, and the first that opened it among them.
     public var failures: Int
-    /// What came of the last one.
+    /// The result of the last request.
     public var lastError: String
     /// When the next probe may be sent, or the one under way is given up.
     public var nextProbeAt: Timestamp

@@ -1,10 +1,10 @@
 import Foundation
 
-/// The route of a create's request, which tells whether a `Location` names the created entity.
+/// The route of a create's request, to identify the entity in a `Location`.
 ///
-/// A `Location` may lead anywhere: to a job, to a page for people, to another service. It names the entity only if it
-/// leads to the collection that the create was sent to, on the same host, and has one segment more, or OData's key in
-/// the last one.
+/// A `Location` may lead anywhere: to a job, to a page for people, to another service. It names the created entity only
+/// if it leads to the collection that the create was sent to, on the same host, and has one segment more, or OData's
+/// key in the last one.
 struct CreatedLocation {
     /// What a `Location` is about.
     enum Finding: Hashable {

@@ -45,8 +45,9 @@ public final class Dispatch: Sendable {
     /// Requests sent once this one is: the count that a failure records.
     public var attempts: Int16 { mutation.attemptCount + 1 }
 
-    /// Whether a request sent at that time ends before the lease does. The row was read a while ago: the process may
-    /// have stood still since (product rule 13).
+    /// Whether a request sent at that time ends before the lease does.
+    ///
+    /// The row was read earlier, and the process may have been suspended since (product rule 13).
     public func canBeSent(at now: Timestamp) -> Bool {
         guard case .upstream(let request, _) = destination else { return true }
         return now.adding(seconds: request.timeout / .seconds(1)) < leasedUntil

@@ -39,7 +39,9 @@ extension Dispatch {
         return (outcome, result.version)
     }
 
-    /// A create's payload may name the entity by its client id, or by the client id that stands for its device id.
+    /// Replaces the entity's client id in a create's payload by its server id.
+    ///
+    /// The payload may name the entity by its client id, or by the client id that represents its device id.
     private func naming(_ id: ServerID, in payload: [UInt8]) -> [UInt8] {
         guard mutation.created != nil, let root = try? JSONTree(parsing: payload).root else { return payload }
         return ReferenceResolver(of: mutation.entity.with(id)).payload(root, unresolved: { _ in nil }) ?? payload
@@ -85,7 +87,7 @@ extension Outcome {
         return 1
     }
 
-    /// - Returns: the entity's version, where the outcome tells it.
+    /// - Returns: the entity's version, where the outcome contains it.
     private func write(
         _ key: EntityKey,
         _ id: ServerID,

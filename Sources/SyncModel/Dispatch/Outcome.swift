@@ -17,7 +17,7 @@ public struct Outcome: Sendable {
     public var responseBody: [UInt8]?
     /// A problem object as JSON.
     public var error: [UInt8]?
-    /// The error in words.
+    /// The error as a sentence.
     public var lastError: String?
     /// The upstream's HTTP status at the last failure.
     public var lastErrorCode: Int16?
@@ -51,11 +51,13 @@ public struct Outcome: Sendable {
         case deleted
     }
 
-    /// How the gateway knows of a change: not every ground permits changing what other users have written.
+    /// The ground for a change.
+    ///
+    /// Not every ground permits changing what other users have written.
     public enum Ground: Sendable, Hashable {
         /// The upstream took a write of this entity.
         case written
-        /// It created an entity, and says that this is its id.
+        /// The upstream created an entity and returned this id.
         case created
         /// It showed the entity's state in a conflict that it won.
         case adopted
@@ -72,7 +74,9 @@ public struct Outcome: Sendable {
         /// To be sent again by `client_wins`.
         case overridden
         case rejected
-        /// Retried later: the upstream said so (408, 425, 429, a 409 that may be an echo).
+        /// Retried later, as the upstream requests.
+        ///
+        /// The status was 408, 425, 429, or a 409 that may be an echo.
         case deferred
         /// Retried later: 5xx.
         case serverError = "server_error"
@@ -81,8 +85,9 @@ public struct Outcome: Sendable {
         /// Retried later without spending an attempt: 401, 407 or a redirect, as long as that may be the operator's
         /// trouble.
         case misconfigured
-        /// Not sent: the gateway itself refuses it, or cannot send anything to that upstream. Says nothing about the
-        /// upstream.
+        /// Not sent: the gateway refuses it, or cannot send anything to that upstream.
+        ///
+        /// This contains no information about the upstream.
         case refused
         /// Given up because the gateway shut down, or its worker was lost.
         case abandoned

@@ -9,7 +9,7 @@ public struct OutcomePlanner: Sendable {
     /// - Parameters:
     ///   - othersSucceeded: whether the upstream has accepted another request since the mutation was first held;
     ///     relevant only where the answer ``UpstreamAnswer/mayBeOperatorsTrouble``.
-    ///   - jitter: 0 to 1, drawn anew for each attempt.
+    ///   - jitter: 0 to 1, drawn for each attempt.
     public func outcome(
         of answer: UpstreamAnswer,
         to dispatch: Dispatch,

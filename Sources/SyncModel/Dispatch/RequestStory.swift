@@ -78,8 +78,9 @@ public struct RequestStory: Sendable {
 }
 
 extension QueuedMutation {
-    /// Client ids that may stand in the content of a mutation whose references were not kept, as those of a final one are
-    /// not: every UUID of it, and every device id.
+    /// Client ids that may be in the content of a mutation without stored references.
+    ///
+    /// The references of a final mutation are not kept. The result has every UUID of the content, and every device id.
     public func namedIDs(in type: EntityType) -> [UUID] {
         var ids = references.ids + (endpoint?.uuids ?? [])
         if let payload, let root = try? JSONTree(parsing: payload).root {
@@ -89,8 +90,9 @@ extension QueuedMutation {
         return Array(Set(ids))
     }
 
-    /// The mutation as it was before it became final, as far as that can be told: what its content names and has a
-    /// permanent id counts as a reference.
+    /// The mutation before it became final, as far as it can be reconstructed.
+    ///
+    /// Each id in its content that has a permanent id counts as a reference.
     public func recalling(_ mappings: [UUID: [TurnPlanner.ResolvedID]]) -> QueuedMutation {
         var mutation = self
         guard references.ids.isEmpty else { return mutation }

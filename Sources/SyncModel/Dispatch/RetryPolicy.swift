@@ -4,8 +4,9 @@ public struct RetryPolicy: Sendable, Hashable {
     public var base: Double
     /// `SLUICE_RETRY_CAP_SECONDS`: the longest pause before jitter, in seconds.
     public var cap: Double
-    /// The longest pause, in seconds before jitter, of a mutation whose answers may be the operator's trouble: after
-    /// the operator has mended it, no lane waits for long.
+    /// The longest hold, in seconds before jitter, if the operator may be the cause.
+    ///
+    /// After the operator has fixed the configuration, no lane waits for longer than this.
     public static let longestHold: Double = 300
     /// Consecutive 409s that are taken for an echo of an earlier attempt.
     public static let conflictRetries: Int16 = 2

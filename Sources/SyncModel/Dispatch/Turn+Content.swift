@@ -23,7 +23,7 @@ extension Turn {
         }
     }
 
-    /// The path with ids in place. A create has no server id yet, so the id that its device gave stands for it.
+    /// The path with server ids. A create has no server id yet, so its device's id is used instead.
     func path(_ endpoint: Endpoint) -> String {
         resolver.path(endpoint, own: own ?? mutation.entity.client?.asServerID)
     }
@@ -38,7 +38,7 @@ extension Turn {
         guard let payload = mutation.payload, let root = try? JSONTree(parsing: payload).root else { return sent }
         let related = type.localReferences(in: root, on: mutation.deviceID)
         guard let sent else { return try resolver.payload(root, related, unresolved: unresolved) ?? payload }
-        // an id that was unknown when this body was decided went in as the UUID that stands for it
+        // an id that was unknown when this body was decided was written as the UUID that represents it
         let replacements = try resolver.replacements(of: related, unresolved: unresolved)
         guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else { return sent }
         return root.rewritten { replacements[$0] } ?? sent

@@ -4,7 +4,7 @@ import JSONText
 
 /// The request to an upstream.
 extension Turn {
-    /// - Throws: the reason why no request can say what the mutation means.
+    /// - Throws: the reason why no request can express the mutation.
     func request(to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
         guard let endpoint = mutation.endpoint else {
             let detail = "its type '\(mutation.entity.type)' is forwarded now, and it has no endpoint to be sent to"
@@ -40,13 +40,14 @@ extension Turn {
         return headers
     }
 
-    /// Within a writer's own run of writes the upstream's state is the one that its last answer showed, whatever the
-    /// client saw while it was offline; the client's own If-Match would conflict with itself. A mutation that names no
-    /// state gets no condition.
+    /// The If-Match of the request.
+    ///
+    /// Within a writer's own run of writes, the upstream's state is the one in its last response, even if the client
+    /// saw another state while it was offline. The client's own If-Match would conflict with itself. A mutation that
+    /// names no state gets no condition.
     ///
     /// If-Match requires the strong comparison, which no weak ETag passes (RFC 9110, 13.1.1). So a weak one is sent
-    /// only to an upstream that is known to accept it; to others the mutation goes out without a condition of the
-    /// gateway's.
+    /// only to an upstream that is known to accept it; to others the gateway sends the mutation without a condition.
     private func ifMatch(_ headers: [ExactText: String], sendsWeak: Bool) -> String? {
         guard mutation.operation != .create, mutation.resolution != .clientWins,
             let entity = surroundings.visibleEntity, let etag = entity.etag, HeaderField.isValue(etag)

@@ -32,8 +32,9 @@ struct Turn {
         return .run(dispatch(to: .upstream(try request(to: upstream), upstream)))
     }
 
-    /// The outcome of a mutation that can never run. It says nothing about an earlier attempt, which may have taken
-    /// effect all the same.
+    /// The outcome of a mutation that can never run.
+    ///
+    /// It does not cover an earlier attempt, which may have taken effect all the same.
     func failure(_ problem: Problem) -> Outcome {
         var outcome = unsent(.failed, .rejected, serverID: nil)
         outcome.error = problem.json

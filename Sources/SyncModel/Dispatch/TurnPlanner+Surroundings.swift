@@ -13,9 +13,10 @@ extension TurnPlanner {
         public var type: EntityType
         /// Resolved mappings of the client ids that the mutation names.
         public var mappings: [UUID: [ResolvedID]]
-        /// The feed's state of the entity that the mutation changes: the basis of the `base_version` check and of
-        /// If-Match. Nil when the feed does not know the entity; perhaps without its document where the mutation was
-        /// made on this very version.
+        /// The feed's state of the entity: the basis of version checks and of If-Match.
+        ///
+        /// Used for the `base_version` check. Nil when the entity is not in the feed. The document may be missing where
+        /// the mutation was made on exactly this version.
         public var entity: EntityState?
 
         public init(

@@ -3,7 +3,7 @@ import JSONText
 
 /// The path below an upstream's base URL to which the erasure of a user is sent, by `DELETE`.
 public enum EraseEndpoint {
-    /// Stands for the user's id.
+    /// The placeholder for the user's id.
     public static let placeholder = "{user}"
     public static let maximumBytes = 1_000
 

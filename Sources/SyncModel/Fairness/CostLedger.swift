@@ -8,7 +8,9 @@ import Foundation
 struct CostLedger: Sendable {
     /// The share of recent work from which an organization is a busy one.
     static let busyShare = 0.125
-    /// Work without which nobody is called busy: after a pause the first job has all of it.
+    /// Work below which no organization counts as busy.
+    ///
+    /// After a pause the first job has all of it.
     static let leastUse = 250_000.0
     /// How much work is remembered.
     static let memory = 1_000_000.0
@@ -25,7 +27,9 @@ struct CostLedger: Sendable {
     private static let mostFixed = 5_000.0
     /// Microseconds that a unit of work takes until it was measured.
     private static let firstRate = 50.0
-    /// Work for which the measurement of an organization's jobs in a group of its own is good.
+    /// Work after which a sample of an organization's rate expires.
+    ///
+    /// A sample measures its jobs in a separate group.
     private static let sampleLife = 2_000_000.0
     /// Groups from one that measures a single organization to the next: bounds what measuring costs the others.
     private static let sampleInterval = 16
@@ -55,7 +59,7 @@ struct CostLedger: Sendable {
     private var quietAt = -Double.infinity
     /// Groups since one that measured a single organization.
     private var unsampled = 0
-    /// What a group takes whatever is in it: a little above the least that was measured.
+    /// The fixed work of a group: a little above the least that was measured.
     private(set) var fixed = 1_000.0
 
     /// Whether an organization takes a large part of the work while another one, which takes little, is there.
@@ -63,7 +67,7 @@ struct CostLedger: Sendable {
 
     func isBusy(_ organization: UUID) -> Bool { busy.contains(organization) }
 
-    /// What a job is expected to take beside the fixed part of its group.
+    /// The expected work of a job, without the fixed part of its group.
     func cost(of item: GroupLine.Item) -> Double {
         (accounts[item.lane.organization]?.rate ?? rate) * item.units
     }
@@ -129,7 +133,7 @@ struct CostLedger: Sendable {
         return costs
     }
 
-    /// Whether an organization's rate was measured in a group of its own lately.
+    /// Whether an organization's rate was measured recently in a separate group.
     private func isKnown(_ organization: UUID) -> Bool {
         accounts[organization].map { clock - $0.sampledAt < 2 * Self.sampleLife } ?? false
     }

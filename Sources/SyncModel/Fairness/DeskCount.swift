@@ -1,6 +1,8 @@
-/// How many desks share the light jobs. Most of a small group's cost does not depend on its jobs, so little load goes to
-/// two desks, of which one prepares its group while the database works for the other; with more load, groups are large
-/// anyway and further desks use further cores of the database.
+/// The number of desks that share the light jobs.
+///
+/// Most of a small group's cost does not depend on its jobs. So little load goes to two desks: one prepares its group
+/// while the database works for the other. With more load, groups are large anyway, and further desks use further cores
+/// of the database.
 public struct DeskCount: Sendable {
     private let most: Int
     private let weightPerDesk: Int

@@ -1,7 +1,9 @@
 import Foundation
 
-/// Room of one kind that users may wait for. Organizations take turns, and so do the users of each; ``FairShares`` says
-/// how much each may hold. This type only decides; the caller resumes the waiters.
+/// Room of one kind that users may wait for.
+///
+/// Organizations take turns, and so do the users of each; ``FairShares`` limits how much each may hold. This type only
+/// decides; the caller resumes the waiters.
 public struct FairRoom: Sendable {
     /// Names a waiter.
     public typealias Ticket = Int

@@ -13,7 +13,9 @@ public enum WorkBounds {
     public static let groupDocuments = 16_777_216
     /// Bytes of documents that one push may read: as many as are written within a statement's time.
     public static let pushDocuments = 33_554_432
-    /// Bytes of stored errors and upstreams' bodies that a group of pushes reads together, beside small ones.
+    /// Bytes of large stored records that a group of pushes reads together.
+    ///
+    /// The records are errors and upstreams' bodies; small ones are not counted.
     public static let groupRecords = 16_777_216
     /// Bytes of documents that a preview may read and merge: it holds them while it plans.
     public static let preview = 8_388_608

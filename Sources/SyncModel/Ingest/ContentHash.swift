@@ -2,8 +2,10 @@ import Crypto
 import Foundation
 import JSONText
 
-/// What tells whether two documents say the same: a SHA-256 of the canonical form, whatever their white space, escapes,
-/// order of members and ways to write a number.
+/// A hash that is equal for documents with the same content.
+///
+/// A SHA-256 of the canonical form, so white space, escapes, the order of members and the notation of numbers do not
+/// matter.
 public struct ContentHash: Sendable, Hashable {
     public static let count = 32
     /// Of an entity that is gone.

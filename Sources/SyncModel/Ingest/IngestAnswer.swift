@@ -11,15 +11,15 @@ public struct IngestAnswer: Sendable {
     }
 }
 
-/// What became of one event of a batch.
+/// The outcome of one event of a batch.
 public struct IngestVerdict: Sendable, Hashable {
-    /// Nil where the event has none that can be read.
+    /// Nil where the event has no readable id.
     @Exact public var eventID: String?
     public var result: IngestResult
     /// The entity's version in the feed, as of then; nil where the feed does not know it, and of what waits, was taken
     /// before or was refused.
     public var version: Int64?
-    /// Of a duplicate: what became of the event.
+    /// Of a duplicate: the outcome of the first event with this id.
     public var original: IngestResult?
     /// Of what was refused.
     public var problem: Problem?

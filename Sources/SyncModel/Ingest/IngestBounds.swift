@@ -3,8 +3,9 @@
 /// An event has a few bytes while the entity that it changes may have a megabyte, so a batch's body does not show how
 /// much work it is. Work is counted in bytes: documents that are read, merged or compared, and the events' own.
 public enum IngestBounds {
-    /// The work of a batch that is committed together with others. A larger batch is committed alone, by a worker of
-    /// its own.
+    /// The work of a batch that is committed together with others.
+    ///
+    /// A larger batch is committed alone, by a separate worker.
     public static let light = 524_288
     /// The work of one transaction of a large batch. What is left of the batch waits for its organization's next turn.
     public static let part = 4_194_304

@@ -26,7 +26,7 @@ package struct IngestDecoder {
     package enum Form {
         /// As sources send it.
         case event
-        /// As a line of a file of entities, which says less: ``EntityLine``.
+        /// As a line of a file of entities, which contains less: ``EntityLine``.
         case line
 
         package var names: String {
@@ -112,7 +112,7 @@ package struct IngestDecoder {
         }
     }
 
-    /// Of a line that does not say what was done: it shows the entity as it is.
+    /// Derives the operation of a line without one: it shows the entity as it is.
     private mutating func readDeletion() {
         if seen.contains("operation") {
             if let isDeleted, let operation, isDeleted != (operation == .delete) {

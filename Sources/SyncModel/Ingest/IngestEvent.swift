@@ -1,6 +1,6 @@
 public import Foundation
 
-/// An edit that was made elsewhere, as a source tells of it.
+/// An edit that was made elsewhere, as a source reports it.
 public struct IngestEvent: Sendable, Hashable {
     /// The longest `event_id`, in bytes.
     public static let maximumIDBytes = 200
@@ -37,7 +37,9 @@ public struct IngestEvent: Sendable, Hashable {
     public var origin: ServerID?
     /// How its version relates to the versions of the entity before it.
     public var lineage = Lineage.continues
-    /// Whether it says that nobody but the owner sees the entity: then it is of no type that shows it to others.
+    /// Whether the event restricts the entity to its owner.
+    ///
+    /// Then the entity cannot be of a type that shows it to others.
     public let isPrivate: Bool
 
     public init(

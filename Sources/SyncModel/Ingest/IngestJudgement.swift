@@ -6,7 +6,7 @@ struct IngestJudgement {
     let event: IngestEvent
     let context: IngestPlanner.Context
     let type: EntityType
-    /// Whose the entity is to be; nil where the event does not say.
+    /// The entity's future owner; nil where the event does not name one.
     private let owner: UUID?
     private let isOwnerJoining: Bool
     /// The event's place in the request.
@@ -43,9 +43,9 @@ struct IngestJudgement {
 
     private var key: EntityKey { event.key }
 
-    /// What becomes of the event; changes the state accordingly.
+    /// Decides the outcome of the event; changes the state accordingly.
     ///
-    /// - Parameter isBehind: older events about the entity wait: this one is news to what they leave.
+    /// - Parameter isBehind: older events about the entity wait, so this one applies to the state that they leave.
     /// - Throws: why it does not fit what is known.
     func verdict(
         receivedAt: Timestamp,
@@ -128,7 +128,8 @@ struct IngestJudgement {
         // what is known already need not wait
         if isKnown(stored, state) { return false }
         if state.requests(about: key).contains(where: { $0.isInFlight(at: context.now) }) { return true }
-        // it may be what a create under way is about to be told: those that were sent later are not waited for
+        // it may be the entity of a create in flight, whose response is outstanding; creates that were sent later are
+        // not waited for
         guard stored == nil, event.operation == .upsert, let first = state.firstCreates[type.name] else { return false }
         return first <= receivedAt
     }
@@ -208,7 +209,7 @@ struct IngestJudgement {
     private func checkOwner(_ stored: EntityState?) throws(Problem) {
         guard type.visibility == .user else { return }
         guard let stored, !stored.isNobodysTombstone else {
-            // a deletion of what nobody sees is shown to nobody
+            // a deletion of an entity that no user sees is not shown to any user
             guard owner != nil || event.operation == .delete else {
                 let detail = "owner is required: an entity of '\(type.name)' is shown to the user it belongs to alone"
                 throw refused("/owner", Rule.required, detail)
@@ -250,7 +251,9 @@ struct IngestJudgement {
         )
     }
 
-    /// Writes the next state, unless it says what is there: then nobody has to meet it as a conflict.
+    /// Writes the next state, unless it equals the stored one.
+    ///
+    /// An equal state is not written, so that no user meets it as a conflict.
     ///
     /// - Parameter content: the next state's, where it is known.
     private func apply(
@@ -275,15 +278,16 @@ struct IngestJudgement {
 }
 
 extension EntityState {
-    /// Whether it was deleted before anybody was told of it, or with its owner: nobody sees it, so it is as one that is
-    /// new.
+    /// Whether the entity was deleted before any user saw it, or with its owner.
+    ///
+    /// No user sees it, so it is treated as a new one.
     fileprivate var isNobodysTombstone: Bool {
         isDeleted && (owner == Writer.elsewhere.user || owner == Writer.erased)
     }
 }
 
 extension IngestState {
-    /// Notes how new the entity's state is by now.
+    /// Records how recent the entity's state is.
     fileprivate mutating func mark(_ key: EntityKey, _ mark: SourceMark) {
         let next = mark.merged(with: marks[key])
         guard next != marks[key] else { return }

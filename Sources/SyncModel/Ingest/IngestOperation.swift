@@ -1,4 +1,4 @@
-/// What an event from elsewhere says of an entity.
+/// The kind of change that an event from elsewhere reports.
 public enum IngestOperation: String, Sendable, Hashable, CaseIterable {
     /// The document is the whole entity, which may be new.
     case upsert

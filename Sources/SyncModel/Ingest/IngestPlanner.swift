@@ -1,7 +1,8 @@
 public import Foundation
 
-/// Decides what becomes of events that tell of edits made elsewhere: whether they are applied, are known already, are
-/// echoes of the gateway's own requests, or wait for the outcome of one. Pure.
+/// Decides the outcomes of events that report edits made elsewhere. Pure.
+///
+/// An event is applied, is known already, is an echo of the gateway's own request, or waits for the outcome of one.
 ///
 /// An echo is recognized by the key of the request that caused it, or else, once, by the version or the content that a
 /// request left behind; never by time or by who acted.
@@ -11,12 +12,12 @@ public struct IngestPlanner: Sendable {
     /// Events of an organization that may wait.
     public static let parkedLimit = 5_000
 
-    /// Whose an entity is that an event says belongs to a user.
+    /// The owner of an entity for which an event names a user.
     public enum Owner: Sendable, Hashable {
         case user(UUID)
-        /// Nobody knows yet: the user is being joined with another.
+        /// Not known yet: the user is being joined with another.
         case joining
-        /// The user was erased: nobody could see the entity, and nobody erase it.
+        /// The user was erased: no user could see the entity, and no erasure delete it.
         case erased
     }
 
@@ -26,7 +27,7 @@ public struct IngestPlanner: Sendable {
         public let types: [ExactText: EntityType]
         /// The time of the transaction.
         public let now: Timestamp
-        /// Who a user is by now.
+        /// The current identity of a user.
         public let owner: @Sendable (UUID) -> Owner
 
         public init(
@@ -55,10 +56,10 @@ public struct IngestPlanner: Sendable {
         self.context = context
     }
 
-    /// Judges a batch that has come.
+    /// Judges a batch that has arrived.
     ///
     /// - Parameters:
-    ///   - seen: what became of events of this source that were taken before, by their ids.
+    ///   - seen: outcomes of events of this source that were taken before, by their ids.
     ///   - budget: the work after which it ends (``IngestBounds``). The first event is judged in any case, unless its
     ///     document was not read.
     ///   - state: of the organization; the batch changes it.
@@ -95,8 +96,9 @@ public struct IngestPlanner: Sendable {
         return plan
     }
 
-    /// Judges events that have waited, in the order in which they came. Behind one that goes on waiting, those about the
-    /// same entity do so, too; they are not remembered anew.
+    /// Judges events that have waited, in the order in which they came.
+    ///
+    /// If one continues to wait, the later events about the same entity do so, too; they are not stored again.
     public func plan(
         released events: [ReceivedEvent],
         budget: Int = .max,

@@ -1,10 +1,10 @@
-/// What became of an event from elsewhere.
+/// The outcome of an event from elsewhere.
 public enum IngestResult: String, Sendable, Hashable, CaseIterable {
     /// It is in the feed, or the feed had it already.
     case applied
     /// Something newer of the entity is known: nothing was changed.
     case stale
-    /// It tells of a request that the gateway itself sent: nothing was changed.
+    /// It reports a request that the gateway itself sent: nothing was changed.
     case echo
     /// It waits for the outcome of a request of the gateway's own about the entity.
     case parked

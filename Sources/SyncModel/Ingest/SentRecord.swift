@@ -4,13 +4,15 @@ public import Foundation
 public struct SentRecord: Sendable, Hashable {
     /// How long a request may be under way after it was sent, in seconds: longer than any time-out.
     public static let flightSeconds: Double = 120
-    /// How long a value or version tells an echo, in seconds; a key does as long as the record is kept.
+    /// How long a value or version identifies an echo, in seconds.
+    ///
+    /// A key identifies it as long as the record is kept.
     public static let valueSeconds: Double = 86_400
 
     /// The gateway's `Idempotency-Key`.
     public let key: UUID
     @Exact public private(set) var entityType: String
-    /// The text of the entity's permanent id; nil while a create has none.
+    /// The text of the entity's permanent id; nil until a create has one.
     @Exact public private(set) var entityID: String?
     /// When it was sent, the last time.
     public let sentAt: Timestamp
@@ -53,7 +55,7 @@ public struct SentRecord: Sendable, Hashable {
         entityType == entity.type && (entityID.map { $0 == entity.id } ?? true)
     }
 
-    /// Whether its echo may be told by value or version still.
+    /// Whether its echo may still be recognized by value or version.
     func tellsByValue(at now: Timestamp) -> Bool {
         guard !isUsed, let answeredAt else { return false }
         return answeredAt.adding(seconds: Self.valueSeconds) > now

@@ -42,7 +42,7 @@ public struct SourceMark: Sendable, Hashable {
     /// The same without the version.
     var withoutVersion: SourceMark { SourceMark(occurredAt: occurredAt, fraction: fraction) }
 
-    /// The newest of what two states say.
+    /// The newest values of both states.
     public func merged(with other: SourceMark?) -> SourceMark {
         guard let other else { return self }
         let isOlder =

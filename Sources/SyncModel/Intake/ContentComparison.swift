@@ -1,16 +1,17 @@
 import Foundation
 import JSONText
 
-/// Whether a second try has the content of the first (product rule 5). Client ids equal the server ids that they
-/// resolved to, be these UUIDs, integers or strings; so do a device's own ids.
+/// Whether a second try has the content of the first (product rule 5).
 ///
-/// Nothing is guessed. The places of ids in the first try were noted with it; only in such a place may another id
-/// stand, and only one that the first try's id is known to resolve to, or that resolves to it. With the first try's ids
-/// put back in these places, the second try must hash to the first one's digest, so any other difference makes it other
-/// content, even where it looks like an id.
+/// Client ids equal the server ids that they resolved to: UUIDs, integers or strings. So do a device's own ids.
+///
+/// Nothing is guessed. The places of ids in the first try were stored with it. Only in such a place may another id
+/// appear, and only one that the first try's id is known to resolve to, or that resolves to it. With the first try's
+/// ids put back in these places, the second try must hash to the first one's digest. So any other difference makes it
+/// other content, even where it looks like an id.
 struct ContentComparison {
     struct Knowledge {
-        /// The server ids of a client id, or of the client id that stands for a device id.
+        /// The server ids of a client id, or of the client id that represents a device id.
         let serverIDs: (UUID) -> [ServerID]
         /// Whether a number is an id of the second try's device.
         let isKnown: (LocalID) -> Bool
@@ -52,8 +53,9 @@ struct ContentComparison {
 
     // MARK: - Ids
 
-    /// Whether the server id beside the client's name is the entity's. That name says nothing: another device may call
-    /// another entity so.
+    /// Whether the server id given together with the client's name is the entity's.
+    ///
+    /// The client's name proves nothing: another device may use it for another entity.
     private var hasServerID: Bool {
         guard let id = given.entity.serverID, !first.isKnown(given.entity) else { return true }
         return first.entity.clientID.map { leads($0, to: id) } ?? false

@@ -11,8 +11,10 @@ public struct Fingerprint: Sendable, Hashable {
     public let digest: [UInt8]
     /// The UUIDs, in canonical order: entity, endpoint, payload, headers.
     public let identifiers: [UUID]
-    /// Places of ids after the entity's own, in the stored form (``IDPlaces``). Empty where there are none, and for
-    /// mutations stored without places: those are compared by digest and UUIDs alone.
+    /// Places of ids after the entity's own, in the stored form (``IDPlaces``).
+    ///
+    /// Empty where there are no such ids, and for mutations stored without places: those are compared by digest and
+    /// UUIDs alone.
     public let places: [UInt8]
 
     /// Raised whenever the canonical form changes; stored records of another version compare unequal.

@@ -44,9 +44,11 @@ enum HeaderRules {
         if count > maximumCount { report("", Rule.range, "at most \(maximumCount) headers, got \(count)") }
     }
 
-    /// Errors for headers that pass ``check(_:report:)`` and that the organization does not let mutations carry.
+    /// Errors for well-formed headers that the organization does not permit.
     ///
-    /// - Parameter upstream: the organization's; nil where it has none.
+    /// The headers have passed ``check(_:report:)``.
+    ///
+    /// - Parameter upstream: the organization's; nil if it has no upstream.
     static func refused(_ headers: JSONValue, by upstream: UpstreamSettings?, pointer: String) -> [ProblemDetail] {
         (headers.members.map(Array.init) ?? []).compactMap { name, _ in
             let name = name.string

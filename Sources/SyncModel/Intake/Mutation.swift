@@ -14,8 +14,10 @@ public final class Mutation: EntityWrite, Sendable {
     /// Position in the device's own count, 1 or more.
     public let sequenceNumber: Int64
     public let operation: Operation
-    /// The entity (seed 001, `entity_type`; seed 000): by its client id, by the device's own id (seed 002), or by the
-    /// permanent id, as the server gave it, where the client knows that.
+    /// The entity (seed 001, `entity_type`; seed 000).
+    ///
+    /// It is named by its client id, by the device's own id (seed 002), or by the permanent id, as the server gave it,
+    /// where the client has that.
     public let entity: EntityName
     /// Where to replay the mutation; required only for forwarded types.
     public let endpoint: Endpoint?

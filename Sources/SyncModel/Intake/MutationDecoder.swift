@@ -15,7 +15,7 @@ struct MutationDecoder {
     private let errorLimit: Int
     /// Errors that were found beyond that.
     private var omitted = 0
-    /// Whether all of the content could be read, be it valid or not.
+    /// Whether all of the content could be read, whether valid or not.
     private var isContentRead = true
 
     private var content = MutationContent()

@@ -10,7 +10,9 @@ public final class LanePlan {
     public enum Recovery: Sendable {
         /// The lane's last worker was lost: the mutation in flight may have been sent.
         case takeover
-        /// The step was committed before, and its worker did not hear of it: the mutation in flight was never sent.
+        /// The step was committed before, but its worker did not receive the result.
+        ///
+        /// The mutation in flight was never sent.
         case repetition
     }
 
@@ -40,14 +42,14 @@ public final class LanePlan {
     public var leavesWaiters = false
     private var lowestReleased: Int64?
     public var head = FoundHead.none
-    /// An inconsistency in the lane that was mended.
+    /// An inconsistency in the lane that was corrected.
     public private(set) var note: String?
     public private(set) var turn = LaneTurn.lost
 
     /// Begins a step.
     ///
     /// - Parameters:
-    ///   - lane: the lane as its locked row says.
+    ///   - lane: the lane as in its locked row.
     ///   - isClosed: whether the user is being joined with another, or erased.
     /// - Returns: nil where the step is lost: another gateway holds the lane, or the lane is not ready.
     public init?(
@@ -67,7 +69,7 @@ public final class LanePlan {
             self.lane.renew(planner.lease, upstream: organization?.upstream, now: now)
             recovery = lane.inFlight == request.step.dispatch?.mutation.id ? nil : .repetition
         } else {
-            // a process runs a lane once: if the lease is its own, it has let go of the lane, or has not heard of the
+            // a process runs a lane once: if the lease is its own, it has released the lane, or has not received the
             // claim
             guard lane.isReady(at: now) || lane.leaseOwner == request.worker else { return nil }
             self.lane.claim(by: request.worker, planner.lease, now: now)
@@ -77,7 +79,7 @@ public final class LanePlan {
 
     // MARK: - Recovery
 
-    /// Recovers the mutation that the row says is in flight.
+    /// Recovers the mutation that is in flight according to the row.
     public func recover(_ mutation: QueuedMutation, isForwarded: Bool) {
         let outcome =
             recovery == .repetition

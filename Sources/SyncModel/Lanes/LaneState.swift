@@ -26,7 +26,7 @@ public struct LaneState: Sendable, Hashable {
     /// When the first of the queued mutations was accepted.
     public private(set) var queuedSince: Timestamp?
 
-    /// A lane as its row says; the defaults are those of a new lane.
+    /// A lane as in its row; the defaults are those of a new lane.
     public init(
         nextPosition: Int64 = 1,
         changePosition: Int64 = 0,
@@ -133,7 +133,9 @@ public struct LaneState: Sendable, Hashable {
         inFlight = id
     }
 
-    /// Forgets the mutation in flight, of which its worker no longer hears; its outcome is noted separately.
+    /// Forgets the mutation in flight, whose worker no longer receives its outcome.
+    ///
+    /// The outcome is recorded separately.
     mutating func land() {
         inFlight = nil
     }
@@ -144,10 +146,11 @@ public struct LaneState: Sendable, Hashable {
         self.queuedSince = queuedSince
     }
 
-    /// Mends a lane that counts queued mutations although none was found: the next look searches all of it, and if this
-    /// one did so already, the count becomes 0.
+    /// Corrects a lane that counts queued mutations although the search found none.
     ///
-    /// - Returns: the inconsistency, in words.
+    /// The next search covers all of the lane. If this one did so already, the count becomes 0.
+    ///
+    /// - Returns: a description of the inconsistency.
     mutating func mend() -> String {
         if headPosition > 0 {
             defer { headPosition = 0 }

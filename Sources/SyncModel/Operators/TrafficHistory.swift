@@ -29,7 +29,7 @@ public struct TrafficHistory: Sendable {
     ///
     /// - Parameter oldest: how long the oldest mutation has waited, in seconds; nil where that is not known.
     public mutating func note(_ totals: TrafficTotals, oldest: Double?, at now: Timestamp) {
-        // a clock that was set back begins anew
+        // after the clock was set back, the history starts again
         if let last = recent.last, now <= last.at { recent = [] }
         recent.append((now, totals))
         recent.removeAll { Self.seconds(from: $0.at, to: now) > Self.window }
@@ -39,7 +39,7 @@ public struct TrafficHistory: Sendable {
         }
         let elapsed = Self.seconds(from: begun.at, to: now)
         guard elapsed >= Double(Self.step) else { return }
-        // of the time in which a gateway stood still nothing is known
+        // no data exist for the time in which a gateway was suspended
         if elapsed >= Double(2 * Self.step) { points = [] }
         let point = Point(rates: totals.rates(since: begun.totals, seconds: elapsed), oldestWaitingSeconds: oldest)
         points.append(point)

@@ -18,8 +18,9 @@ enum BuiltInStore {
         let idSpace: IDSpace
         let visibility: Visibility
         let conflictResolution: ConflictResolution
-        /// Whether a person who knew of the deletion said what the whole document is to be: then an update may restore
-        /// what was deleted.
+        /// Whether an update may restore a deleted entity.
+        ///
+        /// That is so if a person who knew of the deletion specified the whole document.
         var restores = false
     }
 
@@ -32,7 +33,7 @@ enum BuiltInStore {
         case adopted(current: EntityState?)
         /// Waits for a person; the current state, where the caller may see it.
         case conflict(current: EntityState?)
-        /// Refused for good, with the status that a REST API would answer.
+        /// Refused permanently, with the status that a REST API would return.
         case refused(status: Int, String)
     }
 
@@ -131,7 +132,9 @@ enum BuiltInStore {
         return merged
     }
 
-    /// The document with members in place of its own of the same names; nil when the result would be too large.
+    /// The document with the given members in place of its members of the same names.
+    ///
+    /// Nil when the result would be too large.
     static func overlay(_ members: [UInt8], over document: [UInt8]?) -> [UInt8]? {
         guard let members = (try? JSONTree(parsing: members, limits: .widest))?.root.members,
             let stored = (try? JSONTree(parsing: document ?? Array("{}".utf8), limits: .widest))?.root.members

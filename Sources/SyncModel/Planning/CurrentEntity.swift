@@ -4,10 +4,11 @@ import JSONText
 struct CurrentEntity {
     let type: String
     let id: ServerID
-    /// Nil where the gateway knows the entity only from an upstream's answer.
+    /// Nil if the gateway has the entity only from an upstream's response.
     var version: Int64?
-    /// The version that the feed had when the upstream was asked, 0 for none: whether somebody has written since can be
-    /// told by it, and by no clock. Nil where that does not matter.
+    /// The feed's version when the upstream was asked, 0 for no version.
+    ///
+    /// It shows whether another writer has written since, which no clock could show. Nil where that does not matter.
     var feedVersion: Int64?
     var etag: String?
     var isDeleted = false
@@ -102,7 +103,7 @@ extension Problem {
     }
 }
 
-/// What a problem's `current` says about the entity, apart from its document.
+/// The contents of a problem's `current` about the entity, apart from its document.
 public struct CurrentOutline: Sendable {
     private static let name = Array("\"current\"".utf8)
 
@@ -115,7 +116,7 @@ public struct CurrentOutline: Sendable {
     /// - Parameter problem: a problem object as JSON.
     /// - Returns: nil where it has no `current` that names an entity.
     public init?(_ problem: [UInt8]) {
-        // most problems have none, and need not be parsed
+        // most problems do not have the member, and need not be parsed
         guard problem.firstRange(of: Self.name) != nil,
             let current = (try? JSONTree(parsing: problem, limits: .widest))?.root["current"],
             let type = current["entity_type"]?.string, let id = current["id"].flatMap(ServerID.init(json:))

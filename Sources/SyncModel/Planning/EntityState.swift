@@ -12,8 +12,9 @@ public struct EntityState: Sendable {
     public var document: [UInt8]?
     /// Whether the document is stored and cannot be opened: the entity can be replaced or deleted, and not patched.
     public var isUnreadable = false
-    /// The bytes of a stored document that was not read, since it did not fit what may be read at once; 0 where the
-    /// document was read, or there is none.
+    /// The bytes of a stored document that was not read because of the read limit.
+    ///
+    /// 0 where the document was read, or does not exist.
     public var unreadBytes = 0
     /// The bytes of the document, read or not.
     var documentBytes: Int { document?.count ?? unreadBytes }

@@ -62,10 +62,10 @@ public struct IDMapping: Sendable, Hashable {
         )
     }
 
-    /// The client id, or the UUID that stands for a device id.
+    /// The client id, or the UUID that represents a device id.
     public var clientID: UUID { client.id }
 
-    /// The device id, where the client id stands for one.
+    /// The device id that the client id represents; nil for other client ids.
     public var localID: LocalID? { client.number.map { LocalID(entityType: entityType, number: $0) } }
 
     /// The client id under its type: the mapping's key.

@@ -34,7 +34,7 @@ public final class MutationRecord: EntityWrite, Sendable {
     public let responseBody: [UInt8]?
     /// A problem object as JSON.
     public let error: [UInt8]?
-    /// The error in words, of a mutation that waits for a person.
+    /// The error as a sentence, of a mutation that waits for a person.
     public let lastError: String?
     /// Recognizes a replay.
     public let fingerprint: Fingerprint
@@ -45,7 +45,9 @@ public final class MutationRecord: EntityWrite, Sendable {
     public let unreadable: [String]
     /// Members of the answer that were not read, since the answer would have become too large; normally none.
     public let omitted: [String]
-    /// Whether what its user and the upstream wrote was left out, for somebody who did not ask for it.
+    /// Whether the texts of its user and the upstream were left out.
+    ///
+    /// They are left out for readers who did not ask for them.
     public let isWithheld: Bool
 
     /// The defaults are those of a new mutation.

@@ -17,7 +17,7 @@ extension PreviewPlanner {
         guard let type = context.type(mutation.entity.type), type.isForwarded else { return nil }
         var mappings = resolved(new)
         var unknown = Set(new.references.map(\.clientID).filter { mappings[$0] == nil })
-        // a device id stands for itself while it is unresolved
+        // an unresolved device id is its own replacement
         for id in unknown {
             guard let own = snapshot.localIDs.named[id] else { continue }
             mappings[id] = [standIn(for: id, of: own.entityType)]
@@ -25,7 +25,7 @@ extension PreviewPlanner {
         if let own = mutation.entity.clientID {
             unknown.remove(own)
             if mutation.operation != .create, new.record.entity.serverID == nil {
-                // its client id stands for it, as a create's does
+                // its client id represents it, as a create's does
                 mappings[own] = [standIn(for: own, of: type.name)]
                 unknown.insert(own)
             }

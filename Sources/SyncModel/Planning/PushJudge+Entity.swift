@@ -10,7 +10,9 @@ extension PushJudge {
         return type
     }
 
-    /// Not before the key was looked up: a replay gets its first answer, whatever headers the operator lists today.
+    /// Checks the mutation's headers, after the look-up of its key.
+    ///
+    /// A replay gets its first answer, even if the operator has changed the list of headers since.
     func judgeHeaders(of mutation: Mutation, index: Int) throws(Problem) {
         guard let headers = mutation.headers else { return }
         let errors = HeaderRules.refused(headers, by: upstream, pointer: "/mutations/\(index)/headers")

@@ -183,8 +183,9 @@ struct PushJudge {
         return nil
     }
 
-    /// The refusal that an entry repeats. Numbers are a device's own: under the same number of another device the key
-    /// is judged afresh.
+    /// The refusal that an entry repeats.
+    ///
+    /// Each device has its own numbers: under the same number of another device the key is judged again.
     private func rejection(under key: UUID, _ number: Int64) -> Rejection? {
         guard let earlier = rejections[key] ?? snapshot.rejections[key] else { return nil }
         return earlier.sequenceNumber == number && earlier.deviceID == deviceID ? earlier : nil

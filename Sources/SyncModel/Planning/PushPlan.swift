@@ -26,7 +26,7 @@ public struct PushPlan: Sendable {
     public var touchedMappings: [IDMapping] = []
     /// The user's usage of the mutation quota afterwards; nil when this push uses nothing of a quota.
     public var allowance: TokenBucket?
-    /// The rest of that quota; nil where there is none.
+    /// The remaining quota; nil if there is no quota.
     public var standing: QuotaStanding?
 
     public func changesAnything(from snapshot: PushSnapshot) -> Bool {

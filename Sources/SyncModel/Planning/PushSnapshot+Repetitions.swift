@@ -91,8 +91,9 @@ extension FirstTry {
             && isKnown(mutation.entity)
     }
 
-    /// Whether no server id stands beside a client's name that the first try does not know of. Fingerprints have one name
-    /// of the entity: the client's, where there are two.
+    /// Whether the first try had the server id that is given with a client's name.
+    ///
+    /// Fingerprints have one name of the entity: the client's, if there are two.
     func isKnown(_ given: EntityName) -> Bool {
         given.client == nil || given.serverID == nil || given.serverID == entity.serverID
     }

@@ -12,9 +12,9 @@ public struct PushSnapshot: Sendable {
     public var deviceSeenAt: Timestamp?
     /// How many devices the user has, up to the limit; nil where the device was remembered, and they were not counted.
     public var deviceCount: Int?
-    /// Whether enough was read to tell if the device may push.
+    /// Whether enough was read to decide if the device may push.
     public var isDeviceRead: Bool { isDeviceKnown || deviceCount != nil }
-    /// UUIDs that the device's recent mutations named, and that stood for nothing.
+    /// UUIDs that the device's recent mutations named, and that matched no client id.
     public var strayIDs = StrayIDs()
     /// Whether everything that the push names was looked up. If not, rows that are absent below may exist. That is
     /// enough to accept an entry, since unique indexes catch an existing row; it is never enough to refuse one (product

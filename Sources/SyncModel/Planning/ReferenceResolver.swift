@@ -41,7 +41,7 @@ struct ReferenceResolver {
         return payload.rewritten(edits) { serverID(of: $0)?.replacement }
     }
 
-    /// The replacements of the device ids in relations, by the client ids that stand for these.
+    /// The replacements of device ids in relations, by the client ids for them.
     func replacements<Failure>(
         of related: [LocalReference],
         unresolved: (LocalReference) throws(Failure) -> JSONReplacement?

@@ -1,8 +1,9 @@
 import Crypto
 public import Foundation
 
-/// UUIDs that a device's recent mutations named and that stood for nothing, so that they were taken for data (product
-/// rule 3). A later create with one of them as client id gets a warning.
+/// UUIDs in a device's recent mutations that matched no client id.
+///
+/// They were treated as data (product rule 3). A later create with one of them as client id gets a warning.
 ///
 /// Stored with the device in a few bytes: the last ``limit`` of them, six bytes of each. A collision of two is less
 /// likely than a disk's error.

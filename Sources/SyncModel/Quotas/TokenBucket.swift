@@ -21,10 +21,10 @@ public struct TokenBucket: Sendable, Hashable {
 
     /// Takes all or nothing.
     ///
-    /// More than the whole quota fits once, when nothing is missing: a request in one piece must be possible at some
-    /// time. The bucket is then in debt, so that in the long run the rate holds all the same.
+    /// More than the whole quota fits once, when nothing is missing, because a request in one piece must be possible at
+    /// some time. The bucket is then in debt, so that in the long run the rate is kept.
     ///
-    /// - Returns: whether it was taken; if not, the milliseconds until that very number fits.
+    /// - Returns: whether it was taken; if not, the milliseconds until exactly that number fits.
     public mutating func take(_ count: Int, of quota: Quota, at now: Timestamp) -> Taking {
         refill(quota, at: now)
         let parts = Int64(count) * quota.kind.window

@@ -12,7 +12,7 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     case tombstones
     /// Mappings that have no entity and were not used.
     case mappings
-    /// What webhooks were told.
+    /// Messages to webhooks.
     case deliveries
     /// What operators did, of all organizations together.
     case audit

@@ -37,7 +37,7 @@ public struct RetentionPace: Sendable, Hashable {
 
     /// Whether rows cost more than three times their best: then other work uses the database.
     private mutating func isSlow(_ seconds: Double, _ rows: Int) -> Bool {
-        // a few rows say nothing: most of their time is the commit's
+        // a few rows prove nothing: most of their time is the commit's
         guard rows >= Self.limits.lowerBound else { return false }
         let each = seconds / Double(rows)
         let known = best.map { min($0 * 1.01, each) } ?? each

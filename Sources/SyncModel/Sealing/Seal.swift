@@ -43,7 +43,7 @@ public struct Seal: Sendable {
     private var closing = Closing.known
     /// Called with each value that stays closed.
     private let observer: (@Sendable (SealedPlace, SealError) -> Void)?
-    /// How users' own keys are used; nil where there are none.
+    /// How users' own keys are used; nil if they are not.
     private let users: UserSealing?
 
     /// For an organization without data keys.
@@ -60,12 +60,13 @@ public struct Seal: Sendable {
         users = nil
     }
 
-    /// Unwraps an organization's data keys. An older key that cannot be unwrapped is left out; if the newest cannot be,
-    /// everything is locked.
+    /// Unwraps an organization's data keys.
+    ///
+    /// An older key that cannot be unwrapped is left out; if the newest cannot be, everything is locked.
     ///
     /// - Parameters:
-    ///   - masters: nil where none are configured.
-    ///   - users: how users' own keys are used; nil where there are none.
+    ///   - masters: nil if no master keys are configured.
+    ///   - users: how users' own keys are used; nil if they are not.
     ///   - observer: called with each value that stays closed, see ``read(json:as:_:)``.
     public init(
         of organization: UUID,
@@ -256,7 +257,7 @@ public struct Seal: Sendable {
 
     /// A user's own key to seal with; nil for the organization's alone.
     ///
-    /// - Parameter isOwner: whether it is for a document, which others may write: these wait for nobody's key.
+    /// - Parameter isOwner: whether it is for a document, which others may write: these do not wait for a user's key.
     private func own(_ user: UUID, isOwner: Bool, _ keys: DataKeys) throws(SealError) -> SymmetricKey? {
         guard let users, users.seals else { return nil }
         let name = LaneKey(organization: keys.organization, user: user)
@@ -266,7 +267,7 @@ public struct Seal: Sendable {
         case .closed(let reason):
             if isOwner { return nil }
             throw .closedUserKey(reason)
-        // whoever is being erased is given no new key: what still comes goes with the rest
+        // a user who is being erased gets no new key: what is still written is erased with the rest
         case .refused: return nil
         case .gone, nil: throw .noUserKeys([name])
         }
@@ -302,7 +303,7 @@ public struct Seal: Sendable {
         case .closed(let reason): throw .closedUserKey(reason)
         case .gone, .refused: throw .destroyedUserKey(user)
         case nil:
-            // where there is no ring, there is nobody to fetch it either
+            // without a ring, no one could fetch the key either
             throw users == nil ? .destroyedUserKey(user) : .unknownUserKeys([user])
         }
     }

@@ -17,7 +17,7 @@ public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The value was changed, or was not written to this place.
     case damaged(String)
 
-    /// The reason in words, for the log.
+    /// The reason as text for the log.
     public var description: String {
         switch self {
         case .locked(let reason): reason

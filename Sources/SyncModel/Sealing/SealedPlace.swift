@@ -60,7 +60,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The user whose row it is; nil where that is to be said by whoever writes.
+    /// The user whose row it is; nil where the writer has to name the user.
     var user: UUID? {
         switch self {
         case .mutation(_, let user, _), .rejection(let user, _): user

@@ -60,7 +60,7 @@ public final class UserKeyRing: Sendable {
         }
     }
 
-    /// Remembers that a user has no key, and whether one was to be made in vain.
+    /// Remembers that a user has no key, and whether making one was refused.
     public func insertNone(for user: LaneKey, isRefused: Bool) {
         insert(isRefused ? .refused : .gone, for: user)
     }

@@ -73,7 +73,7 @@ public struct DiscardPlanner {
             return
         }
         let doomed = subjects.values.sorted { $0.position < $1.position } + (choice == .keep ? [] : all)
-        // each stands before all its dependants: the last ones can be discarded without the others
+        // each precedes all its dependants: the last ones can be discarded without the others
         for node in doomed.suffix(limit) { plan.add(MutationDiscard(node: node)) }
         plan.isComplete = doomed.count <= limit
     }

@@ -1,6 +1,8 @@
 public import Foundation
 
-/// A change of a mapping by its create; or the new server id of a device id, for which the client id stands.
+/// A change of a mapping by its create, or the new server id of a device id.
+///
+/// In the second case the client id represents the device id.
 public struct MappingChange: Sendable, Hashable {
     @Exact public private(set) var entityType: String
     /// The client's name of the entity.
@@ -13,7 +15,7 @@ public struct MappingChange: Sendable, Hashable {
     /// Why it failed.
     public var lastError: String?
 
-    /// The client id, or the UUID that stands for a device id.
+    /// The client id, or the UUID that represents a device id.
     public var clientID: UUID { client.id }
 
     /// Whether the mapping is that of a device id.

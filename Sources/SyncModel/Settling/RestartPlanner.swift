@@ -5,8 +5,9 @@ import JSONText
 public struct RestartPlanner {
     /// What the store knows about the mutation's dependencies.
     public struct Knowledge: Sendable {
-        /// The user's mappings by client id, of ``SettledContent/identifiers``; those of device ids as well, by the
-        /// client ids that stand for them.
+        /// The user's mappings by client id, of ``SettledContent/identifiers``.
+        ///
+        /// Those of device ids are included, by the client ids that represent them.
         public var mappings: [UUID: [IDMapping]]
         /// The dependencies that do not satisfy their dependants yet.
         public var unmet: Set<UUID>
@@ -261,8 +262,9 @@ public struct RestartPlanner {
 
     private func mappedID(_ id: UUID) -> ServerID? { mappings(of: id).first { $0.status == .resolved }?.serverID }
 
-    /// An unresolved device id is replaced by the client id that stands for it: among the ids of a server's document,
-    /// the device's number could not be told apart.
+    /// The payload with server ids; an unresolved device id becomes its client id.
+    ///
+    /// Among the ids of a server's document, the device's number would be ambiguous.
     private var resolvedPayload: JSONValue? {
         guard let payload = content.payload else { return nil }
         let text = resolver.payload(payload, content.localReferences, unresolved: { .uuid($0.clientID) })

@@ -6,7 +6,7 @@ public struct SettlePlan: Sendable {
     public private(set) var lane: LaneState
     public private(set) var restarts: [MutationRestart] = []
     public private(set) var discards: [MutationDiscard] = []
-    /// Mutations with new dependencies, or with none left, or that fail for want of one.
+    /// Mutations with new dependencies, without any left, or that fail for lack of one.
     public private(set) var releases: [MutationRelease] = []
     public private(set) var mappings: [MappingChange] = []
     /// Whether the plan covers the whole request. Otherwise the caller plans again once this part is written:

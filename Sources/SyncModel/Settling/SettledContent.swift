@@ -24,8 +24,9 @@ public struct SettledContent: Sendable {
         Set(localReferences.map(\.id) + [entity.localID].compactMap { $0 }).sorted()
     }
 
-    /// Distinct UUIDs that may be client ids, in order of appearance: those of endpoint and payload, those that stand
-    /// for device ids there, then the entity's.
+    /// Distinct UUIDs that may be client ids, in order of appearance.
+    ///
+    /// Those of endpoint and payload, those that represent device ids there, then the entity's.
     public var identifiers: [UUID] {
         var seen: Set<UUID> = []
         let named = (endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)

@@ -1,7 +1,8 @@
-/// Which addresses the gateway connects to where tenants say where: none through which they would reach what only the
-/// gateway can (server-side request forgery), unless the operator allows it.
+/// Which addresses the gateway connects to where tenants choose the address.
+///
+/// It rejects addresses that only the gateway can reach (server-side request forgery), unless the operator allows them.
 public struct AddressPolicy: Sendable, Hashable {
-    /// What the operator allows beside public addresses.
+    /// What the operator allows in addition to public addresses.
     public let allowed: [IPNetwork]
 
     public init(allowed: [IPNetwork] = []) {

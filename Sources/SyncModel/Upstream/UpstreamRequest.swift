@@ -20,7 +20,7 @@ public struct UpstreamRequest: Sendable, Hashable {
     public var body: [UInt8]?
     /// The gateway's key, the same for all attempts of one revision (product rule 6).
     public var idempotencyKey: UUID
-    /// The trace that the request continues, as a span of its own; nil begins a new one.
+    /// The trace in which the request is a separate span; nil begins a new trace.
     public var trace: TraceContext?
     public var timeout: Duration
 

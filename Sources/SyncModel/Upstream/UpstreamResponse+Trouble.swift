@@ -10,7 +10,7 @@ extension UpstreamAnswer {
 extension UpstreamResponse {
     /// The longest quotation of a `Location`, in characters.
     private static let longestPlace = 200
-    /// What stands before one.
+    /// The text before a place.
     private static let placeMark = "Location: "
 
     var mayBeOperatorsTrouble: Bool {
@@ -20,8 +20,9 @@ extension UpstreamResponse {
         }
     }
 
-    /// The target of a redirect, or how the upstream wants requests to be authenticated; for operators and users. Nil
-    /// for other answers, and for those that do not say.
+    /// The target of a redirect, or how the upstream wants requests to authenticate.
+    ///
+    /// For operators and users. Nil for other responses, and for those that do not contain it.
     package var pointer: String? {
         switch status {
         case 300...399: Self.place(location).map { Self.placeMark + $0 }

@@ -21,8 +21,9 @@ public struct UpstreamSettings: Sendable, Hashable {
 
     /// Headers that mutations may carry besides those of every organization, in lower case, sorted.
     @Exact public var allowedHeaders: [String]
-    /// Where the erasure of a user is sent to, by `DELETE`: a path below the base URL with ``EraseEndpoint/placeholder`` in
-    /// it. Nil: the upstream is not told.
+    /// The path to which the erasure of a user is sent, by `DELETE`.
+    ///
+    /// A path below the base URL with ``EraseEndpoint/placeholder`` in it. Nil: the upstream is not notified.
     @Exact public var eraseEndpoint: String?
     /// Whether the upstream accepts weak ETags in If-Match. RFC 9110, 13.1.1 has it refuse every request with one.
     public var sendsWeakETags: Bool

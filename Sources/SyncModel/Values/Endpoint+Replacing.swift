@@ -4,7 +4,7 @@ import JSONText
 extension Endpoint {
     /// A replaced part of a path in the canonical form.
     enum CanonicalPart {
-        /// Stands for any UUID; the part's length in bytes.
+        /// Represents any UUID; the part's length in bytes.
         case identifier(length: Int)
         /// A server id, in place of a UUID.
         case serverID(ServerID)

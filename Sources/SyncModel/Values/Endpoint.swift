@@ -1,9 +1,10 @@
 public import Foundation
 import JSONText
 
-/// A relative path to replay a mutation against (seed 001, `endpoint_must_be_relative_path`), with an optional query.
+/// A relative path to replay a mutation against, with an optional query.
 ///
-/// It may hold client ids anywhere, and `{local_id}` stands for the mutation's own entity.
+/// Seed 001, `endpoint_must_be_relative_path`. It may contain client ids anywhere, and `{local_id}` represents the
+/// mutation's own entity.
 public struct Endpoint: Sendable, Hashable {
     public static let maximumBytes = 2_048
 
@@ -79,7 +80,7 @@ public struct Endpoint: Sendable, Hashable {
         output += bytes[copied...]
     }
 
-    /// Whether one of the UUIDs counts only because what stands before it is an escape.
+    /// Whether one of the UUIDs counts only because an escape precedes it.
     var hasUUIDBehindEscape: Bool {
         let bytes = Array(text.utf8)
         var hasOne = false
@@ -87,8 +88,10 @@ public struct Endpoint: Sendable, Hashable {
         return hasOne
     }
 
-    /// Calls `visit` with each UUID and its byte range. A UUID counts when no other hex digit or hyphen touches it; the
-    /// digits of an escape before it, as in `ids=…%2C…`, are the byte that they stand for.
+    /// Calls `visit` with each UUID and its byte range.
+    ///
+    /// A UUID counts when no other hex digit or hyphen touches it. The digits of an escape before it, as in
+    /// `ids=…%2C…`, count as the byte that they encode.
     func scan(_ visit: (UUID, Range<Int>) -> Void) {
         var text = text
         text.withUTF8 { bytes in
@@ -110,7 +113,7 @@ public struct Endpoint: Sendable, Hashable {
         }
     }
 
-    /// Whether an escape ends here that stands for a byte which can be next to a UUID.
+    /// Whether an escape ends here whose byte can be next to a UUID.
     private static func isEscape(_ bytes: UnsafeBufferPointer<UInt8>, before end: Int) -> Bool {
         guard end >= 3, bytes[end - 3] == 0x25, let byte = PercentEncoding.escape(bytes[end - 2..<end]) else {
             return false

@@ -12,7 +12,7 @@ public struct EntityType: Sendable, Hashable {
     public var isForwarded: Bool
     /// Whether a mutation or an entity of the type exists, so that the id space is fixed.
     public var isInUse: Bool
-    /// What becomes of its documents when their owner is erased.
+    /// How its documents are treated when their owner is erased.
     public var onErase: OnErase
 
     public init(

@@ -27,7 +27,9 @@ extension ExactText: ExpressibleByStringLiteral {
 }
 
 extension ExactText {
-    /// Reads UTF-8 in which bytes may be percent-encoded (RFC 3986), as in a header; nil for what is none.
+    /// Reads UTF-8 in which bytes may be percent-encoded (RFC 3986), as in a header.
+    ///
+    /// Nil for invalid text.
     public init?(percentEncoded text: some StringProtocol) {
         let bytes = Array(text.utf8)
         guard PercentEncoding.isWellFormed(bytes),

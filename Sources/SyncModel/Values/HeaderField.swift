@@ -40,14 +40,15 @@ enum HeaderField {
         )
     }
 
-    /// Whether only the gateway, the connection and the proxies between may set the header, in whatever spelling: no
-    /// operator can let a mutation carry it.
+    /// Whether no operator can allow mutations to carry the header, in any spelling.
+    ///
+    /// Only the gateway, the connection and the proxies between may set it.
     static func isReserved(_ name: String) -> Bool {
         let folded = folded(name)
         return reserved.contains(folded) || obeyedPrefixes.contains { folded.hasPrefix($0) }
     }
 
-    /// Whether the gateway or the connection sets the header, in whatever spelling.
+    /// Whether the gateway or the connection sets the header, in any spelling.
     static func isOurs(_ name: String) -> Bool {
         let folded = folded(name)
         return hopByHop.contains(folded) || ours.contains(folded) || folded.hasPrefix("x-sluice-")

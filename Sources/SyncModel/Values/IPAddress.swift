@@ -23,7 +23,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
             return
         }
         guard let tail = Self.groups(halves[1]), head.count + tail.count <= 14 else { return nil }
-        // an address with dots stands at the end only
+        // an address with dots is valid at the end only
         if halves[0].contains(".") { return nil }
         bytes = head + Array(repeating: 0, count: 16 - head.count - tail.count) + tail
     }

@@ -11,7 +11,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     case succeeded
     /// Another writer was first; a strategy or a person settles it.
     case conflict
-    /// Refused for good, or out of attempts; a person retries or discards it.
+    /// Refused permanently, or out of attempts; a person retries or discards it.
     case failed
     /// Discarded by a person or by `server_wins`. Final.
     case discarded

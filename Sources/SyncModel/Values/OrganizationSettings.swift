@@ -16,7 +16,7 @@ public struct OrganizationSettings: Sendable, Hashable {
     /// New mutations that each user may push a day, 1 to 1,000,000,000; nil for any number.
     public var mutationsPerDayPerUser: Int64?
 
-    /// Whether users have data keys of their own, so that an erasure reaches backups.
+    /// Whether users have their own data keys, so that an erasure reaches backups.
     public var userKeys = false
 
     public init() {}

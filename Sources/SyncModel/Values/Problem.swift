@@ -89,7 +89,7 @@ extension Problem {
     ///
     /// - Parameters:
     ///   - name: the client's name of the entity.
-    ///   - pointer: its place in the request; nil where it has none.
+    ///   - pointer: its place in the request; nil if it is not in the request.
     static func ambiguous(_ name: String, _ types: some Sequence<String>, at pointer: String? = nil) -> Problem {
         let types = Set(types).sorted().joined(separator: "' and '")
         let detail = "\(name) names entities in '\(types)'; use the server id instead"

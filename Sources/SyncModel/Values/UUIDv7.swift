@@ -35,7 +35,7 @@ public final class UUIDv7Generator: Sendable {
 /// millisecond and after a clock that went back a little. For ids that order what happened; they can be guessed from
 /// one another.
 public final class OrderedUUIDs: Sendable {
-    /// Milliseconds that the clock may go back before the order begins anew.
+    /// Milliseconds that the clock may go back before the order begins again.
     private static let patience: Int64 = 10_000
 
     private let generator = UUIDv7Generator()

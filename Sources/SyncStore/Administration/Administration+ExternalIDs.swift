@@ -8,10 +8,10 @@ extension Administration {
     /// Names that one organization may have.
     package static let maximumExternalIDs = 100
 
-    /// Changes the names of an organization, as nobody else changes any meanwhile.
+    /// Changes the names of an organization, while no other change of names runs.
     ///
     /// - Parameter change: the names of before; answers those of after.
-    /// - Returns: the organization; nil when there is none.
+    /// - Returns: the organization; nil if it does not exist.
     /// - Throws: `external_id_taken` with a pointer into the names of after; what `change` throws.
     package func changeExternalIDs(
         of id: UUID,
@@ -84,8 +84,9 @@ extension Administration {
         "SELECT 1 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR NO KEY UPDATE"
     )
 
-    /// Names are given one change after another, so that two that swap names do not wait for each other. Whoever reads
-    /// does not wait. The row of the organization comes before.
+    /// Serializes changes of names, so that two that swap names do not deadlock.
+    ///
+    /// Readers do not wait. The row of the organization is locked before.
     static let lockExternalIDsStatement = Statement(
         "external_ids_lock",
         "LOCK TABLE external_ids IN SHARE ROW EXCLUSIVE MODE"

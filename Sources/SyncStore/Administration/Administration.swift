@@ -37,8 +37,10 @@ package struct Administration: Sendable {
     /// Organizations that a page of a search looks at.
     static let searchWindow: Int64 = 2_000
 
-    /// A page of the organizations by id whose name holds a text, in whatever case, or whose id begins with it. Looks at
-    /// a bounded number of them, so a page may be short, or empty, and others follow all the same.
+    /// A page of the organizations by id whose name or id matches a text.
+    ///
+    /// The name contains the text, in any case, or the id begins with it. Reads a bounded number of organizations, so a
+    /// page may be short, or empty, although others follow.
     package func organizations(
         like text: String,
         limit: Int,
@@ -56,7 +58,9 @@ package struct Administration: Sendable {
         return (shown, first.1)
     }
 
-    /// The id of the organization with a name; nil when there is none. Scans all of them: for commands.
+    /// The id of the organization with a name; nil if no organization has it.
+    ///
+    /// Scans all of them: for commands.
     package func organization(named name: String) async throws(Problem) -> UUID? {
         let parameters = Parameters(name)
         return try await rows(Self.namedStatement, parameters, "look for an organization") { try $0.uuid("id") }.first
@@ -212,7 +216,9 @@ package struct Administration: Sendable {
         "INSERT INTO feeds AS f (organization_id, epoch) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING"
     )
 
-    /// $1: the migration that a gateway has to know; $2: the seconds for which one counts as running that says nothing.
+    /// Whether a gateway runs that lacks a migration.
+    ///
+    /// $1: the migration that a gateway must have; $2: the seconds for which a silent gateway counts as running.
     static let oldGatewayStatement = Statement(
         "organizations_old_gateway",
         "SELECT \(UserFacts.hasOldGateway("$1", within: "$2")) AS has_old_gateway"

@@ -10,7 +10,7 @@ final class AuditIDs: Sendable {
     func make(at now: Timestamp) -> UUID {
         let id = generator.make(at: now)
         return last.withLock { last in
-            // a clock that was set back has ids of its own
+            // after a clock was set back, ids continue from its time
             let isLess = id <= last && UUIDv7Generator.least(at: now) <= last && last < Self.next(now)
             last = isLess ? last.successor ?? id : id
             return last

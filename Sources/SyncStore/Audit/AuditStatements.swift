@@ -148,6 +148,6 @@ package enum AuditStatements {
         """
     )
 
-    /// Beside ``purge``, which is a purge's.
+    /// All statements except ``purge``, which belongs to a purge.
     package static let all = [begin, end, page, pageOfAll, old, drop, erase, eraseInto]
 }

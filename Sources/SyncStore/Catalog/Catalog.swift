@@ -4,11 +4,12 @@ import Postgres
 package import SyncModel
 import Synchronization
 
-/// Caches organizations and their entity types for five seconds, so that an operator's change is in force everywhere
-/// by then and here at once.
+/// Caches organizations and their entity types for five seconds.
 ///
-/// Safety never rests on the cache: an id space is fixed once a type is in use, a push marks a type as in use in its
-/// own transaction, and a purged organization takes no new lanes.
+/// An operator's change takes effect within that time everywhere, and immediately in the gateway that made it.
+///
+/// Correctness never depends on the cache: an id space is fixed once a type is in use, a push marks a type as in use in
+/// its own transaction, and a purged organization takes no new lanes.
 package final class Catalog: Sendable {
     /// How long a cached entry is valid, in microseconds.
     package static let lifetime: Int64 = 5_000_000
@@ -30,9 +31,9 @@ package final class Catalog: Sendable {
         var place: Placement
         /// Seals and opens the organization's stored values.
         var seal: Seal
-        /// Users that are others by now.
+        /// Users who were joined into others.
         package var joins = UserJoins()
-        /// Whether events from elsewhere are taken: somebody has a service token that is good.
+        /// Whether events from elsewhere are accepted: a valid service token exists.
         var hasSources = false
         /// Users who are erased since a short while, or just now.
         var erased = ErasedUsers()
@@ -49,7 +50,9 @@ package final class Catalog: Sendable {
         var users: [LaneKey: Timestamp] = [:]
         /// Users who were not erased, as of when.
         var present = GenerationCache<LaneKey, Timestamp>(capacity: capacity)
-        /// When organizations were made that were read: one that is purged and made anew under its id is another.
+        /// When the cached organizations were created.
+        ///
+        /// An organization that is purged and created again under its id is another one.
         var births: [UUID: Timestamp] = [:]
         /// Called where what others remember of an organization may be of another.
         var onRebirth: (@Sendable () -> Void)?
@@ -91,10 +94,10 @@ package final class Catalog: Sendable {
         self.failure = failure
     }
 
-    /// An organization, at most five seconds old; nil when there is none.
+    /// An organization, at most five seconds old; nil if it does not exist.
     ///
-    /// - Throws: `store_unavailable` when it is not cached and the database is away, and while its data are sealed and
-    ///   this gateway cannot open them.
+    /// - Throws: `store_unavailable` when it is not cached and the database is unavailable, and while its data are
+    ///   sealed and this gateway cannot open them.
     package func organization(_ id: UUID) async throws(Problem) -> Organization? {
         let entry = try await entry(id)
         if entry.seal.lock != nil { throw StoreFailure.sealed }
@@ -139,11 +142,12 @@ package final class Catalog: Sendable {
         try await entry(organization).joins.standing(of: user, at: now()) == .itself
     }
 
-    /// How long is remembered that a user is not erased, in microseconds. An erasure that begins meanwhile is among the
-    /// recent ones of the organization's entry, for twice as long.
+    /// How long the cache remembers that a user is not erased, in microseconds.
+    ///
+    /// An erasure that begins in this time is among the recent ones of the organization's entry, for twice as long.
     private static let presence = Int64(ErasedUsers.memory / 2) * 1_000_000
 
-    /// Whether memory says that a user is not erased; false says nothing.
+    /// Whether a user is cached as not erased; false means unknown.
     private func isPresentAtHand(_ user: LaneKey, _ entry: Entry) -> Bool {
         guard entry.erased.isAny else { return true }
         guard !entry.erased.contains(user), let since = state.withLock({ $0.present.find(user) }) else { return false }
@@ -211,7 +215,7 @@ package final class Catalog: Sendable {
         return found
     }
 
-    /// Whether a user is known from memory; false says nothing.
+    /// Whether a user is cached as known; false means unknown.
     package func isUserAtHand(_ user: LaneKey) -> Bool {
         let moment = now()
         return state.withLock { $0.users[user].map { Self.isFresh($0, at: moment) } ?? false }
@@ -275,7 +279,9 @@ package final class Catalog: Sendable {
         return read
     }
 
-    /// Unwraps an organization's keys; makes the first one if there is none and a master key can wrap it.
+    /// Unwraps an organization's keys.
+    ///
+    /// Makes the first one if there is no key and a master key can wrap it.
     private func seal(
         of id: UUID,
         _ keys: [RowReader],
@@ -323,11 +329,12 @@ package final class Catalog: Sendable {
         readAt <= now && now.microseconds - readAt.microseconds < lifetime
     }
 
-    /// What is to be done once an organization is another than before: it was purged, here or by another gateway, and may
-    /// have been made anew under its id.
+    /// Sets the callback for an organization that is another than before.
+    ///
+    /// It was purged, here or by another gateway, and may have been created again under its id.
     func whenReborn(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.onRebirth = action } }
 
-    /// Drops an organization from the cache: the next request reads it anew.
+    /// Drops an organization from the cache, so that the next request reads it.
     package func invalidate(_ id: UUID) {
         state.withLock { state in
             state.generation += 1

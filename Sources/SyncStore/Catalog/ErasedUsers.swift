@@ -5,7 +5,9 @@ package import SyncModel
 /// The erased users of an organization that a gateway has to know of at once: those whose erasure is under way or began a
 /// short while ago. Of all others it asks once in a while (``Catalog/owner(of:in:)``).
 package struct ErasedUsers: Sendable {
-    /// How long an erasure stays among them, in seconds: twice as long as an answer that a user is none is remembered.
+    /// How long an erasure counts as recent, in seconds.
+    ///
+    /// Twice as long as the cache remembers that a user is not erased.
     static let memory: Double = 600
 
     private var hashes: Set<UserHash> = []
@@ -70,7 +72,7 @@ package struct ErasedUsers: Sendable {
 }
 
 extension Problem {
-    /// What the phones of an erased user are told.
+    /// The problem that devices of an erased user receive.
     package static var userErased: Problem {
         Problem(
             .userErased,

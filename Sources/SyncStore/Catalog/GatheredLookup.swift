@@ -1,11 +1,13 @@
 import DequeModule
 import Synchronization
 
-/// Looks up rows by key for many callers at once: what is asked for while a look-up is under way gathers, and the next
-/// looks it up together. So a crowd that shows made-up keys costs a statement for each round trip, and neither the
-/// database nor a caller with a good key has to wait for it to be turned away.
+/// Looks up rows by key for many callers at once.
 ///
-/// Callers that wait are not counted: each holds a connection of its own, and those are.
+/// Keys that are requested while a look-up is under way are collected, and the next one looks them up together. So many
+/// requests with invented keys cost one statement for each round trip, and neither the database nor a caller with a
+/// valid key has to wait for their rejection.
+///
+/// Waiting callers are not counted: each has its own connection, and those are.
 package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private typealias Waiter = CheckedContinuation<Result<Value?, any Error>, Never>
 
@@ -57,7 +59,7 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
         }
     }
 
-    /// Nil once nobody waits.
+    /// Nil once no caller waits.
     private func nextBatch() -> [Key: [Waiter]]? {
         state.withLock { state in
             var batch: [Key: [Waiter]] = [:]

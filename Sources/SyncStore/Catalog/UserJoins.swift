@@ -2,9 +2,9 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// The joined users of an organization, as of a moment: usually none.
+/// The joined users of an organization at a moment, usually none.
 ///
-/// Nothing that must not happen twice rests on it. A user whose rows have moved has no lane, and gets none
+/// Nothing that must not happen twice depends on it. A user whose rows have moved has no lane, and gets no new one
 /// (``GroupStatements/makeLanes``); a lane that a worker holds is not moved.
 package struct UserJoins: Sendable {
     /// Whose requests a user's are.
@@ -12,7 +12,7 @@ package struct UserJoins: Sendable {
         case itself
         /// The user was joined into this one.
         case part(of: UUID)
-        /// The user is being joined with another: nobody knows yet whose they will be.
+        /// The user is being joined with another: the future owner is not known yet.
         case closed
     }
 
@@ -41,7 +41,9 @@ package struct UserJoins: Sendable {
     /// Whether the user is being joined with another.
     package func isClosed(_ user: UUID, at now: Timestamp) -> Bool { closed[user].map { now < $0 } ?? false }
 
-    /// Whether a join was under way at `readAt` that may be done or given up by now.
+    /// Whether a join that was under way at `readAt` may have ended since.
+    ///
+    /// It may be done or given up.
     func isOutdated(at now: Timestamp) -> Bool {
         !closed.isEmpty && closed.values.contains { $0 <= now }
     }

@@ -27,8 +27,10 @@ extension ClusterServers {
         """
     )
 
-    /// One server at a time, for one that hangs takes all the time that a statement has. It is asked, too, whether it counts
-    /// the one that asks among the cluster's: a server that was taken out keeps its catalog, and is told of nothing any more.
+    /// Asks one server at a time, as one that hangs uses all the statement's time.
+    ///
+    /// It also asks whether the server counts the asking one among the cluster's: a server that was removed keeps its
+    /// catalog, and is not updated any more.
     private static let answer = Statement(
         "cluster_answer",
         """

@@ -11,7 +11,7 @@ package final class ClusterServers: Sendable {
     package struct Server: Sendable {
         package let host: String
         package let port: Int32
-        /// What it said to `ClusterServers.identity`; nil where it does not answer.
+        /// Its result for `ClusterServers.identity`; nil where it does not answer.
         package let identity: String?
         /// Its `max_prepared_transactions`; nil where it does not answer.
         package let preparedTransactions: Int?
@@ -85,8 +85,9 @@ package final class ClusterServers: Sendable {
         }
     }
 
-    /// Whether the server of a shard is away. Whoever has its organizations is refused then without waiting for it, so that
-    /// others need not wait behind them.
+    /// Whether the server of a shard is unavailable.
+    ///
+    /// Requests of its organizations are then refused without waiting for it, so that others need not wait behind them.
     func isSilent(_ shard: Int) -> Bool {
         state.withLock { state in state.homes[shard].map { state.misses[$0, default: 0] >= Self.patience } ?? false }
     }
@@ -96,7 +97,9 @@ package final class ClusterServers: Sendable {
         state.withLock { state in state.homes[shard].flatMap { state.addresses[$0] } }
     }
 
-    /// Whether the server that is connected to answered a look a short time ago, whatever those behind it do.
+    /// Whether the connected server answered a poll recently.
+    ///
+    /// The servers behind it do not matter.
     func wasSeen(within time: Duration) -> Bool {
         state.withLock { $0.lookedAt }.map { .now - $0 <= time } ?? false
     }

@@ -2,22 +2,22 @@ import Postgres
 
 /// The text of a statement on a cluster that shards by organization (Citus).
 ///
-/// There, a statement must say of each table, in terms of parameters alone, which organizations' rows it wants: then it
-/// goes to the one server that has them. Plain PostgreSQL has no use for that: it would sort the list of organizations
-/// anew for each look-up. So one text is written, and the cluster's is made from it by these rules:
+/// There, a statement must restrict each table to organizations, in terms of parameters alone: then it goes to the one
+/// server that has them. Plain PostgreSQL does not need that: it would sort the list of organizations again for each
+/// look-up. So one text is written, and the cluster's is made from it by these rules:
 ///
 /// 1. Where rows come in by `unnest` and a table is joined with them, `x.organization_id = k.organization_id`, it is
-///    anchored, too: `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`, each named once, since a look-up
-///    in an index goes through all of them for each row. Where the organization is one parameter, so is a table that is
-///    joined with one that is: `AND x.organization_id = $1`.
+///    anchored, too: `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`, each named once, since a
+///    look-up in an index goes through all of them for each row. Where the organization is one parameter, so is a table
+///    that is joined with one that is: `AND x.organization_id = $1`.
 /// 2. Rows that are inserted come from `organizations`, joined with the input: only so are they known to belong where
 ///    they go. All organizations exist, for a group holds them or their lanes (``GroupStatements/makeLanes``).
-/// 3. No plan is kept for any organization: it could not know the server.
-/// 4. One row is inserted by `VALUES`, for which the server that it comes to keeps its plan, since such a statement needs
-///    no other table: half of what the rules above cost (``ofOneRow``).
+/// 3. No plan is kept for any organization: it could not name the server.
+/// 4. One row is inserted by `VALUES`, for which the server that receives it keeps its plan, since such a statement
+///    needs no other table: half of what the rules above cost (``ofOneRow``).
 ///
-/// What no rule makes is written out, beside the statement (`Statement.variant`). A test holds the result of every
-/// statement against what the cluster demands, without one.
+/// Where no rule applies, the cluster's text is written out next to the statement (`Statement.variant`). A test
+/// compares the result of every statement with the cluster's requirements, without a cluster.
 struct ClusterText {
     private let sql: String
     /// What an organization's column is compared with: `= $1`, or `= ANY (…)`; nil where a statement is of none.
@@ -55,7 +55,7 @@ struct ClusterText {
         return arrays.isEmpty ? nil : arrays.joined(separator: " || ")
     }
 
-    /// The parameter that holds the one organization; nil where there is none.
+    /// The parameter that holds the one organization; nil if no parameter does.
     private static func parameter(_ sql: String) -> String? {
         if let match = sql.firstMatch(of: /organization_id = (\$\d+)/) { return String(match.output.1) }
         let isRow = sql.contains(/^INSERT INTO [^()]*\(\s*organization_id/) && sql.contains("\nSELECT $1::uuid,")

@@ -20,7 +20,9 @@ extension Distribution {
         package var workerProcesses = 0
         /// The longest `wal_retrieve_retry_interval` of the servers that answer, in milliseconds.
         package var retryMilliseconds = 0
-        /// Whether the role's settings say how long to wait for locks: those of a session do not reach other servers.
+        /// Whether the role's settings limit how long to wait for locks.
+        ///
+        /// The settings of a session do not reach other servers.
         package var hasLockTimeout = false
         /// Whether this is the coordinator.
         package var isCoordinator = false

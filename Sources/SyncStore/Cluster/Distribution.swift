@@ -12,7 +12,7 @@ package enum Distribution {
         case noServer
         /// It has rows already, in this table.
         case inUse(String)
-        /// Another server has a table of its own of that name; the database's words.
+        /// Another server has its own table of that name; the database's message.
         case tableElsewhere(String)
     }
 
@@ -34,8 +34,10 @@ package enum Distribution {
         package var shards = 0
     }
 
-    /// Shards of each table for a number of servers. Each statement is planned once for each shard, so few are cheap; and
-    /// an organization that grows can be given a shard of its own.
+    /// Shards of each table for a number of servers.
+    ///
+    /// Each statement is planned once for each shard, so few are cheap; and an organization that grows can get its own
+    /// shard.
     package static func defaultShards(servers: Int) -> Int { max(2, 2 * servers) }
 
     /// The most shards that can be asked for.

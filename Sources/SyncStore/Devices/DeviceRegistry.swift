@@ -64,12 +64,14 @@ package struct DeviceRegistry: Sendable {
         }
     }
 
-    /// The user has no lane, and gets none: the organization is going, or the user is another's by now.
+    /// The user has no lane, and gets no new one.
+    ///
+    /// The organization is being purged, or the user was joined into another.
     private struct NoLane: Error {
         let owner: LaneKey
     }
 
-    /// A device that was not inserted: it exists by now, or must not.
+    /// A device that was not inserted: it exists already, or must not.
     private func row(_ device: UUID, _ next: [(type: String, next: Int64?)], _ rows: Rows) throws -> DeviceRow {
         guard var row = rows.first, try row.string("status") == OrganizationStatus.active.rawValue else {
             throw Problem(.organizationUnknown, "the organization takes no devices")

@@ -146,7 +146,7 @@ package enum EntityRows {
         return queries
     }
 
-    /// Bytes of documents that one statement writes, beside which the last one may be as large as it is.
+    /// Bytes of documents that one statement writes; the last one may exceed them.
     private static let statementBytes = 8_388_608
 
     /// Rows as a statement each takes them.

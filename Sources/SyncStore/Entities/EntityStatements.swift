@@ -103,8 +103,10 @@ enum EntityStatements {
         """
     )
 
-    /// Inserts new entities. Their feed positions are the last ones of the raised counter, in order of execution. An
-    /// id that another replica took meanwhile violates the primary key, and the group is planned anew.
+    /// Inserts new entities.
+    ///
+    /// Their feed positions are the last ones of the raised counter, in order of execution. An id that another replica
+    /// took since the read violates the primary key, and the group is planned again.
     static let makeEntities = Statement(
         "group_make_entities",
         """
@@ -113,7 +115,9 @@ enum EntityStatements {
         """
     )
 
-    /// Writes existing, locked entities: an upsert finds them by key whatever the tables' size.
+    /// Writes existing, locked entities.
+    ///
+    /// An upsert finds them by key, independent of the tables' size.
     static let changeEntities = Statement(
         "group_change_entities",
         """

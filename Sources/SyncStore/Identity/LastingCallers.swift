@@ -6,7 +6,7 @@ package import SyncModel
 package struct LastingCaller: Sendable, Hashable {
     /// The user, and the organization that the token was for.
     package let lane: LaneKey
-    /// What the token calls the organization; nil where it says its id.
+    /// The organization's name in the token; nil where the token has its id.
     package let name: ExternalID?
 
     package init(lane: LaneKey, name: ExternalID?) {
@@ -15,9 +15,10 @@ package struct LastingCaller: Sendable, Hashable {
     }
 }
 
-/// Looks which of many callers are served no more. Each of them would be a few look-ups every few seconds; together they
-/// are a statement for a thousand, which asks the database itself, so that what is cached adds nothing to the time until
-/// they hear of it.
+/// Finds which of many callers may not be served any more.
+///
+/// Separately, each of them would be a few look-ups every few seconds; together they are a statement for a thousand. It
+/// asks the database itself, so that the cache adds nothing to the time until they are notified.
 package struct LastingCallers: Sendable {
     /// Callers that one statement looks at.
     static let page = 1_000

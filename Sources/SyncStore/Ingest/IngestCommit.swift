@@ -6,7 +6,9 @@ import Postgres
 import ServiceLifecycle
 package import SyncModel
 
-/// Takes edits that were made elsewhere into the feed, in groups; and judges anew those that had to wait.
+/// Writes edits that were made elsewhere to the feed, in groups.
+///
+/// It also judges again those that had to wait.
 package final class IngestCommit: Service {
     /// Events that one look finds.
     static let lookLimit: Int64 = 500
@@ -107,7 +109,9 @@ package final class IngestCommit: Service {
     /// Turns in a row in which nothing of a batch is taken.
     private static let maximumIdleTurns = 32
 
-    /// What became of events of a source that were taken before, by their ids; others are not among them.
+    /// The outcomes of a source's earlier events, by their ids.
+    ///
+    /// Others are not in the result.
     package func known(
         _ events: [String],
         from source: String,
@@ -184,7 +188,7 @@ package final class IngestCommit: Service {
     /// Batches that wait for a committer, for metrics.
     package var waiting: Int { committers.waiting }
 
-    /// Runs until graceful shutdown; batches queued by then are taken.
+    /// Runs until graceful shutdown; batches queued before are taken.
     package func run() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.committers.run() }
@@ -214,8 +218,9 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Judges the events about entities that requests have come back to, and those that are due; goes on as long as that
-    /// lets others follow.
+    /// Judges the parked events whose requests have outcomes, and those that are due.
+    ///
+    /// Continues as long as further events can follow.
     package func release() async {
         do {
             var woken = bell.take()

@@ -17,7 +17,7 @@ struct IngestGroup {
     private(set) var readQueries: [Query] = [.begin]
 
     private var held: Set<UUID> = []
-    /// What became of events that were taken before, by source.
+    /// Outcomes of events that were taken before, by source.
     private var seen: [Origin: [ExactText: IngestResult]] = [:]
     private var states: [UUID: IngestState] = [:]
     /// Of the users that events name as owners, those whose data were erased.
@@ -31,9 +31,9 @@ struct IngestGroup {
     private(set) var plans: [IngestPlan?] = []
     /// Of jobs that are refused.
     private(set) var problems: [Int: Problem] = [:]
-    /// Jobs with more work than may be done beside others.
+    /// Jobs with too much work to be done with others.
     private(set) var heavy: Set<LaneKey> = []
-    /// Jobs of the heavy worker with so little work that they might have been done beside others.
+    /// Jobs of the heavy worker with so little work that others could share the group.
     private(set) var light: Set<LaneKey> = []
     private var writer: IngestGroupWriter
 
@@ -42,7 +42,7 @@ struct IngestGroup {
         @Exact private(set) var source: String
     }
 
-    /// Bytes of documents that a group reads, beside which the last one read may be as large as it is.
+    /// Bytes of documents that a group reads; the last document may exceed them.
     static let readBytes = 4_194_304
     /// Bytes of documents, as they are stored, whose actual size is looked at, without and with room for much work.
     private static let (measuredBytes, mostMeasuredBytes) = (IngestBounds.light, IngestBounds.most)
@@ -105,8 +105,10 @@ struct IngestGroup {
         }
     }
 
-    /// Events that wait, of the jobs that judge them. Where somebody else has the first about an entity, all about it are
-    /// left to them: nothing overtakes what came before it.
+    /// Events that wait, of the jobs that judge them.
+    ///
+    /// If another worker has the first event about an entity, all about it are left to that worker: nothing overtakes
+    /// what came before it.
     private mutating func addParked() {
         var entities: Set<EntityOfOrganization> = []
         var limit = 0
@@ -327,7 +329,7 @@ struct IngestGroup {
         }
     }
 
-    /// Judges events about an entity in the order in which they came, until one has to go on waiting.
+    /// Judges an entity's events in order of arrival, until one has to wait further.
     private mutating func release(
         _ queue: [ParkedEvent],
         of entity: EntityOfOrganization,
@@ -337,7 +339,7 @@ struct IngestGroup {
         let all = queue
         // what was not read, and all behind it, is left to a later look
         let queue = all.firstIndex(where: \.isLeftOut).map { Array(all[..<$0]) } ?? all
-        // what cannot be opened waits for who can: others wait behind it, but not for ever
+        // an event that cannot be opened waits for a gateway that can; others wait behind it for a limited time
         let isPatient = { [now] (parked: ParkedEvent) in
             parked.event.receivedAt.adding(seconds: IngestPlanner.patienceSeconds) > now
         }

@@ -19,8 +19,7 @@ struct IngestGroupWriter {
     /// The places of the feeds' rows in the results.
     private var feedResults: [Int] = []
 
-    /// How long until an event that waits is looked at again, in seconds, where nothing says before that its time has
-    /// come.
+    /// Seconds until a waiting event is judged again without a signal.
     static let lookSeconds: Double = 1
 
     init(seals: SealTable, now: Timestamp) {

@@ -7,7 +7,7 @@ struct IngestJob: GroupJob {
     enum Task {
         /// A batch that has come.
         case take(IngestRequest, IngestBearer)
-        /// Entities whose events that wait are to be judged anew, so many of each.
+        /// Entities whose waiting events are to be judged again, so many of each.
         case release([EntityKey], limit: Int)
     }
 
@@ -18,7 +18,7 @@ struct IngestJob: GroupJob {
     let enqueuedAt = ContinuousClock.now
     let reply: OnceReply<IngestAnswer>
 
-    /// A source's batches are taken one after the other.
+    /// A source's batches are taken in sequence.
     var lane: LaneKey {
         switch task {
         case .take(_, let bearer):

@@ -3,8 +3,9 @@ import Logging
 import Postgres
 import SyncModel
 
-/// Does away with what is remembered of events and requests once it is old: in short statements, organization by
-/// organization.
+/// Deletes old records of events and requests.
+///
+/// It uses short statements, one organization at a time.
 struct IngestPruning: Sendable {
     /// Rows that one statement deletes.
     static let batch: Int64 = 1_000

@@ -28,7 +28,7 @@ struct EventName: Hashable {
     }
 }
 
-/// An event that was taken, and what became of it.
+/// An event that was taken, and its outcome.
 struct TakenEventRow {
     let name: EventName
     let result: IngestResult
@@ -144,7 +144,7 @@ struct ParkedEventRow {
         _ document: [UInt8]
     ) -> (document: [UInt8], isShallow: Bool, lineage: IngestEvent.Lineage)? {
         guard document.first == UInt8(ascii: "["), document.count > 3 else { return nil }
-        // the document is an object, so only a number may stand between its brace and the array's end
+        // the document is an object, so only a number may be between its brace and the array's end
         let digit = document[document.count - 2]
         guard (48...57).contains(digit) else {
             return (Array(document.dropFirst().dropLast()), true, .continues)

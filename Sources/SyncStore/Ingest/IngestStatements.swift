@@ -43,8 +43,9 @@ enum IngestStatements {
         """
     )
 
-    /// Locks the first events about entities that wait; those that somebody else judges at the moment are left to them.
-    /// Documents behind so many bytes are left out.
+    /// Locks the first waiting events about entities.
+    ///
+    /// Those that another worker judges at the moment are left to it. Documents behind so many bytes are left out.
     static let parked = Statement(
         "ingest_parked",
         """
@@ -78,8 +79,9 @@ enum IngestStatements {
     /// The order in which an entity's events came.
     private static let queue = "x.place, x.received_at, x.source, x.event_id"
 
-    /// The first event about each entity that waits, whoever holds it. Read behind ``parked``: where it is another than
-    /// the first one there, somebody else judges those before.
+    /// The first waiting event about each entity, whether locked or not.
+    ///
+    /// Read after ``parked``: if it is another than the first one there, another worker judges those before.
     static let firstParked = Statement(
         "ingest_first_parked",
         """
@@ -94,8 +96,10 @@ enum IngestStatements {
         """
     )
 
-    /// The place of the last event about each entity that waits. Read before the entities are locked: what is released
-    /// meanwhile is then seen in the entity, or else still waits here.
+    /// The place of the last waiting event about each entity.
+    ///
+    /// Read before the entities are locked: an event that is released in between is then visible in the entity, or else
+    /// still waits here.
     static let lastPlaces = Statement(
         "ingest_last_places",
         """
@@ -279,7 +283,7 @@ enum IngestStatements {
         """
     )
 
-    /// What became of events that had waited.
+    /// Records the outcomes of events that had waited.
     static let settle = Statement(
         "ingest_settle",
         """
@@ -338,8 +342,10 @@ enum IngestStatements {
         """
     )
 
-    /// What stands behind an event that goes on waiting is not looked at again but for that one's sake, until its own
-    /// patience ends. Each is put off once, so that many cost no more than once each.
+    /// Postpones the followers of an event that continues to wait.
+    ///
+    /// They are read again only because of that event, until their own time limit ends. Each is postponed once, so that
+    /// many cost no more than once each.
     static let deferFollowers = Statement(
         "ingest_defer_followers",
         deferring("p.received_at + \(patience)"),

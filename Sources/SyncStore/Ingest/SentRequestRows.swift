@@ -35,7 +35,7 @@ struct SentRequestRow {
     )
 }
 
-/// What came of a request.
+/// The outcome of a request.
 struct AnsweredRequestRow {
     let organization: UUID
     let key: UUID
@@ -75,7 +75,7 @@ struct AnsweredRequestRow {
     static let statements = [SentRequestRow.write, write, forget]
 }
 
-/// What outcomes of requests say of them, for organizations that events are taken of.
+/// The outcomes of requests, for organizations whose events are taken.
 struct RequestOutcomes {
     private var answered: [AnsweredRequestRow] = []
     private var void: [RequestKeyRow] = []

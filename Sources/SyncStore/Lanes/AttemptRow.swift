@@ -30,8 +30,10 @@ struct AttemptRow {
         .choice("outcome") { $0.note.result }
     )
 
-    /// To be executed before the outcome is written: where nobody says when it was sent, the mark of the flight does. The
-    /// rows of a mutation are a ring, so that nothing is ever deleted for a new one.
+    /// Writes attempts; executed before the outcome is written.
+    ///
+    /// If the time of sending is not recorded, the time of the mark as in flight is used. The rows of a mutation are a
+    /// ring, so that nothing is ever deleted for a new one.
     static let write = Statement(
         "lane_write_attempts",
         """

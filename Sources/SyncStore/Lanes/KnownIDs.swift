@@ -2,9 +2,9 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// Client ids that have just got a server id, while mutations that name the entity by them are open.
+/// Client ids with a new server id, while mutations under the client id are open.
 ///
-/// A mutation waits for the latest open one of its entity, by whichever name (product rule 3): a later push under the
+/// A mutation waits for the latest open one of its entity, by any of its names (product rule 3): a later push under the
 /// server id must find those that came while only the client id was known. So the latest of them carries both ids;
 /// those before it are reached through its dependencies. If it is given up, the latest of the rest takes its place.
 struct KnownIDs {

@@ -161,7 +161,7 @@ struct LaneGroup {
             guard let waiting = waiting[organization] else { continue }
             for outcome in plan.outcomes {
                 let entity = outcome.mutation.entity
-                // what a create makes is any of its type until its outcome says which
+                // the entity of a create may be any of its type until its outcome names it
                 for key in waiting where key.type == entity.type && entity.serverID.map({ $0.text == key.id }) ?? true {
                     woken.insert(ParkedKey(organization: organization, entity: key))
                 }
@@ -169,7 +169,7 @@ struct LaneGroup {
         }
     }
 
-    /// A mutation's id is unique in its lane only, and each lane releases the waiters of its own.
+    /// A mutation's id is unique in its lane only; each lane releases its own waiters.
     private func readReleased(_ rows: Rows) throws {
         for var row in rows {
             guard let (plan, _) = try step(&row) else { continue }

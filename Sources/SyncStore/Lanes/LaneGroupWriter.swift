@@ -90,7 +90,7 @@ struct LaneGroupWriter {
             }
         }
         var queries: [Query] = []
-        // usually there are none: what succeeds at the first attempt has no history
+        // usually there are no attempts: a success at the first attempt has no history
         if !attempts.isEmpty { queries.append(AttemptRow.columns.query(AttemptRow.write, attempts)) }
         if OutcomeRow.areUsual(outcomes) {
             add(LaneStatements.writeUsualOutcomes, OutcomeRow.usual, outcomes, to: &queries)

@@ -78,7 +78,9 @@ package enum LaneRows {
         )
     }
 
-    /// Writes existing, locked lanes. An upsert all the same: it finds them by key whatever the tables' size.
+    /// Writes existing, locked lanes.
+    ///
+    /// An upsert finds them by key, independent of the tables' size.
     static let write = Statement(
         "lanes_write",
         """

@@ -2,9 +2,10 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// Whether an upstream has accepted other mutations: whether an answer is the operator's trouble or a mutation's own
-/// (product rule 11) shows in the mutations themselves, whichever replica sent them, and costs successful ones
-/// nothing.
+/// Whether an upstream has accepted other mutations.
+///
+/// This decides whether an answer is the operator's problem or the mutation's own (product rule 11). It is read from
+/// the mutations themselves, independent of which replica sent them, and costs successful ones nothing.
 extension LaneStore {
     /// Final mutations of the organization that are looked at, the last first. More mutations of the built-in store
     /// than this may hide forwarded ones, which then count at a later look.

@@ -55,7 +55,7 @@ package final class LaneStore: Service {
         }
     }
 
-    /// Runs the committers until graceful shutdown; steps queued by then are finished.
+    /// Runs the committers until graceful shutdown; steps queued before are finished.
     package func run() async throws {
         try await committers.run()
     }
@@ -258,8 +258,10 @@ package final class LaneStore: Service {
         """
     )
 
-    /// Skips lanes that were claimed or given back in the meantime. A lane whose lease has run out is put off like any
-    /// other; otherwise many of them would stand before the lanes of other users.
+    /// Postpones lanes, except those claimed or given back since the read.
+    ///
+    /// A lane whose lease has run out is postponed like any other; otherwise many of them would come before the lanes
+    /// of other users.
     static let postponeStatement = Statement(
         "lanes_postpone",
         """

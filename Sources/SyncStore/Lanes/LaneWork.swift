@@ -36,8 +36,9 @@ struct LaneWork: GroupWork {
         }
     }
 
-    /// Whether a lane to be claimed, alone in its group by now, contains a value that cannot be opened: the lane is
-    /// put off, and not tried again with every look.
+    /// Whether a lane to be claimed contains a value that cannot be opened.
+    ///
+    /// The lane is alone in its group at this point. It is postponed, so that not every poll tries it again.
     private static func isDamaged(
         _ group: [LaneJob],
         _ entries: [UUID: Catalog.Entry],

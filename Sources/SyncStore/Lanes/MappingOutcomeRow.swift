@@ -32,7 +32,7 @@ struct MappingOutcomeRow {
         .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
         .bool("fails") { $0.outcome.status == .failed },
         .int2("tries") { $0.outcome.isFailedTry ? 1 : 0 },
-        // an upstream's error also stands in the mutation, and sealed there
+        // an upstream's error is also in the mutation, and sealed there
         .text("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
         .int8("change_position", \.changePosition)
     )

@@ -2,10 +2,12 @@ package import Foundation
 import SyncModel
 import Synchronization
 
-/// What operators who look on are told at once: that something of an organization was changed, that an operation goes on.
-/// It costs nothing while nobody looks on, and holds no more than the organizations of a moment.
+/// Signals for operators' views, sent immediately.
+///
+/// They report that something of an organization was changed, or that an operation has made progress. They cost nothing
+/// while no view is open, and need memory only for the organizations of a moment.
 package final class OperatorNews: Sendable {
-    /// Organizations that are remembered; of more is told that something was changed somewhere.
+    /// Organizations that are stored; beyond it, the news is that something changed.
     static let capacity = 1_000
 
     /// What has happened since it was taken last.
@@ -14,7 +16,7 @@ package final class OperatorNews: Sendable {
         package fileprivate(set) var organizations: Set<UUID> = []
         /// Whether more was changed: of whom is not known.
         package fileprivate(set) var hasOthers = false
-        /// Operations that went on: which, and whose.
+        /// Operations that made progress: their ids, and their organizations.
         package fileprivate(set) var operations: [UUID: UUID] = [:]
 
         package var isEmpty: Bool { organizations.isEmpty && !hasOthers && operations.isEmpty }
@@ -47,7 +49,7 @@ package final class OperatorNews: Sendable {
         }
     }
 
-    /// Tells that an operation of an organization has gone on.
+    /// Signals that an operation of an organization has made progress.
     package func operationMoved(_ operation: UUID, of organization: UUID) {
         guard isWanted.load(ordering: .relaxed) else { return }
         news.withLock { news in
@@ -63,13 +65,15 @@ package final class OperatorNews: Sendable {
         }
     }
 
-    /// Tells that something of an organization was changed by an operator.
+    /// Signals that an operator changed something of an organization.
     func changed(_ organization: UUID) {
         guard isWanted.load(ordering: .relaxed) else { return }
         news.withLock { $0.add(organization) }
     }
 
-    /// Other replicas tell names of what they changed, which lead back to nobody.
+    /// Signals a change by another replica.
+    ///
+    /// Other replicas send names of what they changed, which cannot be resolved to organizations.
     func changedElsewhere() {
         guard isWanted.load(ordering: .relaxed) else { return }
         news.withLock { $0.hasOthers = true }

@@ -5,7 +5,7 @@ import SyncModel
 struct GroupReader {
     /// How rows are read.
     enum Access {
-        /// Under locks, by a transaction that goes on to write; missing lanes are created.
+        /// Under locks, by a transaction that will write; missing lanes are created.
         case locking
         /// As of one moment, by a transaction that writes nothing, takes no locks and waits for none.
         case looking
@@ -50,7 +50,8 @@ struct GroupReader {
             group,
             seals,
             access,
-            // read-only connections come from the pool, which plans statements in its own way unless told otherwise
+            // read-only connections come from the pool, which plans statements in its own way unless configured
+            // otherwise
             documentBytes,
             opening: access == .locking ? [.begin] : [.beginReading, Query(SettleStatements.planShape)],
             watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },

@@ -1,17 +1,20 @@
 import Postgres
 import SyncModel
 
-/// The statements of a group's first round trip: lock, then read. All are set-based; each row carries its push's place
-/// in the group. Inputs come in key order, and locks are taken in that order: lanes first, then entities; feeds are
-/// raised last, when writing.
+/// The statements of a group's first round trip: lock, then read.
+///
+/// All are set-based; each row carries its push's place in the group. Inputs come in key order, and locks are taken in
+/// that order: lanes first, then entities; feeds are raised last, when writing.
 ///
 /// The text fixes the shape of every plan, for a plan is made once and kept: a plain join, planned while the tables
-/// were nearly empty, reads a whole table for ever after. So each look-up is a lateral subquery with a fence
-/// (`OFFSET 0`, `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
+/// were nearly empty, would always read a whole table. So each look-up is a lateral subquery with a fence (`OFFSET 0`,
+/// `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
 enum GroupStatements {
-    /// Creates missing lanes, in active organizations only: a purged one takes no new rows. A purge does not see a
-    /// lane that is not committed yet, so creating one holds the organization's row, which a purge changes first.
-    /// Nor for a user that was joined into another or erased, whose lane went with that: whoever asks has not heard of it.
+    /// Creates missing lanes, in active organizations only.
+    ///
+    /// A purged organization takes no new rows. A purge does not see a lane that is not committed yet, so creating one
+    /// holds the organization's row, which a purge changes first. No lane is created for a user that was joined into
+    /// another or erased, whose lane was removed: the caller has not received that change yet.
     static let makeLanes = Statement(
         "group_make_lanes",
         """
@@ -49,8 +52,9 @@ enum GroupStatements {
 
     private static let deviceKeys = Columns<DeviceKey>(.device { $0 })
 
-    /// The same of one organization, on a cluster. Each of the users and each of the devices: whoever reads it knows which
-    /// are meant.
+    /// The same of one organization, on a cluster.
+    ///
+    /// Returns the rows for all pairs of the users and the devices; the reader selects the requested ones.
     private static let devicesOfOne = Statement(
         "group_devices_of_one",
         """

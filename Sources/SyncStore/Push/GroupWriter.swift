@@ -140,7 +140,7 @@ struct GroupWriter {
         for change in changes {
             let (lane, state) = (group[change.index].lane, change.plan.lane)
             let stuck = change.plan.mutations.filter(\.record.status.isForAPerson)
-            // in the user's order, whatever the order in the request
+            // in the user's order, which may differ from the request's
             for new in stuck.sorted(by: { $0.record.position < $1.record.position }) {
                 outcomes.append(StuckOutcome(lane: lane, state: state, origin: .push(new)))
             }
@@ -164,7 +164,9 @@ struct GroupWriter {
         add(GroupStatements.replaceMappings, MappingRow.columns, rows.filter(\.new.replacesAbandoned))
     }
 
-    /// Mutations that waited in vain for an abandoned create may still be open when another create takes over its id.
+    /// Adds the ids of mutations that waited for an abandoned create.
+    ///
+    /// They may still be open when another create takes over its id.
     private mutating func addKnownIDs() {
         var known = KnownIDs()
         for change in changes {

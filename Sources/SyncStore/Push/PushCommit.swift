@@ -30,7 +30,7 @@ package final class PushCommit: Service {
     ///
     /// The answer comes once the commit is durable. A push whose client went away is committed all the same.
     ///
-    /// - Parameter traceparent: W3C trace context of the request; goes on to the upstream.
+    /// - Parameter traceparent: W3C trace context of the request; it is passed to the upstream.
     /// - Throws: the problem that refuses the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
     package func submit(
         _ push: PushRequest,
@@ -97,7 +97,7 @@ package final class PushCommit: Service {
         return answer
     }
 
-    /// Runs the committers until graceful shutdown; pushes queued by then are finished.
+    /// Runs the committers until graceful shutdown; pushes queued before are finished.
     package func run() async throws {
         try await committers.run()
     }

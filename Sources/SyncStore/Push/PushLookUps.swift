@@ -33,7 +33,7 @@ struct PushLookUps {
         return wanted
     }
 
-    /// The look-ups needed only before something is refused: usually nobody asks for them.
+    /// The look-ups needed only before something is refused, which is rare.
     static func rest(of push: PushRequest, above watermark: Int64?, besides wanted: PushLookUps) -> PushLookUps {
         var rest = PushLookUps()
         for entry in push.entries {

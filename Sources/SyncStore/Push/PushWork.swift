@@ -92,7 +92,7 @@ struct PushWork: GroupWork {
         }
     }
 
-    /// Commits pushes whose documents cannot be read together, each in a transaction of its own.
+    /// Commits pushes whose documents cannot be read together, each in a transaction.
     private func commitOneByOne(
         _ group: [PushJob],
         on connection: Connection,

@@ -121,8 +121,10 @@ extension GroupStatements {
         """
     )
 
-    /// Marks types as in use. An id space that an operator changed since the plan was made violates NOT NULL (23502):
-    /// the committer then reads the types again and plans anew.
+    /// Marks types as in use.
+    ///
+    /// An id space that an operator changed since the plan was made violates NOT NULL (23502): the committer then reads
+    /// the types again and plans again.
     static let useTypes = Statement(
         "group_use_types",
         """

@@ -21,7 +21,7 @@ struct RequestDraw {
     let pool: Pool
 
     /// - Parameter wishes: each organization once.
-    /// - Returns: grants by organization; organizations that are no longer active have none.
+    /// - Returns: grants by organization; organizations that are no longer active are missing.
     func draw(_ wishes: [Wish], at now: Timestamp) async throws -> [UUID: Grant] {
         let sorted = wishes.sorted { $0.organization < $1.organization }
         let quotas = Dictionary(uniqueKeysWithValues: sorted.map { ($0.organization, $0) })

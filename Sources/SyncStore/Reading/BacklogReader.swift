@@ -13,7 +13,7 @@ package struct BacklogReader: Sendable {
     package let now: TimeSource
     package let failure: StoreFailure
 
-    /// A user's backlog: all of it as it stood at one moment. Empty for a user who never pushed.
+    /// A user's backlog at one moment; empty for a user who never pushed.
     package func backlog(organization: UUID, user: UUID) async throws(Problem) -> Backlog {
         let moment = now()
         let lane = LaneKey(organization: organization, user: user)

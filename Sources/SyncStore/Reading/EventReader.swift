@@ -55,14 +55,15 @@ package struct EventReader: Sendable {
         }
         let end = try await self.end(of: lane)
         guard var cursor else { return end }
-        // a cursor of an earlier version does not say whose it is
+        // a cursor of an earlier version does not name its user
         if cursor.epoch == LaneEpoch.mixed(end.epoch, lane.user) { cursor.epoch = end.epoch }
         try check(cursor, end.epoch, head: end.place.change, feed: end.feed)
         return cursor
     }
 
-    /// The position of the newest change behind a cursor that the listener may see and has asked for; nil where there
-    /// is none.
+    /// The position of the newest change behind a cursor, as far as subscribed.
+    ///
+    /// Only changes count that the listener may see and has asked for. Nil if there is no such change.
     package func feedNews(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
             let rows = try await pool.run([FeedNews.query(interest.organization, after: cursor.feed)])[0]
@@ -74,7 +75,7 @@ package struct EventReader: Sendable {
 
     /// A page of events behind a cursor.
     ///
-    /// - Throws: `cursor_expired` when the organization's data was purged or restored meanwhile.
+    /// - Throws: `cursor_expired` when the organization's data was purged or restored since.
     package func page(after cursor: EventCursor, of lane: LaneKey) async throws(Problem) -> Page {
         let keys = try await keys(after: cursor, lane)
         try check(cursor, keys.epoch, head: keys.head, feed: keys.feed)

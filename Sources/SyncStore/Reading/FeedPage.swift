@@ -68,7 +68,7 @@ package struct FeedPage: Sendable {
         var end: (position: Int64, isCut: Bool)?
         for var row in rows {
             Head.skip(&row)
-            // a row without an entity says that none passed the filter
+            // a row without an entity means that no entity passed the filter
             guard let position = try row.optionalInt64("feed_position") else { continue }
             end = (position, try row.bool("is_cut"))
             changes.append(try FeedChange(&row))

@@ -1,11 +1,11 @@
 import Postgres
 import SyncModel
 
-/// Reads an organization's feed: the latest state of each entity, in commit order, without gaps.
+/// Reads an organization's feed: the latest state of each entity, in commit order.
 ///
-/// The feed's counter row is locked from its raise to the commit, and one statement reads the counter and the entities
-/// in one snapshot: every change at or below the counter that a reader sees is committed, so a page never passes over
-/// a writer that is still under way.
+/// There are no gaps. The feed's counter row is locked from its raise to the commit, and one statement reads the
+/// counter and the entities in one snapshot. So every change at or below the counter that a reader sees is committed,
+/// and a page never skips a writer that is still under way.
 struct FeedReader: Sendable {
     /// Bytes of documents on one page; a page holds one change at least.
     static let pageBytes: Int64 = 2_097_152
@@ -89,8 +89,9 @@ struct FeedReader: Sendable {
         return problem
     }
 
-    /// The first columns describe the feed and how far the scan went; a row without an entity says that none passed
-    /// the filter.
+    /// The first columns describe the feed and how far the scan went.
+    ///
+    /// A row without an entity means that no entity passed the filter.
     static let statement = Statement(
         "changes_page",
         """

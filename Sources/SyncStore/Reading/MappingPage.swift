@@ -44,7 +44,7 @@ package struct MappingPage: Sendable {
         let found = try rows.read(Row.init)
         let (epoch, head) = (LaneEpoch.mixed(found[0].epoch, user), found[0].head)
         if let cursor {
-            // a cursor of an earlier version does not say whose it is
+            // a cursor of an earlier version does not name its user
             let isOfNow = [epoch, found[0].epoch].contains(cursor.epoch)
             guard isOfNow, cursor.place.change <= head else { throw Self.expired(statuses) }
         }

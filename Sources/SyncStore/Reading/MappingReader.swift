@@ -80,7 +80,7 @@ package struct MappingReader: Sendable {
         """
     )
 
-    /// For an id that leads nowhere, the create says whether it will.
+    /// For an id that leads nowhere, the create's state shows whether it will.
     static let numbersStatement = Statement(
         "mappings_lookup_numbers",
         """

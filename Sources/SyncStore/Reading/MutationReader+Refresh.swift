@@ -14,7 +14,7 @@ extension MutationReader {
         let lane = LaneKey(organization: organization.id, user: user)
         return try await notifier.watching(lane: lane) { watch throws(Problem) in
             var answer = answer
-            // what held nothing back then may do so by now, be it by what this push came to
+            // a lane that was not held before may be held now, also because of this push's own outcome
             let readsHold = answer.hold != nil || !answer.unsettled.isEmpty
             while !answer.unsettled.isEmpty {
                 let latest = try await records(answer.unsettled, lane)

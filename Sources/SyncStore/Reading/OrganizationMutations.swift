@@ -57,8 +57,9 @@ extension MutationReader {
         return self.page(page, of: organization, next: next)
     }
 
-    /// The last mutation that a page looks at; no row when there are fewer. All positions are above 0; that it says so
-    /// opens the index by position to it.
+    /// The last mutation that a page reads; no row when there are fewer.
+    ///
+    /// All positions are above 0; the explicit condition lets the index by position be used.
     static let organizationEdgeStatement = Statement(
         "mutations_organization_edge",
         """

@@ -112,8 +112,9 @@ struct StuckMutations: Sendable {
         """
     )
 
-    /// Failed and conflicting mutations at the front of the lane: only final ones stand before it, so what failed
-    /// first is there, unless much else waits before it.
+    /// Failed and conflicting mutations at the front of the lane.
+    ///
+    /// Only final ones precede the front, so what failed first is there, unless many others wait before it.
     static let frontStatement = Statement(
         "settledness_front",
         """

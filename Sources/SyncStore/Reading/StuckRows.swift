@@ -1,12 +1,14 @@
 import Postgres
 package import SyncModel
 
-/// What the queries about mutations that stand still have in common.
+/// What the queries about mutations that wait for a person have in common.
 package enum StuckRows {
     /// Groups that one look goes through.
     package static let walk = 10_000
 
-    /// Whether a row stands still: the predicate of the indexes `stuck_mutations_…`, to the letter.
+    /// Whether a row waits for a person.
+    ///
+    /// Exactly the predicate of the indexes `stuck_mutations_…`.
     package static func are(_ table: String) -> String {
         "\(table).stuck_at IS NOT NULL AND \(table).error IS NOT NULL AND \(table).synced_at IS NULL"
     }
@@ -62,7 +64,9 @@ package enum StuckRows {
     package static let hasAllGroups = "(SELECT count(*) FROM g) < \(walk)"
     package static let lacksGroups = "(SELECT count(*) FROM g) >= \(walk)"
 
-    /// Whether a row is of one of the wanted groups: `error_code` tells the statuses apart.
+    /// Whether a row is of one of the requested groups.
+    ///
+    /// `error_code` distinguishes the statuses.
     ///
     /// - Parameter first: the number of the first of four parameters: statuses, type, code, status of the answer.
     package static func match(_ table: String, from first: Int) -> String {

@@ -73,7 +73,9 @@ final class MutationRow {
     /// All columns but those that are made of lists.
     static let plain = Columns(usual, rare)
 
-    /// Whether ``usual`` says all of them: they are final, with empty lists and no value in ``rare``.
+    /// Whether ``usual`` covers all of them.
+    ///
+    /// They are final, with empty lists and no value in ``rare``.
     static func areUsual(_ rows: [MutationRow]) -> Bool {
         rows.allSatisfy { row in
             row.new.record.syncedAt != nil && row.dependencies.isEmpty && row.blockers.isEmpty && row.references.isEmpty

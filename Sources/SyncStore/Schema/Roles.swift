@@ -8,7 +8,9 @@ package enum Roles {
     /// For the login roles of tenants' analysts.
     package static let reader = "sluice_reader"
 
-    /// On a cluster, the role whose members read an organization: it may nothing, and nobody logs in by it.
+    /// On a cluster, the role whose members read an organization.
+    ///
+    /// It has no rights itself, and no session logs in with it.
     package static func reader(of organization: UUID) -> String {
         "sluice_reader_\(organization.uuidString.lowercased())"
     }

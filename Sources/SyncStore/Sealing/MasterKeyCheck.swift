@@ -34,7 +34,7 @@ final class MasterKeyCheck: Sendable {
         return MasterKeysInUse(counts: counts, masterKeys)
     }
 
-    /// The same in words; looks anew when the last result is a minute old.
+    /// The missing master keys as text; checks again when the result is a minute old.
     func missing() async throws -> ([String], anyKnown: Bool) {
         let before = last.withLock { $0 }
         if let before, .now - before.at < Self.interval { return (before.missing, before.anyKnown) }

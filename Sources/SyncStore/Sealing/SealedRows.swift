@@ -6,11 +6,11 @@ package struct SealedRows: Sendable, Hashable {
 
     package init() {}
 
-    /// Rows that were written anew.
+    /// Rows that were written again.
     package var sealed = 0
     /// Values that cannot be opened and were left unchanged.
     package var unreadable = 0
-    /// The first of these in words, for an operator; they name rows, and no content.
+    /// Texts about the first of these, for an operator; they name rows, and no content.
     package var unreadableValues: [String] = []
     /// Values that are named at most.
     package static let namedValues = 20
@@ -20,7 +20,7 @@ package struct SealedRows: Sendable, Hashable {
     package var keptKeys = 0
     /// The data keys that values which were left are under.
     package private(set) var neededKeys: Set<Int32> = []
-    /// Whether one of these values does not say which.
+    /// Whether one of these values does not name its key.
     package private(set) var mayNeedAnyKey = false
 
     /// Notes values that cannot be opened, and why.

@@ -2,8 +2,10 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// Finds the mutations of a bulk request, user by user in lane order or in the reverse of it, a page at a time. Every
-/// page looks at a bounded number of open mutations, whatever the filter lets through.
+/// Finds the mutations of a bulk request, a page at a time.
+///
+/// User by user in lane order or in the reverse of it. Every page reads a bounded number of open mutations, independent
+/// of the filter.
 struct SettleCandidates {
     /// The mutations of a page, at most.
     static let limit: Int64 = 500

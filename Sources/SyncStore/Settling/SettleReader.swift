@@ -8,10 +8,12 @@ package struct SettleReader {
     package let lane: LaneKey
     package let seal: Seal
 
-    /// Locks the lane, and reads some of its mutations in lane order; nil where the user has no lane.
+    /// Locks the lane, and reads some of its mutations in lane order.
+    ///
+    /// Nil if the user has no lane.
     ///
     /// - Parameters:
-    ///   - screen: says which of them are still meant; nil: all are.
+    ///   - screen: selects the mutations that are still meant; nil: all are.
     ///   - hasContents: whether to read payloads, answers and errors.
     package func begin(
         _ ids: [UUID],
@@ -143,7 +145,7 @@ package struct SettleReader {
         return Dictionary(grouping: found, by: \.clientID)
     }
 
-    /// Locks an entity and reads it; nil when there is none.
+    /// Locks an entity and reads it; nil if it does not exist.
     package func lockEntity(_ key: EntityKey) async throws -> EntityState? {
         var entities: [UUID: EntityTable] = [:]
         let rows = try await connection.run(EntityRows.lock([(organization: lane.organization, key: key)]))

@@ -6,7 +6,9 @@ extension SettleStatements {
     /// Parameters before the columns of the written rows: organization, user, change position, moment.
     static let head = 4
 
-    /// The columns that an upsert has to name beside those that it changes; and the same of a row that is called `m`.
+    /// The columns that an upsert must name in addition to those that it changes.
+    ///
+    /// The second text has the same of a row that is called `m`.
     private static let unchanged = """
         organization_id, user_id, id, device_id, sequence_number, position, idempotency_key, fingerprint, operation,
             entity_type, priority, max_attempts, conflict_resolution, created_at, accepted_at, change_position,

@@ -1,10 +1,12 @@
 package import Postgres
 import SyncModel
 
-/// The statements of settling, each on one lane whose row is locked. Organization and user are $1 and $2 throughout.
+/// The statements of settling, each on one lane whose row is locked.
+///
+/// Organization and user are $1 and $2 throughout.
 ///
 /// Rows are found by their whole key, in a lateral subquery with a fence, and written by an upsert: both are chains of
-/// index look-ups whatever the tables' size was when the plan was made. An UPDATE joined to a list would read a lane
+/// index look-ups, independent of the tables' size when the plan was made. An UPDATE joined to a list would read a lane
 /// of a hundred thousand mutations once for each row of the list.
 package enum SettleStatements {
     /// Plans are made once for a connection; none of them reads a whole table.

@@ -32,8 +32,9 @@ extension Settlement {
         return plan?.restarts.count ?? 0
     }
 
-    /// Discards all mutations of the request that can be discarded; with dependants only where it says what becomes of
-    /// them.
+    /// Discards all mutations of the request that can be discarded.
+    ///
+    /// Those with dependants are discarded only if the request specifies how to treat these.
     ///
     /// Works from the end of each lane, so that dependants within the request are discarded before their dependencies.
     package func discard(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {

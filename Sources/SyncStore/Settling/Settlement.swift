@@ -2,8 +2,9 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// A person's decisions about mutations that stand still: retry, discard, resolve (product rules 4, 6 and 12). Each is
-/// one transaction under the lane's lock; a mutation in flight is never touched.
+/// A person's decisions about mutations that wait: retry, discard, resolve.
+///
+/// Product rules 4, 6 and 12. Each is one transaction under the lane's lock; a mutation in flight is never touched.
 package struct Settlement: Sendable {
     /// Mutations that one transaction discards or releases: it holds the lane for less than a second.
     package static let batch = 5_000
@@ -100,12 +101,12 @@ package struct Settlement: Sendable {
 
     /// Discards a mutation, with or without its dependants.
     ///
-    /// More dependants than one transaction takes go in several, those that most depend on first; the mutation itself
-    /// goes in the last.
+    /// Dependants beyond the limit of one transaction are discarded in several, those that most depend on first; the
+    /// mutation itself is discarded in the last.
     ///
-    /// - Returns: nil when the user has none of that id.
+    /// - Returns: nil when the user has no mutation with that id.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when there are dependants and the request does
-    ///   not say what becomes of them.
+    ///   not specify how to treat them.
     package func discard(
         _ id: UUID,
         _ request: DiscardRequest,
@@ -141,7 +142,7 @@ package struct Settlement: Sendable {
     ///
     /// - Parameters:
     ///   - show: called with the mutation afterwards, where there is only one; see ``commit(_:_:_:showing:_:)``.
-    ///   - choose: selects from the found mutations; called under the lane's lock, each time anew.
+    ///   - choose: selects from the found mutations; called under the lane's lock, in each attempt.
     ///   - recording: further queries about the discarded mutations.
     /// - Returns: the ids of all that were discarded.
     package func discard(
@@ -230,8 +231,8 @@ package struct Settlement: Sendable {
     ///
     /// - Parameters:
     ///   - hasContents: whether to read the mutations' payloads, answers and errors.
-    ///   - show: called with each of the mutations in its new state, before the commit: what was committed is
-    ///     answered, whatever happens afterwards. Called anew when the transaction is tried again.
+    ///   - show: called with each of the mutations in its new state, before the commit, so that the committed state is
+    ///     answered even if a later step fails. Called again when the transaction is tried again.
     ///   - body: plans with what was found; answers further queries to write.
     /// - Returns: the plan that was committed; nil when there is no such lane.
     @discardableResult
@@ -333,7 +334,7 @@ package struct Settlement: Sendable {
         return (key, stored, isOvertaken)
     }
 
-    /// Resolves for the server: what waited for the mutation goes on, with the server's entity.
+    /// Resolves for the server: waiting mutations continue, with the server's entity.
     private func adopt(
         _ subject: SettleSubject,
         _ idPointer: String,

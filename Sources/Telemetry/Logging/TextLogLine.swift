@@ -27,7 +27,7 @@ struct TextLogLine {
         bytes.append(contentsOf: (colours ? "\u{1B}[\(colour)m\(name)\u{1B}[0m" : name).utf8)
     }
 
-    /// Five characters wide, so that messages stand under each other, and an ANSI colour.
+    /// The level's name in five characters, so that messages align, and an ANSI colour.
     private static func presentation(of level: Logger.Level) -> (name: String, colour: Int) {
         switch level {
         case .trace: ("TRACE", 90)

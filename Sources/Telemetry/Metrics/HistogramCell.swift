@@ -13,7 +13,7 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
         var sum = 0.0
     }
 
-    /// Upper bounds, inclusive and ascending; the bucket over the last one has none.
+    /// Upper bounds, inclusive and ascending; the last bucket has no bound.
     private let bounds: [Double]
     private let tally: Mutex<Tally>
 

@@ -14,7 +14,7 @@ extension PrometheusRegistry {
     }
 }
 
-/// Readings of this process from the kernel; nil where the kernel does not say.
+/// Readings of this process from the kernel; nil where it does not provide them.
 enum ProcessMetrics {
     /// Seconds. The process clock rather than /proc/self/stat, whose ticks are 10 ms.
     @Sendable static func cpuTime() -> Double? {

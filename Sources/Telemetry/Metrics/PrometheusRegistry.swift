@@ -1,13 +1,13 @@
 import Synchronization
 
-/// All metrics of the process, and their text for a Prometheus server (exposition format 0.0.4).
+/// All metrics of the process, and their text for a Prometheus server.
 ///
-/// A backend of our own: swift-prometheus is not among the packages this repository builds with, and the format is
-/// small. Handlers are found under a lock once, and then count without one (or, for histograms, with one of their
-/// own), so hold on to them.
+/// The text is in exposition format 0.0.4. This backend exists because swift-prometheus is not among the packages this
+/// repository builds with, and the format is small. Handlers are found under a lock once, and then count without one
+/// (or, for histograms, with a private one), so keep references to them.
 ///
 /// Bounded: a metric has at most ``seriesLimit`` label sets; further ones count in one series labelled
-/// `overflow="true"`, and `sluice_metrics_dropped_series_total` says how often that happened.
+/// `overflow="true"`, and `sluice_metrics_dropped_series_total` counts how often that happened.
 package final class PrometheusRegistry: Sendable {
     /// The `Content-Type` of ``render(into:)``.
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"

@@ -6,10 +6,12 @@ import Synchronization
 /// Keeps the keys of a ``TokenVerifier`` fresh: fetches those that providers publish, and looks whether files of keys
 /// and issuers have changed. Where that fails, the keys in force stay in force.
 package final class KeyKeeper: Service, Sendable {
-    /// Reads all issuers anew, files included.
+    /// Reads all issuers again, files included.
     package typealias Load = @Sendable () throws -> TokenConfiguration
 
-    /// How often files are read, in seconds. They are small, and reading one tells more than its times do.
+    /// How often files are read, in seconds.
+    ///
+    /// They are small, and reading one is more reliable than comparing its times.
     static let filePause: Double = 5
     /// How often due fetches and files are looked for.
     private static let tick: Duration = .seconds(1)

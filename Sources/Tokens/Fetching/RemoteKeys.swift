@@ -77,8 +77,10 @@ final class RemoteKeys: Sendable {
         var count = 0
     }
 
-    /// Applies a fetch's answer. Keys that are no longer published are dropped; after a failure the keys stay. Waiting
-    /// requests go on later, by ``release()``, when the keys are in force.
+    /// Applies a fetch's answer.
+    ///
+    /// Keys that are no longer published are dropped; after a failure the keys stay. Waiting requests continue later,
+    /// by ``release()``, when the keys are in force.
     func finish(_ answer: KeySetAnswer, at now: Timestamp) async -> Result {
         switch answer {
         case .failed(let reason):
@@ -99,7 +101,7 @@ final class RemoteKeys: Sendable {
         }
     }
 
-    /// Lets waiting requests go on.
+    /// Resumes waiting requests.
     func release() {
         let waiters = state.withLock { state in
             defer { state.waiters = [] }

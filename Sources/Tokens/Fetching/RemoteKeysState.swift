@@ -1,12 +1,14 @@
 import SyncModel
 
-/// When the keys of a provider are fetched, and who may wait for that: the rules, without I/O.
+/// The rules for fetching a provider's keys, and for waiting for that, without I/O.
 ///
-/// A set is fetched anew when it is about to expire, after a failure with growing pauses, and when a token names an
+/// A set is fetched again when it is about to expire, after a failure with growing pauses, and when a token names an
 /// unknown key. Any client can write such a token, so that happens once in ``demandPause`` for all callers together,
 /// and only so many wait for it.
 struct RemoteKeysState: Sendable {
-    /// How long a set is good for at least, at most, and where its provider does not say; in seconds.
+    /// The shortest and the longest use of a set, and the default, in seconds.
+    ///
+    /// The default applies if its provider does not specify one.
     static let ages: ClosedRange<Double> = 60...3_600
     static let defaultAge: Double = 600
     /// The pause after a failure, doubled with each further one, and its cap; in seconds.
@@ -59,11 +61,11 @@ struct RemoteKeysState: Sendable {
         return true
     }
 
-    /// Notes the end of a fetch.
+    /// Records the end of a fetch.
     ///
     /// - Parameters:
     ///   - maximumAge: from the provider, in seconds.
-    ///   - luck: 0 to 1, drawn anew each time, so that replicas do not all fetch at once.
+    ///   - luck: 0 to 1, drawn each time, so that replicas do not all fetch at once.
     /// - Returns: whether to warn of a failure.
     mutating func finish(_ outcome: Outcome, maximumAge: Int64?, at now: Timestamp, luck: Double) -> Bool {
         isFetching = false

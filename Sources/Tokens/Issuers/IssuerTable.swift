@@ -1,7 +1,9 @@
 import SyncModel
 
-/// All issuers in force. A token says which issuer is its own, before anything in it is believed; only that issuer's
-/// keys are tried then, so no issuer's key verifies a token that names another issuer.
+/// All issuers in force.
+///
+/// A token names its issuer, before anything in it is believed; only that issuer's keys are tried then, so no issuer's
+/// key verifies a token that names another issuer.
 struct IssuerTable: Sendable {
     private(set) var entries: [IssuerEntry]
     private let byName: [ExactText: Int]

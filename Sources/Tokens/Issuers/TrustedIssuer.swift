@@ -24,13 +24,13 @@ package struct TrustedIssuer: Sendable, Equatable {
     package var audience: ExactText?
     /// The claim that must be, or contain, the audience.
     package var audienceClaim: ClaimPlace
-    /// Where user and organization stand.
+    /// The places of user and organization.
     package var places: IdentityPlaces
     /// Under which name the gateway remembers its users, and the names that it has for organizations. Nil, as a rule:
     /// its own name. Two issuers with the same namespace speak of the same users, as a provider's two domains do.
     package var namespace: ExactText?
     package var organizations: Organizations
-    /// The secret of its HS256 tokens, at least 16 bytes; nil: it has none.
+    /// The secret of its HS256 tokens, at least 16 bytes; nil: HS256 is not used.
     package var secret: [UInt8]?
     /// Configured public keys, for RS256, ES256 and EdDSA.
     package var keys: [TokenKeySource]

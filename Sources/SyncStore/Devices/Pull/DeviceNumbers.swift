@@ -6,7 +6,7 @@ import Synchronization
 
 /// The known numbers of one device.
 final class DeviceNumbers: Sendable {
-    /// The memory that a device costs beside its ids, counted in ids.
+    /// The memory of a device without its ids, counted in ids.
     static let overhead = 20
 
     /// Numbers of entities of one type. Most ids are UUIDs, and are kept without their text.

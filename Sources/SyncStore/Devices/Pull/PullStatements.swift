@@ -3,8 +3,9 @@ import Postgres
 /// The statements of a pull. All are set-based, and each look-up is a lateral subquery with a fence: for each type by
 /// an index, in one partition. A test EXPLAINs them.
 enum PullStatements {
-    /// The device's numbers of entities, as two arrays: places of ids, and their numbers. The ids of all types stand
-    /// one after the other.
+    /// The device's numbers of entities, as two arrays: places of ids, and numbers.
+    ///
+    /// The ids of all types are in sequence.
     static let numbers = Statement(
         "pull_numbers",
         """
@@ -145,12 +146,14 @@ enum PullStatements {
         """
     )
 
-    /// A number that the device has by now, or has given to an entity of its own, takes precedence over a page's
-    /// assignment.
+    /// Confirms a page's assignments.
+    ///
+    /// A number that the device already has, or has given to its own entity, takes precedence over a page's assignment.
     static let confirm = confirming("pull_confirm", as: "server_id", onConflict: "")
 
-    /// Numbers of entities that the device knows by another number as well, for it created the entity that the page
-    /// assigned a number to: both numbers lead there.
+    /// Numbers of entities for which the device has another number as well.
+    ///
+    /// It created the entity that the page assigned a number to: both numbers lead there.
     static let confirmSecond = confirming(
         "pull_confirm_second",
         as: "same_as",

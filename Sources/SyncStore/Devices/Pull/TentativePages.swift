@@ -43,7 +43,7 @@ struct TentativePages: Sendable {
 
     /// Makes a page's assignments permanent.
     ///
-    /// - Returns: where the page stood, for another pull may have been faster.
+    /// - Returns: the state in which the page was found, because another pull may have been faster.
     func confirm(_ page: Int64, of device: DeviceKey) async throws -> PageStanding {
         let key = Parameters(of: device, page)
         return try await pool.transaction { connection in
