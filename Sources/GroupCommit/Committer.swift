@@ -17,7 +17,9 @@ package final class Committer<Work: GroupWork>: Sendable {
     private let connection: CommitterConnection
     private let metrics: CommitMetrics
     private let routes: Routes?
-    /// A write of one row, which shows whether writes are possible; empty where nothing is probed.
+    /// A write of one row, which shows whether writes are possible.
+    ///
+    /// Empty where no probe is sent.
     private let probe: [Query]
     private let health = Mutex(WriteHealth())
     /// The group that is being committed.
@@ -96,7 +98,9 @@ package final class Committer<Work: GroupWork>: Sendable {
         }
     }
 
-    /// Answers jobs that have waited too long, in the queue or for a database that does not answer.
+    /// Answers jobs that have waited too long.
+    ///
+    /// In the queue or for a database that does not answer.
     func expire(after age: Duration) {
         let now = ContinuousClock.now
         let (late, setback) = inHand.withLock { inHand in
@@ -196,7 +200,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         if !others.isEmpty { await commit(others, share: share) }
         for job in here {
             guard queue.isClosed else {
-                // its organization has its part of what may wait; done here, others would wait for it
+                // its organization already has its share of waiting jobs; done here, others would wait for it
                 job.refuse(.overloaded("too much is waiting to be written"))
                 continue
             }
@@ -225,11 +229,13 @@ package final class Committer<Work: GroupWork>: Sendable {
         await commit(Array(group[(group.count / 2)...]), share: share)
     }
 
-    /// Halves a group that took too long until one organization stands alone, each half with half of the time; then
-    /// tries its jobs one by one, with a part of the time. A job that takes too long even then is refused, and so is
-    /// one whose turn has not come within twice the usual time: others wait.
+    /// Halves a group that took too long until one organization is alone.
     ///
-    /// A job that is alone from the start had all the time that there is: trying it again would not help.
+    /// Each half has half of the time. Then it tries its jobs one by one, with a part of the time. A job that takes too
+    /// long even then is refused, and so is one whose turn has not come within twice the usual time, because others
+    /// wait.
+    ///
+    /// A job that is alone from the start had all of the time: trying it again would not help.
     private func split(_ group: [Work.Job], _ error: PostgresError, share: Int) async {
         guard group.count > 1 else {
             if share == 1, let job = group.first, !error.isRetryable {
@@ -260,8 +266,10 @@ package final class Committer<Work: GroupWork>: Sendable {
         await commit(group.filter { !first.contains($0.lane.organization) }, share: share)
     }
 
-    /// Leaves a job that took too long in a part of the time to the desk for heavy ones, or tries it there in the whole
-    /// of it: only then is it certain that the job takes too long.
+    /// Gives a job that took too long in a part of the time a last try.
+    ///
+    /// It leaves the job to the desk for heavy ones, or tries it there in the whole time: only then is it certain that
+    /// the job takes too long.
     private func giveAllTime(to job: Work.Job, _ error: PostgresError) async {
         if error.kind == .timedOut, !error.isRetryable {
             if desk != queue.desks {

@@ -1,10 +1,12 @@
 package import Postgres
 import Synchronization
 
-/// A committer's own connection: opened at first use and again after it broke, at most four times a second. Where groups
-/// lie on several servers, one to each of those.
+/// A committer's own connection.
+///
+/// Opened at first use and again after it broke, at most four times a second. Where groups are on several servers, one
+/// to each of those.
 package final class CommitterConnection: Sendable {
-    /// What there is with one server.
+    /// The connection to one server, with its state.
     private struct Line {
         var connection: Connection?
         /// How long a statement may take on it now.
@@ -21,8 +23,9 @@ package final class CommitterConnection: Sendable {
         var pastTraffic = Traffic()
     }
 
-    /// How long a server that cannot be reached directly is not tried again: what it has is asked for by the
-    /// configuration's own.
+    /// How long a server that cannot be reached directly is not tried again.
+    ///
+    /// Its rows are requested through the configuration's own server until then.
     private static let detour: Duration = .seconds(10)
 
     private let configuration: ConnectionConfiguration
@@ -54,7 +57,7 @@ package final class CommitterConnection: Sendable {
     /// How long a statement usually may take.
     var statementTimeout: Duration { configuration.statementTimeout }
 
-    /// What was sent so far, on this connection and those before it.
+    /// The traffic so far, on this connection and those before it.
     var traffic: Traffic {
         state.withLock { state in
             state.lines.values.reduce(state.pastTraffic) { $0 + ($1.connection?.traffic ?? Traffic()) }
@@ -82,7 +85,9 @@ package final class CommitterConnection: Sendable {
         "SELECT set_config('statement_timeout', $1, false)"
     )
 
-    /// To the server that has the group's rows or, where that is not reached from here, to the configuration's own.
+    /// Connects to the server that has the group's rows.
+    ///
+    /// If that is not reached from here, to the configuration's own.
     private func nearest() async throws(PostgresError) -> (Connection, ServerAddress?) {
         if let server = state.withLock({ $0.server }) {
             let failure = state.withLock { $0.lines[server]?.lastFailure }

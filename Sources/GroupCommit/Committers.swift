@@ -64,7 +64,9 @@ package final class Committers<Work: GroupWork>: Service {
         return try result.get()
     }
 
-    /// Has a job committed together with others, without waiting for the answer to its reply.
+    /// Has a job committed together with others.
+    ///
+    /// Does not wait for the answer to its reply.
     package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: OnceReply<Value>) {
         guard !queue.add(job, at: place) else { return }
         reply.send(.failure(Problem.overloaded("too much is waiting to be written")))

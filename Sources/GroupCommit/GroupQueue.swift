@@ -17,7 +17,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         /// Desks whose committer is to probe its connection.
         var probes: Set<Int> = []
         var deskCount: DeskCount
-        /// What is being done, by desk.
+        /// The weights of the current groups, by desk.
         var weights: [Int: Int] = [:]
         /// Where that lies, by desk.
         var shards: [Int: Int] = [:]
@@ -104,8 +104,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         consumer?.resume()
     }
 
-    /// The next group for a desk, whose group before it counts as done. Waits for the first job; an empty group asks
-    /// for a probe. Nil once closed and empty.
+    /// The next group for a desk, whose group before it counts as done.
+    ///
+    /// Waits for the first job; an empty group requests a probe. Nil once closed and empty.
     ///
     /// - Parameter took: the time of the group before; nil where it was not measured.
     func next(at desk: Int, took: Duration? = nil) async -> [Job]? {
@@ -145,7 +146,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         let consumers = state.withLock { state in
             let woken = state.line.finish(at: desk, took: took.map { $0 / .microseconds(1) })
             state.deskCount.remove(state.weights.removeValue(forKey: desk) ?? 0)
-            // at the end every consumer looks whether anything is left
+            // at the end every consumer checks whether anything is left
             let desks = state.isClosed ? Set(state.consumers.keys) : woken
             return desks.compactMap { state.consumers.removeValue(forKey: $0) }
         }
@@ -168,7 +169,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         state.withLock { state in state.giveUp(state.line.drain(at: desk, besides: organization)) }
     }
 
-    /// Accepts no more jobs; those that wait are still handed out.
+    /// Accepts no more jobs; waiting jobs are still handed out.
     package func close() {
         let consumers = state.withLock { state in
             state.isClosed = true

@@ -1,7 +1,7 @@
 package import Postgres
 package import SyncModel
 
-/// Why a group was not committed, and what to do about it.
+/// Why a group was not committed, and how to continue.
 package enum Setback: Error {
     /// Try again, and look up everything.
     case readAgain

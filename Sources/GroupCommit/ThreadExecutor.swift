@@ -35,7 +35,7 @@ final class ThreadExecutor: TaskExecutor, @unchecked Sendable {
         }
     }
 
-    /// Ends the threads when they have done what they have. No task may use them any more.
+    /// Ends the threads when their work is done. No task may use them any more.
     func end() {
         condition.withLock {
             hasEnded = true

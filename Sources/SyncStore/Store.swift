@@ -7,7 +7,7 @@ import Synchronization
 /// All database services of the gateway, wired once.
 package final class Store: Sendable {
     package let catalog: Catalog
-    /// Which users and organizations are meant by what issuers call them.
+    /// Resolves issuers' names of users and organizations.
     package let identities: Identities
     /// Which listeners are served no more.
     package let lastingCallers: LastingCallers
@@ -229,8 +229,9 @@ package final class Store: Sendable {
         )
     }
 
-    /// An object of a feature that lives as long as the store, one of each type: for caches and signals that several of
-    /// the feature's parts share.
+    /// An object of a feature that lives as long as the store, one of each type.
+    ///
+    /// For caches and signals that several of the feature's parts share.
     package func shared<Part: Sendable>(_ make: () -> Part) -> Part {
         parts.withLock { parts in
             if let part = parts[ObjectIdentifier(Part.self)] as? Part { return part }
@@ -279,8 +280,9 @@ package final class Store: Sendable {
 
     private static let readOnly = "the database is read-only: a standby, or default_transaction_read_only is on"
 
-    /// Why writes are not possible although the database can be read; nil while they are. A cluster's servers fail one
-    /// by one, and the organizations of the others are served.
+    /// Why writes are not possible although the database can be read; nil if they are.
+    ///
+    /// A cluster's servers fail one by one, and the organizations of the others are served.
     private var writeTrouble: String? {
         guard !cluster.isThere else { return nil }
         let trouble = pushes.trouble ?? lanes.trouble ?? ingest.trouble ?? notifier.hints.trouble
@@ -292,11 +294,12 @@ package final class Store: Sendable {
     /// Which master keys wrap the stored data keys, read again.
     package func masterKeysInUse() async throws -> MasterKeysInUse { try await keyCheck.look() }
 
-    /// What an operator should know although requests can be served, as of the last look.
+    /// Notices for operators while requests can be served, as of the last check.
     package var notices: [String] { keyCheck.notices }
 
-    /// Logs the organizations whose data cannot be opened with the configured master keys. Logs nothing while the
-    /// database is away.
+    /// Logs the organizations whose data the configured master keys cannot open.
+    ///
+    /// Logs nothing while the database is unavailable.
     package func warnOfUnknownMasterKeys() async {
         for (label, count) in (try? await keyCheck.look().unknown) ?? [] {
             logger.warning(
@@ -329,7 +332,9 @@ package final class Store: Sendable {
         return connection
     }
 
-    /// For every connection: no statement waits long for a lock, and no transaction stays open.
+    /// For every connection.
+    ///
+    /// No statement waits long for a lock, and no transaction stays open.
     static func pooledSettings(with patience: DatabasePatience) -> [(String, String)] {
         func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
         return [

@@ -9,7 +9,9 @@ package struct StoreConfiguration: Sendable {
     ///
     /// Needed if they are connected to several servers of a cluster; nil for `databaseURL`.
     package var hintsURL: String?
-    /// Whether groups on a cluster are committed over connections to the servers that have their rows.
+    /// Whether groups on a cluster are committed over direct connections.
+    ///
+    /// These lead to the servers that have their rows.
     package var commitsDirectly = false
     /// Connections for everything but group commit.
     package var poolSize: Int
@@ -21,13 +23,15 @@ package struct StoreConfiguration: Sendable {
     package var leaseSeconds: Double
     /// Wraps the organizations' data keys; nil where nothing is sealed.
     package var masterKeys: MasterKeys?
-    /// How often subscribed data is read anyway while other replicas' hints arrive: one may be lost.
+    /// How often subscribed data is read anyway while other replicas' hints arrive.
+    ///
+    /// A hint may be lost.
     package var lookInterval: Duration = .seconds(15)
     /// How long to wait for Postgres.
     package var patience = DatabasePatience()
     /// Devices that a user may have; every request of one more is refused.
     package var devicesPerUser = 1_000
-    /// How long is remembered which events from elsewhere were taken, and what was sent.
+    /// How long taken events and sent requests are remembered.
     package var retention = RetentionPolicy()
     /// Features that add rows to the engine's transactions.
     package var participants: [any CommitParticipant] = []

@@ -5,7 +5,9 @@ import Metrics
 import Postgres
 package import SyncModel
 
-/// Turns database errors into the caller's problem, in one place: no details outside, everything in the log.
+/// Turns database errors into the caller's problem, in one place.
+///
+/// No details outside, everything in the log.
 package struct StoreFailure: Sendable {
     package let logger: Logger
     /// While the database is unavailable all requests fail in the same way.
@@ -20,6 +22,8 @@ package struct StoreFailure: Sendable {
         self.logger = logger
     }
 
+    /// SQLSTATEs of prepared statements that another session replaced.
+    ///
     /// A prepared statement is missing, or exists although this session did not make it. Only the gateway uses its
     /// sessions, unless a pooler shares them.
     private static let lostStatements: Set = ["26000", "42P05"]
@@ -125,6 +129,8 @@ package struct StoreFailure: Sendable {
 }
 
 extension Problem {
-    /// Whether the reason is that an organization's data cannot be opened, and not that the database is unavailable.
+    /// Whether the reason is that an organization's data cannot be opened.
+    ///
+    /// Otherwise the database is unavailable.
     package var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
 }

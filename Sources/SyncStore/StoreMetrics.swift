@@ -12,7 +12,8 @@ package enum StoreMetrics {
     ///
     /// Counted by the dispatcher, read by operators' views.
     package static let upstreamAttempts = "sluice_upstream_attempts_total"
-    /// Look-ups of subjects and of organizations' names in the database, with `outcome`: `found`, `made` (a new user) or
-    /// `unknown`.
+    /// Look-ups of subjects and of organizations' names in the database.
+    ///
+    /// With `outcome`: `found`, `made` (a new user) or `unknown`.
     package static let identityLookups = "sluice_identity_lookups_total"
 }

@@ -36,8 +36,9 @@ public struct StuckSearch: Sendable {
     }
 
     private var steps: [UUID: Step] = [:]
-    /// By entity name: the lowest lane position of a failed or conflicting mutation of the entity, where the path to it
-    /// is not known.
+    /// The lowest lane position of an entity's failed or conflicting mutation.
+    ///
+    /// By entity name, where the path to the mutation is not known.
     private var troubles: [Name: Int64] = [:]
     private let asked: Set<UUID>
 
@@ -65,13 +66,14 @@ public struct StuckSearch: Sendable {
         return unknown
     }
 
-    /// Takes in mutations that blocked ones wait for; a mutation that is known already stays as it is.
+    /// Adds mutations that blocked ones wait for; known ones are not replaced.
     public mutating func add(_ found: [Step]) {
         for step in found where steps[step.id] == nil { steps[step.id] = step }
     }
 
-    /// Takes in failed and conflicting mutations of the lane where the paths to them are too long to follow. A mutation
-    /// waits for all earlier ones of its entity (product rule 3), so one of these is enough.
+    /// Adds failed and conflicting mutations whose paths are too long to follow.
+    ///
+    /// A mutation waits for all earlier ones of its entity (product rule 3), so one of these is enough.
     public mutating func add(troubled found: [Step]) {
         for step in found where step.isTrouble {
             for name in Self.names(of: step.entity) {
@@ -80,7 +82,9 @@ public struct StuckSearch: Sendable {
         }
     }
 
-    /// Whether all mutations in question are known to be stuck, so that more knowledge changes nothing.
+    /// Whether all mutations in question are known to be stuck.
+    ///
+    /// Further knowledge would change nothing.
     public var isDecided: Bool { stuck.count == asked.count }
 
     /// The stuck mutations among those in question.

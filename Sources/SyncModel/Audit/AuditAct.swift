@@ -1,6 +1,8 @@
 public import Foundation
 
-/// What an operator does, or looks at, as the audit keeps it. Names and ids alone: nothing that users wrote, no secret.
+/// An operator's action, or read access, as stored in the audit log.
+///
+/// It has names and ids alone: nothing that users wrote, no secret.
 public struct AuditAct: Sendable, Hashable {
     /// The organization of acts that concern none.
     public static let noOrganization = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
@@ -11,7 +13,7 @@ public struct AuditAct: Sendable, Hashable {
 
     /// The organization that the act is about, else ``noOrganization``.
     public var organization: UUID
-    /// Who does it: an operator's name, or `cli:` and the system's user.
+    /// The actor: an operator's name, or `cli:` and the system's user.
     @Exact public var actor: String
     public var scope: OperatorScope
     /// The act's operation in the API contract, else the command's name.
@@ -25,9 +27,9 @@ public struct AuditAct: Sendable, Hashable {
         get { names.map { ($0.name, $0.value) } }
         set { names = newValue.map { Name(name: $0.name, value: String($0.value.prefix(Self.longestValue))) } }
     }
-    /// The user whom it is about. Apart from the target, since an erasure takes it out.
+    /// The user concerned. Separate from the target, since an erasure removes it.
     public var user: UUID?
-    /// Whom the user is joined into.
+    /// The user into whom this user is joined.
     public var into: UUID?
     /// The request's id, as the log has it.
     @Exact public var requestID: String?

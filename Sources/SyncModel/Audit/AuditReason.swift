@@ -1,4 +1,6 @@
-/// Why an operator does something, in the operator's own words: up to 500 bytes without control characters.
+/// An operator's reason for an act, in the operator's own words.
+///
+/// Up to 500 bytes without control characters.
 public enum AuditReason {
     public static let maximumBytes = 500
 

@@ -1,6 +1,8 @@
 /// Finds numbers that a device has not assigned to one of its entities yet.
 public struct FreeNumbers: Sendable {
-    /// How many numbers in use are looked at beyond those that could be needed; gaps behind them stay unused.
+    /// The numbers in use that are read beyond those that could be needed.
+    ///
+    /// Gaps behind them stay unused.
     public static let slack = 1_000
 
     private let base: Int64?

@@ -1,6 +1,8 @@
 import JSONText
 
-/// The body of a pull: `{"since":CURSOR|null,"limit":500,"wait":0,"next_local_ids":{"task":2}}`, or none.
+/// The body of a pull, which may be missing.
+///
+/// `{"since":CURSOR|null,"limit":500,"wait":0,"next_local_ids":{"task":2}}`
 public struct PullRequest: Sendable {
     /// Changes on a page, unless the caller specifies another limit.
     public static let defaultLimit = 500

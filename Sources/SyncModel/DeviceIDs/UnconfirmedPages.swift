@@ -8,7 +8,9 @@ public struct UnconfirmedPages: Sendable {
         public let number: Int64
         /// The page from whose cursor the device pulled it; 0 for none.
         public let base: Int64
-        /// The device's counters when it pulled; the device applies the page only while they are the same.
+        /// The device's counters when it pulled.
+        ///
+        /// The device applies the page only while they are the same.
         public let counters: [ExactText: Int64]
         public let assignments: [PullPlanner.Assignment]
 
@@ -25,8 +27,9 @@ public struct UnconfirmedPages: Sendable {
         }
     }
 
-    /// Pages that the device cannot have applied, or has gone beyond: their assignments are void unless the device
-    /// pulls from their cursor later.
+    /// Pages that the device cannot have applied, or has gone beyond.
+    ///
+    /// Their assignments are void unless the device pulls from their cursor later.
     public private(set) var superseded: [Int64] = []
     /// Pages that the device pulled in the same state.
     private var equals: [Page] = []
@@ -66,13 +69,17 @@ public struct UnconfirmedPages: Sendable {
         return common.contains { page.counters[$0] ?? 0 < counters[$0] ?? 0 }
     }
 
-    /// The page that made the same assignments in the same state: it need not be stored twice.
+    /// The page that made the same assignments in the same state, if any.
+    ///
+    /// Such a page need not be stored twice.
     public func page(with assignments: [PullPlanner.Assignment]) -> Int64? {
         let wanted = Set(assignments)
         return equals.first { Set($0.assignments) == wanted }?.number
     }
 
-    /// Numbers of a type that unconfirmed pages assigned, and that no other entity may get; ascending.
+    /// Numbers of a type that unconfirmed pages assigned, ascending.
+    ///
+    /// No other entity may get them.
     func given(_ type: String) -> [Int64] { owners[type]?.keys.sorted() ?? [] }
 
     /// Numbers that an entity was given, ascending.

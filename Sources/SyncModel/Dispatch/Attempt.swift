@@ -31,7 +31,7 @@ struct Attempt {
         outcome.responseBody = response.json
         let shown = UpstreamEntity(in: response, idPointer: upstream.idPointer)
         if mutation.operation == .create {
-            // a create that overrides an entity, or whose client chose the id, knows the id
+            // a create that overrides an entity, or whose client chose the id, has the id
             guard let id = dispatch.serverID ?? shown?.id ?? located(response) else { return unnamed(response) }
             outcome.serverID = id
         }
@@ -148,7 +148,9 @@ struct Attempt {
         return outcome
     }
 
-    /// The answer may be the operator's trouble; as long as it may be, no attempt is spent.
+    /// Holds the mutation: the operator may be the cause.
+    ///
+    /// As long as that is possible, no attempt is spent.
     private func held(_ response: UpstreamResponse) -> Outcome {
         let hold = MutationHold.next(after: mutation.hold, now: now)
         var outcome = Outcome(.pending, .misconfigured, of: dispatch, isOpen: true)
@@ -186,8 +188,9 @@ struct Attempt {
         return outcome
     }
 
-    /// The upstream's settings let the gateway send nothing: the lane waits, as in an organization without an upstream,
-    /// and no attempt is spent.
+    /// The upstream's settings let the gateway send nothing.
+    ///
+    /// The lane waits, as in an organization without an upstream, and no attempt is spent.
     func unready(_ reason: String) -> Outcome {
         var outcome = unsent(.pending, "nothing can be sent to the upstream: \(reason)")
         outcome.nextRetryAt = now.adding(seconds: TurnPlanner.pauseWithoutUpstream)
@@ -202,6 +205,8 @@ struct Attempt {
         return outcome
     }
 
+    /// The text for `last_error`.
+    ///
     /// "Error message or server response body from the most recent failed attempt" (seed 001, `last_error`).
     private func words(_ response: UpstreamResponse) -> String {
         guard let json = response.json else { return response.words }

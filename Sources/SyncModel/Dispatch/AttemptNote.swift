@@ -1,4 +1,6 @@
-/// A request of a mutation's, for its history: nothing that a user or an upstream wrote.
+/// A request of a mutation, for its history.
+///
+/// It contains nothing that a user or an upstream wrote.
 public struct AttemptNote: Sendable, Hashable {
     /// The result of an attempt.
     public enum Result: String, Sendable, Hashable, CaseIterable {
@@ -12,11 +14,11 @@ public struct AttemptNote: Sendable, Hashable {
         ///
         /// There was no response, or the process ended before it.
         case unknown
-        /// The answer may be the operator's trouble: it is sent again, and counts as no attempt.
+        /// The operator may be the cause: it is sent again, and counts as no attempt.
         case held
     }
 
-    /// Characters of an error that are kept.
+    /// Characters of an error that are stored.
     static let errorLength = 200
 
     public let result: Result
@@ -35,7 +37,7 @@ public struct AttemptNote: Sendable, Hashable {
     /// Why there was no answer.
     public let error: String?
 
-    /// As it is stored.
+    /// An attempt as stored.
     public init(
         result: Result,
         revision: Int32,

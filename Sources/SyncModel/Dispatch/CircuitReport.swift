@@ -7,7 +7,7 @@ public struct CircuitReport: Sendable, Hashable {
     public var isHalfOpen: Bool
     /// When it opened.
     public var since: Timestamp
-    /// Requests that have failed since the last that did not, and the first that opened it among them.
+    /// Requests that have failed since the last success, including the first failure.
     public var failures: Int
     /// The result of the last request.
     public var lastError: String

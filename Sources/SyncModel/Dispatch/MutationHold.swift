@@ -1,5 +1,7 @@
-/// Records that the upstream answered a mutation's request in a way that may be the operator's trouble or the
-/// mutation's own (product rule 11): 401, 407 or a redirect. The worker retries after a pause, and no attempt is spent.
+/// The number of an upstream's responses of unclear cause to a mutation's requests.
+///
+/// 401, 407 or a redirect may be caused by the operator's configuration or by the mutation (product rule 11). The
+/// worker retries after a pause, and no attempt is spent.
 public struct MutationHold: Sendable, Hashable {
     /// Such answers to this revision in a row; 1 or more.
     public var count: Int16

@@ -1,7 +1,9 @@
 import Foundation
 import JSONText
 
-/// A path segment in which OData names an entity by its key: `Contacts(77)`, `Contacts('abc')`, `Contacts(id=77)`.
+/// A path segment in which OData names an entity by its key.
+///
+/// `Contacts(77)`, `Contacts('abc')`, `Contacts(id=77)`.
 struct ODataKey {
     /// The entity set or the navigation property: the text before the parenthesis.
     let name: String
@@ -40,7 +42,9 @@ struct ODataKey {
         return ServerID(pathText: bare)
     }
 
-    /// The text between quotes, in which a doubled quote is one; nil unless the quotes end with the text.
+    /// The text between quotes, in which a doubled quote is one.
+    ///
+    /// Nil unless the quotes end with the text.
     private static func quoted(_ text: ArraySlice<UInt8>) -> String? {
         guard text.count >= 2, text.first == quote, text.last == quote else { return nil }
         var output: [UInt8] = []

@@ -55,11 +55,11 @@ extension Outcome {
         return serverID.map { EntityKey(type: dispatch.mutation.entity.type, id: $0.text) }
     }
 
-    /// Enters the upstream's change into the feed. If the mutation was discarded, adds the entity's current state to
-    /// the error.
+    /// Writes the upstream's change to the feed. If the mutation was discarded, adds the entity's current state to the
+    /// error.
     ///
     /// - Parameter entities: the organization's, loaded under their locks; the outcome changes them.
-    /// - Returns: the entity's version afterwards; nil when the feed does not learn of it.
+    /// - Returns: the entity's version afterwards; nil when it is not written to the feed.
     public mutating func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
         guard let key = entityKey(of: dispatch), let id = serverID else { return nil }
         let stored = entities[key]
@@ -73,8 +73,9 @@ extension Outcome {
         return current.version
     }
 
-    /// The version that a private entity would have if no other user had an entity with its id; only a create makes
-    /// one.
+    /// The version of a private entity if no other user had one with its id.
+    ///
+    /// Only a create makes such a version.
     private mutating func versionAsIfNew(_ id: ServerID, _ dispatch: Dispatch) -> Int64? {
         guard case .document(let document, let etag) = entity, dispatch.mutation.operation == .create else {
             return nil

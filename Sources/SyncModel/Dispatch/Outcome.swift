@@ -29,14 +29,18 @@ public struct Outcome: Sendable {
     public var hold: MutationHold?
     /// The request that the next attempt sends instead, to override a conflict.
     public var override: SentRequest?
-    /// The entity's ETag, from an answer about this entity; nil for every outcome but a success.
+    /// The entity's ETag, from an answer about this entity.
+    ///
+    /// Nil for every outcome but a success.
     public var etag: String?
-    /// The ETag that the request demanded of the entity, in If-Match; nil for none, and for every outcome but a success.
+    /// The ETag that the request demanded of the entity, in If-Match.
+    ///
+    /// Nil if there was no condition, and for every outcome but a success.
     public var demandedETag: String?
     /// The change that enters the feed.
     public var entity: EntityChange = .none
     public var ground: Ground = .written
-    /// The request, for the mutation's history; nil where there is nothing to note.
+    /// The request, for the mutation's history; nil if it is not recorded.
     public var attempt: AttemptNote?
     public var kind: Kind
 
@@ -45,8 +49,9 @@ public struct Outcome: Sendable {
         case none
         /// The entity as the upstream has it.
         case document([UInt8], etag: String?)
-        /// The patch took effect, and the upstream did not show the result: the patch is merged into the known
-        /// document.
+        /// The patch took effect, and the upstream did not show the result.
+        ///
+        /// The patch is merged into the known document.
         case patch([UInt8], etag: String?)
         case deleted
     }
@@ -82,8 +87,9 @@ public struct Outcome: Sendable {
         case serverError = "server_error"
         /// Retried later: no answer, or no connection.
         case unreachable
-        /// Retried later without spending an attempt: 401, 407 or a redirect, as long as that may be the operator's
-        /// trouble.
+        /// Retried later without spending an attempt: the operator may be the cause.
+        ///
+        /// 401, 407 or a redirect.
         case misconfigured
         /// Not sent: the gateway refuses it, or cannot send anything to that upstream.
         ///
@@ -115,14 +121,16 @@ public struct Outcome: Sendable {
         if isOpen { keep(dispatch.mutation) }
     }
 
-    /// Keeps what earlier attempts of the revision recorded.
+    /// Copies the records of the revision's earlier attempts.
     private mutating func keep(_ mutation: QueuedMutation) {
         isOutcomeUnknown = mutation.isOutcomeUnknown
         override = mutation.override
         conflictRetries = mutation.conflictRetries
     }
 
-    /// The outcome of a conflict that `client_wins` overrides: a new revision, which sends another request.
+    /// The outcome of a conflict that `client_wins` overrides.
+    ///
+    /// A new revision, which sends another request.
     ///
     /// - Parameter id: the entity that is overwritten; nil where it is not known.
     func overridden(by sent: SentRequest, of id: ServerID?) -> Outcome {
@@ -138,8 +146,9 @@ public struct Outcome: Sendable {
         return outcome
     }
 
-    /// Whether the outcome counts as a try of a create's mapping (product rule 10): trouble that may be the operator's
-    /// does not count, nor does a request that was not sent.
+    /// Whether the outcome counts as a try of a create's mapping (product rule 10).
+    ///
+    /// A problem that may be the operator's does not count, nor does a request that was not sent.
     public var isFailedTry: Bool {
         status == .pending && nextRetryAt != nil && kind != .misconfigured && kind != .refused
     }
@@ -151,8 +160,10 @@ public struct Outcome: Sendable {
 }
 
 extension Outcome {
-    /// The outcome of a mutation whose worker was lost: it may have taken effect, and its turn comes again at once,
-    /// unless its attempts are used up (product rule 13; seed 001, `in_flight_lock_prevents_duplicate_dispatch`).
+    /// The outcome of a mutation whose worker was lost.
+    ///
+    /// It may have taken effect, and its turn comes again at once, unless its attempts are used up (product rule 13;
+    /// seed 001, `in_flight_lock_prevents_duplicate_dispatch`).
     ///
     /// - Parameter wasSent: whether it goes to an upstream; the built-in store has no effect without its outcome.
     public init(ofLost mutation: QueuedMutation, wasSent: Bool) {
@@ -177,13 +188,16 @@ extension Outcome {
         }
     }
 
-    /// The outcome of a mutation whose turn had come and that was not sent: its turn comes again.
+    /// The outcome of a dispatched mutation that was not sent.
+    ///
+    /// Its turn comes again.
     public init(ofUnsent dispatch: Dispatch) {
         self.init(ofLost: dispatch.mutation, wasSent: false)
     }
 
-    /// The outcome of a mutation that was marked as in flight but never sent: its turn comes again, and no attempt is
-    /// spent.
+    /// The outcome of a mutation that was marked as in flight but never sent.
+    ///
+    /// Its turn comes again, and no attempt is spent.
     public init(ofUnsent mutation: QueuedMutation, isForwarded: Bool) {
         self.init(ofLost: mutation, wasSent: false)
         attemptCount = isForwarded ? max(0, mutation.attemptCount - 1) : mutation.attemptCount
@@ -191,7 +205,9 @@ extension Outcome {
 }
 
 extension Problem {
-    /// Why a mutation can never be sent as it is stored; nil where every part of it can be opened.
+    /// Why a mutation can never be sent as it is stored.
+    ///
+    /// Nil where every part of it can be opened.
     static func unreadable(_ mutation: QueuedMutation) -> Problem? {
         guard !mutation.unreadable.isEmpty else { return nil }
         let what = mutation.unreadable.joined(separator: ", ")

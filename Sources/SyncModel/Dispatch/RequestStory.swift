@@ -1,8 +1,9 @@
 public import Foundation
 import JSONText
 
-/// The request of a mutation as its last attempt sent it, or as its next one will: with permanent ids in place, and
-/// where they were put. Pure.
+/// A mutation's request as the last attempt sent it, or as the next will. Pure.
+///
+/// It has permanent ids in place, and their positions.
 public struct RequestStory: Sendable {
     /// A client's id that gave way to a permanent one.
     public struct Rewrite: Sendable, Hashable {
@@ -20,7 +21,9 @@ public struct RequestStory: Sendable {
     public let idempotencyKey: UUID
     public let rewritten: [Rewrite]
 
-    /// Nil for a mutation that is not replayed to an upstream, and for one that cannot be sent as it is.
+    /// Nil for a mutation without a request.
+    ///
+    /// It is not replayed to an upstream, or cannot be sent as it is.
     ///
     /// - Parameter surroundings: `mappings` of every client id of the content that has a permanent id.
     public init?(of mutation: QueuedMutation, _ surroundings: TurnPlanner.Surroundings, now: Timestamp) {

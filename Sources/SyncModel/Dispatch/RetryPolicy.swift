@@ -1,4 +1,6 @@
-/// When a failed attempt is tried again (product rule 11; seed 001, `exponential_backoff_on_failure`).
+/// When a failed attempt is tried again.
+///
+/// Product rule 11; seed 001, `exponential_backoff_on_failure`.
 public struct RetryPolicy: Sendable, Hashable {
     /// `SLUICE_RETRY_BASE_SECONDS`: doubled with every attempt, in seconds.
     public var base: Double
@@ -35,8 +37,9 @@ public struct RetryPolicy: Sendable, Hashable {
         return notBefore.map { max($0, due) } ?? due
     }
 
-    /// When to retry a mutation whose answers may be the operator's trouble. As above, but by the number of such
-    /// answers instead of attempts.
+    /// When to retry a mutation if the operator may be the cause of its answers.
+    ///
+    /// As above, but by the number of such answers instead of attempts.
     func nextTry(after hold: MutationHold, now: Timestamp, notBefore: Timestamp?, jitter: Double) -> Timestamp {
         RetryPolicy(base: base, cap: min(cap, Self.longestHold))
             .nextTry(after: hold.count, now: now, notBefore: notBefore, jitter: jitter)

@@ -30,7 +30,7 @@ struct Testimony {
         isNamed = id.isSegment(of: request.path)
     }
 
-    /// The ETag of the entity's state: of the entity that the path names, or that a create has made.
+    /// The ETag of the entity that the path names, or that a create has made.
     var etag: String? {
         switch mutation.operation {
         case .delete: nil

@@ -63,9 +63,10 @@ extension Turn {
 }
 
 extension TurnPlanner {
-    /// The gateway's own idempotency key, the same for all attempts of a revision (product rule 6): a hash of what
-    /// identifies the revision, so that every gateway makes the same key, also after its user was joined into another.
-    /// A UUID of version 8 (RFC 9562, 5.8).
+    /// The gateway's idempotency key, the same for all attempts of a revision.
+    ///
+    /// Product rule 6. A hash of the revision's identity, so that every gateway makes the same key, also after its user
+    /// was joined into another. A UUID of version 8 (RFC 9562, 5.8).
     public static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
         var hash = SHA256()
         for id in [lane.organization, mutation.keyUser ?? lane.user, mutation.id] {

@@ -9,7 +9,9 @@ extension Turn {
     /// to a known key. For a request that it has not seen, this If-Match makes it refuse.
     static let passedValidator = #""base-version-was-passed""#
 
-    /// The mutation's conflict with the entity in the feed; nil where the mutation is to be sent.
+    /// The mutation's conflict with the entity in the feed.
+    ///
+    /// Nil where the mutation is to be sent.
     func versionConflict() -> TurnPlanner.Decision? {
         // a mutation that overrides a conflict has met it before
         guard mutation.operation != .create, mutation.override == nil, mutation.resolution != .clientWins,
@@ -39,8 +41,10 @@ extension Turn {
         }
     }
 
-    /// Lets the client win. The feed's document is the last known state of the entity, and may be behind the
-    /// upstream's, so a patch goes out as it is.
+    /// Lets the client win.
+    ///
+    /// The feed's document is the last known state of the entity, and may be behind the upstream's, so a patch is sent
+    /// as it is.
     private func overriding(_ conflict: Outcome, _ own: ServerID) -> Outcome {
         let sent = ClientWins.plan(
             operation: mutation.operation,

@@ -3,7 +3,9 @@ struct Turn {
     let mutation: QueuedMutation
     let surroundings: TurnPlanner.Surroundings
     let lease: LaneLease
-    /// The entity's permanent id; nil for a create whose entity gets one, and where the id is not known.
+    /// The entity's permanent id.
+    ///
+    /// Nil for a create whose entity gets one, and where the id is not known.
     let own: ServerID?
 
     init(_ mutation: QueuedMutation, _ surroundings: TurnPlanner.Surroundings, _ lease: LaneLease) {

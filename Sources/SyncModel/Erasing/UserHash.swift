@@ -23,7 +23,7 @@ public struct UserHash: Sendable, Hashable {
         UUID(hash: SHA256.hash(data: Array("erasure".utf8) + bytes))
     }
 
-    /// For log lines: enough to find an erasure's lines, and to ask the table for its row.
+    /// A short name for log lines, sufficient to find an erasure's lines and its row.
     public var name: String {
         let digits = Array("0123456789abcdef".utf8)
         let name = bytes.prefix(8).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }

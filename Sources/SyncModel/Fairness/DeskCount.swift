@@ -8,7 +8,9 @@ public struct DeskCount: Sendable {
     private let weightPerDesk: Int
     /// The weight of the jobs that wait or are being committed.
     private var load = 0
-    /// Follows the load upwards at once and downwards slowly, since each commit ends with little load.
+    /// The load, followed upwards at once and downwards slowly.
+    ///
+    /// Each commit ends with little load.
     private var usual = 0.0
 
     public init(most: Int, limits: GroupLimits) {
@@ -24,6 +26,6 @@ public struct DeskCount: Sendable {
         usual = max(Double(load), usual - (usual - Double(load)) / 64)
     }
 
-    /// Notes that jobs were committed, or given up.
+    /// Records that jobs were committed, or given up.
     public mutating func remove(_ weight: Int) { load -= weight }
 }

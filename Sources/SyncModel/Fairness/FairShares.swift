@@ -39,7 +39,9 @@ public struct FairShares: Sendable {
         return held <= own || held + amount <= spare / 2
     }
 
-    /// Whether a user's organization holds more than its share; what was taken without asking counts as well.
+    /// Whether a user's organization holds more than its share.
+    ///
+    /// Room that was taken unconditionally counts as well.
     public func isOver(_ user: LaneKey) -> Bool {
         let held = held(by: user.organization)
         return held > 0 && held > max(0, whole - taken)
@@ -60,7 +62,7 @@ public struct FairShares: Sendable {
         Self.reduce(&users[user], by: amount)
     }
 
-    /// A holder of nothing is not remembered.
+    /// An entry of 0 is removed.
     private static func reduce(_ held: inout Int?, by amount: Int) {
         guard let had = held else { return }
         held = had > amount ? had - amount : nil

@@ -13,15 +13,18 @@ public struct GroupLimits: Sendable {
     public var lightWeight = 200
     /// A job that has more bytes is heavy.
     public var lightBytes = 131_072
-    /// Microseconds that a group may take, where an organization takes much of the time and others take little.
+    /// Microseconds that a group may take while the load is uneven.
+    ///
+    /// An organization takes much of the time then and others take little.
     public var cost = 10_000.0
     /// Microseconds from which on a job of such an organization is heavy.
     public var lightCost = 2_500.0
 
     public init() {}
 
-    /// Of steps of lanes, each of which takes little: most of what a small group of them costs the database is for the
-    /// partitions and indexes that it opens.
+    /// Limits for steps of lanes, each of which takes little.
+    ///
+    /// Most of the database's cost for a small group of them is for the partitions and indexes that it opens.
     public static var lanes: GroupLimits {
         var limits = GroupLimits()
         limits.jobs = 256
@@ -52,7 +55,7 @@ public struct GroupLine: Sendable {
         /// A group holds jobs of one shard; nil where there are no shards.
         public let shard: Int?
 
-        /// The work that it is by what is known before it is done.
+        /// The estimated work of the job.
         var units: Double { Double(weight) + Double(bytes) / 4_096 }
 
         public init(ticket: Int, lane: LaneKey, weight: Int, bytes: Int, shard: Int? = nil) {
@@ -76,7 +79,7 @@ public struct GroupLine: Sendable {
         var shard: Int?
     }
 
-    /// Users of an organization whose jobs are looked at in one turn.
+    /// Users of an organization whose jobs are considered in one turn.
     private static let looks = 64
 
     private let limits: GroupLimits
@@ -104,10 +107,10 @@ public struct GroupLine: Sendable {
         shares = FairShares(whole: capacity)
     }
 
-    /// Adds a job; nil when its user or organization has its share of waiting jobs already.
+    /// Adds a job; nil when its user or organization has its share of waiting jobs.
     ///
     /// - Parameter desk: the organization's.
-    /// - Returns: the desk that has something to do; -1 for none.
+    /// - Returns: the desk that has something to do; -1 for no desk.
     public mutating func add(_ item: Item, desk: Int) -> Int? {
         guard shares.mayTake(1, for: item.lane) else { return nil }
         shares.take(1, for: item.lane)
@@ -234,7 +237,7 @@ public struct GroupLine: Sendable {
 
     public func isEmpty(at desk: Int) -> Bool { desks[desk].isEmpty }
 
-    /// Whether no job waits at a desk, and none can come to it except by ``add(_:desk:)``.
+    /// Whether no job waits at a desk, and only ``add(_:desk:)`` can bring one.
     public func isIdle(for desk: Int) -> Bool {
         desks[desk].isEmpty && organizations.values.allSatisfy { $0.line.isEmpty || $0.workedAt == nil }
     }
@@ -273,7 +276,7 @@ public struct GroupLine: Sendable {
         return place
     }
 
-    /// Whether a job takes so long that those who take little should not wait for it.
+    /// Whether a job takes so long that short jobs should not wait for it.
     private func isCostly(_ item: Item) -> Bool {
         let organization = item.lane.organization
         return ledger.isCrowded && ledger.isBusy(organization) && ledger.cost(of: item) > limits.lightCost

@@ -1,4 +1,6 @@
-/// Where an organization's rows are, as far as that decides with whose they are best written.
+/// Where an organization's rows are.
+///
+/// Used to batch writes to the same partition or shard.
 public enum Placement: Sendable, Hashable {
     /// In a partition of each table. Those of one partition are best written together, and those of several can be.
     case partition(Int)
@@ -9,7 +11,7 @@ public enum Placement: Sendable, Hashable {
     /// other effect.
     case shard(Int)
 
-    /// What a desk is chosen by.
+    /// The number by which a desk is chosen.
     public var number: Int {
         switch self {
         case .partition(let number), .shard(let number): number

@@ -9,8 +9,10 @@ public enum EntityLine {
     /// The longest line, in bytes: more than any document takes that is stored.
     public static let maximumBytes = 2 * BuiltInStore.maximumDocumentBytes
 
-    /// Bounds of documents: what an organization has stored can be written down and read again, grown by patches or as
-    /// its upstream answered it.
+    /// Bounds of documents.
+    ///
+    /// They are wide enough that any stored document can be exported and imported, also one grown by patches or from an
+    /// upstream's answer.
     public static let limits = {
         var limits = IntakeLimits()
         limits.bodyBytes = maximumBytes

@@ -29,11 +29,17 @@ public struct IngestEvent: Sendable, Hashable {
     public let document: [UInt8]?
     /// The user that the entity belongs to, where only that one sees it.
     public let owner: UUID?
-    /// The `Idempotency-Key` of the request that caused the edit; nil for one that cannot be the gateway's.
+    /// The `Idempotency-Key` of the request that caused the edit.
+    ///
+    /// Nil for one that cannot be the gateway's.
     public let causingKey: UUID?
-    /// Of a patch: its members replace the entity's as a whole, and null is a value, where RFC 7396 would go into them.
+    /// Of a patch: whether its members replace the entity's as a whole.
+    ///
+    /// Null is a value then. RFC 7396 would merge nested objects.
     public var isShallow = false
-    /// Of a patch: the entity that this one was until now, in whose document it goes where the feed does not know this one.
+    /// Of a patch: the id that this entity had until now.
+    ///
+    /// The patch applies to the document under that id if the feed does not have this one.
     public var origin: ServerID?
     /// How its version relates to the versions of the entity before it.
     public var lineage = Lineage.continues
@@ -74,7 +80,9 @@ public struct IngestEvent: Sendable, Hashable {
 public struct ReceivedEvent: Sendable, Hashable {
     public let event: IngestEvent
     public let receivedAt: Timestamp
-    /// Its place among the events about its entity that wait; nil for one that does not.
+    /// Its place among the waiting events about its entity.
+    ///
+    /// Nil for one that does not wait.
     public internal(set) var place: Int64?
 
     public init(_ event: IngestEvent, at receivedAt: Timestamp, place: Int64? = nil) {

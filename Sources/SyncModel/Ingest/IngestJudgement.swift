@@ -1,7 +1,7 @@
 import Foundation
 import JSONText
 
-/// One event, and what is decided about it.
+/// One event, and the decisions about it.
 struct IngestJudgement {
     let event: IngestEvent
     let context: IngestPlanner.Context
@@ -64,7 +64,7 @@ struct IngestJudgement {
             }
             return answer(.parked)
         }
-        // what was made elsewhere since is what the echo adds to
+        // the echo adds to what was made elsewhere since
         let mayAdd = stored?.lastWriter == .elsewhere && !isKnown(stored, state)
         if let cause, cause.content != nil, !mayAdd { return echo(of: cause, stored, &state) }
         let told = state.requests(about: key).filter { $0.tellsByValue(at: context.now) }
@@ -91,13 +91,15 @@ struct IngestJudgement {
 
     // MARK: - Versions
 
-    /// Whether the event adds nothing to what is known of the entity.
+    /// Whether the event adds nothing to the known state of the entity.
     private func isKnown(_ stored: EntityState?, _ state: IngestState) -> Bool {
         let mark = restartsVersions(over: stored) ? event.mark.withoutVersion : event.mark
         return mark.isKnown(by: state.marks[key])
     }
 
-    /// Whether the entity's versions start again with this event: those before it were another row's.
+    /// Whether the entity's versions start again with this event.
+    ///
+    /// Those before it were another row's.
     private func restartsVersions(over stored: EntityState?) -> Bool {
         switch event.lineage {
         case .continues: false
@@ -125,7 +127,7 @@ struct IngestJudgement {
     ) -> Bool {
         if isOwnerJoining { return true }
         if let cause, cause.isInFlight(at: context.now) { return true }
-        // what is known already need not wait
+        // an event that is known already need not wait
         if isKnown(stored, state) { return false }
         if state.requests(about: key).contains(where: { $0.isInFlight(at: context.now) }) { return true }
         // it may be the entity of a create in flight, whose response is outstanding; creates that were sent later are
@@ -144,7 +146,9 @@ struct IngestJudgement {
 
     // MARK: - Applying
 
-    /// Applies a patch in memory where the entity was patched before in this transaction, and is large.
+    /// Applies a patch in memory, if the large entity was patched before here.
+    ///
+    /// That is, in this transaction.
     ///
     /// - Returns: nil where that is not possible.
     private func fold(over stored: EntityState, _ state: inout IngestState) throws(Problem) -> IngestVerdict? {
@@ -200,7 +204,9 @@ struct IngestJudgement {
         }
     }
 
-    /// What the feed has of the entity that this one was until now; nil where that one is another user's, too.
+    /// The feed's state of the entity under its former id.
+    ///
+    /// Nil where that one is another user's, too.
     private func origin(_ state: IngestState) -> EntityState? {
         guard let origin = event.originKey.flatMap({ state.entities[$0] }), !origin.isDeleted else { return nil }
         return type.visibility == .user && origin.owner != owner ? nil : origin

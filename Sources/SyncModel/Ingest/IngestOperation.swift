@@ -2,8 +2,8 @@
 public enum IngestOperation: String, Sendable, Hashable, CaseIterable {
     /// The document is the whole entity, which may be new.
     case upsert
-    /// The document holds what changed of a known entity (RFC 7396).
+    /// The document has the changes of a known entity (RFC 7396).
     case patch
-    /// The entity is gone.
+    /// The entity was deleted.
     case delete
 }

@@ -9,7 +9,7 @@ public struct IngestPlan: Sendable {
 
     public init() {}
 
-    /// Adds what was decided next.
+    /// Appends the next decisions.
     public mutating func append(_ other: IngestPlan) {
         verdicts += other.verdicts
         remembered += other.remembered

@@ -7,7 +7,9 @@ public import Foundation
 /// An echo is recognized by the key of the request that caused it, or else, once, by the version or the content that a
 /// request left behind; never by time or by who acted.
 public struct IngestPlanner: Sendable {
-    /// How long an event waits for the outcome of requests, in seconds; then it is judged by what is known.
+    /// How long an event waits for the outcome of requests, in seconds.
+    ///
+    /// Then it is judged by the known state.
     public static let patienceSeconds: Double = SentRecord.flightSeconds
     /// Events of an organization that may wait.
     public static let parkedLimit = 5_000
@@ -42,7 +44,9 @@ public struct IngestPlanner: Sendable {
             self.owner = owner
         }
 
-        /// An unknown type is made at its first use, unless the organization requires declared types.
+        /// The type; an unknown one is made at its first use.
+        ///
+        /// It is not made if the organization requires declared types.
         func type(_ name: String) -> EntityType? {
             if let type = types[name] { return type }
             return organization.settings.entityTypes == .open
@@ -123,7 +127,7 @@ public struct IngestPlanner: Sendable {
         return plan
     }
 
-    /// Counts an event's work; false where the budget has no room for it.
+    /// Counts an event's work; false if it exceeds the budget.
     private func reserve(
         _ event: IngestEvent,
         isFirst: Bool,

@@ -2,7 +2,7 @@
 public enum IngestResult: String, Sendable, Hashable, CaseIterable {
     /// It is in the feed, or the feed had it already.
     case applied
-    /// Something newer of the entity is known: nothing was changed.
+    /// A newer state of the entity is known: nothing was changed.
     case stale
     /// It reports a request that the gateway itself sent: nothing was changed.
     case echo
@@ -10,7 +10,7 @@ public enum IngestResult: String, Sendable, Hashable, CaseIterable {
     case parked
     /// An event of the same source with the same id was taken before.
     case duplicate
-    /// It is not valid, or does not fit what is known; it may be sent again.
+    /// It is invalid, or does not fit the known state; it may be sent again.
     case refused
 
     /// Whether the event's id is known from then on.

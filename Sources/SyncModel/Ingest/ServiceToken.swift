@@ -1,8 +1,9 @@
 import Crypto
 public import Foundation
 
-/// What a program shows to send events of an organization: `slt_` and, in base64url, the organization, the token's id
-/// and a secret of 32 random bytes.
+/// The credential with which a program sends events of an organization.
+///
+/// `slt_` and, in base64url, the organization, the token's id and a secret of 32 random bytes.
 public struct ServiceToken: Sendable, Hashable {
     public static let prefix = "slt_"
     private static let secretBytes = 32
@@ -55,7 +56,7 @@ public struct ServiceToken: Sendable, Hashable {
     }
 }
 
-/// What sends events: the name that its tokens have in common.
+/// The sender of events: the name that its tokens have in common.
 public enum IngestSource {
     /// `[a-z][a-z0-9_-]{0,63}`.
     public static func isValid(_ name: String) -> Bool { EntityType.isValidName(name) }

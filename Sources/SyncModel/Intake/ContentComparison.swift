@@ -26,7 +26,7 @@ struct ContentComparison {
 
     /// - Parameters:
     ///   - device: the device that pushed the second try.
-    ///   - type: of the entity; nil for one whose payloads hold no device ids.
+    ///   - type: of the entity; nil for one whose payloads contain no device ids.
     init(_ first: FirstTry, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
         self.first = first
         self.given = given
@@ -83,16 +83,18 @@ struct ContentComparison {
         return true
     }
 
-    /// The id in the first try where the second has a client id: it is not a UUID, as UUIDs were cut out.
+    /// The id in the first try where the second has a client id.
+    ///
+    /// It is not a UUID, as UUIDs were cut out.
     private func text(for id: UUID) -> ServerID? { serverIDs(of: id).first { $0.uuid == nil } }
 
     // MARK: - The first try's text
 
     /// - Parameters:
-    ///   - numbersAsWritten: whether device ids count as written where no id was noted, or as the strings that they
+    ///   - numbersAsWritten: whether device ids count as written where no id was recorded, or as the strings that they
     ///     resolve to.
-    ///   - pathsAsWritten: whether client ids in the endpoint count as written where none was noted, as those behind escapes
-    ///     once were not.
+    ///   - pathsAsWritten: whether client ids in the endpoint count as written where no id was recorded. Those behind
+    ///     escapes once were not recorded.
     private func matches(numbersAsWritten: Bool = true, pathsAsWritten: Bool = false) -> Bool {
         guard let layout = first.fingerprint.layout else { return false }
         var walk = Walk(
@@ -134,7 +136,7 @@ struct ContentComparison {
         return true
     }
 
-    /// Walks the second try's content and puts the first try's ids in place.
+    /// Walks the second try's content and inserts the first try's ids.
     private struct Walk {
         let comparison: ContentComparison
         private let places: [IDPlaces.Place]
@@ -143,7 +145,7 @@ struct ContentComparison {
         private let pathsAsWritten: Bool
         private var place = 0
         private var identifier = 0
-        /// Whether the contents can still be the same, as far as the walk has come.
+        /// Whether the contents can still be the same at this point of the walk.
         private(set) var isPossible = true
 
         init(

@@ -1,7 +1,9 @@
 import JSONText
 
-/// Which headers a mutation may carry: an object of strings, none that the gateway or the connection owns, and of the
-/// others those that every organization allows, and those that its operator lists.
+/// The headers that a mutation may carry: an object of strings.
+///
+/// It contains no header that the gateway or the connection owns. Of the others it may have those that every
+/// organization allows, and those that its operator lists.
 enum HeaderRules {
     static let maximumCount = 32
 

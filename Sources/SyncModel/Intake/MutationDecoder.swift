@@ -1,8 +1,9 @@
 import Foundation
 import JSONText
 
-/// Reads one entry of a push and checks everything that needs nothing but the entry itself. Reports all errors up to
-/// ``ErrorBounds``, not just the first.
+/// Reads one entry of a push and checks everything that needs only the entry.
+///
+/// Reports all errors up to ``ErrorBounds``, not just the first.
 struct MutationDecoder {
     /// The nil UUID (RFC 9562, 5.9).
     private static let noID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))

@@ -18,7 +18,9 @@ public enum KeySetURL {
     /// The URL for display: without the query, which may hold secrets.
     public static func shown(_ text: String) -> String { withoutQuery(text) }
 
-    /// Whether an attacker between gateway and provider could substitute their own keys.
+    /// Whether an attacker on the network could substitute their own keys.
+    ///
+    /// That is, an attacker between gateway and provider.
     public static func isOpenToForgery(_ text: String) -> Bool {
         guard let url = URLParts(withoutQuery(text)), url.scheme.lowercased() == "http" else { return false }
         let host =

@@ -1,7 +1,7 @@
 import Foundation
 import JSONText
 
-/// The rules of the built-in document store: the effect of one mutation on one entity. Pure.
+/// The effect of one mutation on one entity in the built-in document store. Pure.
 enum BuiltInStore {
     /// The most bytes to which patches may grow a document.
     static let maximumDocumentBytes = 1_048_576
@@ -27,7 +27,9 @@ enum BuiltInStore {
     enum Outcome {
         /// Took effect; the state to write, and the state that a strategy overwrote.
         case applied(EntityState, resolution: ConflictResolution?, current: EntityState?)
-        /// There was nothing to do: the entity is gone. Its tombstone, where the caller may know of it.
+        /// There was nothing to do: the entity is deleted.
+        ///
+        /// It has the tombstone, where the caller may know of it.
         case unchanged(EntityState?)
         /// Gave way to the current state.
         case adopted(current: EntityState?)
@@ -61,7 +63,9 @@ enum BuiltInStore {
         }
     }
 
-    /// A create of an id that exists never overwrites: `client_wins` stays manual (product rule 12, `shared` types).
+    /// Settles a create of an existing id, which never overwrites.
+    ///
+    /// `client_wins` stays manual (product rule 12, `shared` types).
     ///
     /// A create of a deleted id restores the entity. That conflicts with the deletion of another writer only, and
     /// `client_wins` settles it: the payload is the whole document.
@@ -78,7 +82,7 @@ enum BuiltInStore {
         switch write.conflictResolution {
         case .manual: .conflict(current: current)
         case .serverWins: .adopted(current: current)
-        // a patch would bring back what it changes, and nothing else: the rest went with the tombstone
+        // a patch would restore only the members that it changes: the rest was deleted with the entity
         case .clientWins where current.isDeleted && write.operation == .update && !write.restores:
             .conflict(current: current)
         case .clientWins: apply(write, to: current, resolution: .clientWins)

@@ -2,10 +2,12 @@ import Foundation
 
 /// The requests that mutations would send if it were their turn.
 extension PreviewPlanner {
-    /// What a mutation's turn would come to if it were now.
+    /// The result of a mutation's turn if it were now.
     struct Turn {
         var request: PreviewedRequest?
-        /// The conflict that the turn would meet before anything is sent: a problem object as JSON.
+        /// The conflict that the turn would meet before anything is sent.
+        ///
+        /// A problem object as JSON.
         var conflict: [UInt8]?
     }
 
@@ -91,7 +93,9 @@ extension Mutation {
 }
 
 extension PushLocalIDs {
-    /// The client's own name, which a preview shows in place of a permanent id that is unknown or was made up.
+    /// The client's own name, which a preview shows in place of a permanent id.
+    ///
+    /// That id is unknown or was made up.
     func standIn(for clientID: UUID) -> ServerID {
         named[clientID].map { ServerID($0.number) } ?? ServerID(clientID)
     }

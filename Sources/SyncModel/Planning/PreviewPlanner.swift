@@ -14,7 +14,9 @@ public struct PreviewPlanner {
     private let plan: PushPlan
     /// Client ids, or device ids, by the ids that were made up for them.
     private let madeUp: [UUID: ServerID]
-    /// The lease is arbitrary: it only bounds the time of a request, which a preview does not show.
+    /// The lease is arbitrary.
+    ///
+    /// It only bounds the time of a request, which a preview does not show.
     let turns = TurnPlanner(leaseSeconds: 120)
 
     /// Plans a push without executing it.

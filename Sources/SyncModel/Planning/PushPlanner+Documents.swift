@@ -2,15 +2,18 @@
 ///
 /// A push is a few bytes while each of these may have a megabyte, so its size does not limit the work.
 public enum DocumentBounds {
-    /// Bytes that a push may merge into, a document as often as it is patched, and still be committed together with
-    /// others.
+    /// Bytes that a push may merge into and be committed together with others.
+    ///
+    /// A document counts once for each patch.
     public static let light = 524_288
-    /// Bytes of all documents that a push may patch: as many as are written within a statement's time.
+    /// Bytes of all documents that a push may patch.
+    ///
+    /// As many as are written within a statement's time.
     public static let most = WorkBounds.pushDocuments
 }
 
 extension PushPlanner {
-    /// Refuses what takes too much for its place, before anything is merged.
+    /// Refuses work that is too large for its place, before anything is merged.
     static func weigh(
         _ accepted: [JudgedMutation],
         _ entities: EntityTable,

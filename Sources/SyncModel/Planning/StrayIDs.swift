@@ -29,7 +29,9 @@ public struct StrayIDs: Sendable, Hashable {
         !stored.isEmpty && marks.contains(Self.mark(id))
     }
 
-    /// These and some more, which replace the oldest where they are too many; nil where that changes nothing.
+    /// These and some more ids, or nil where that changes nothing.
+    ///
+    /// New ones replace the oldest beyond the limit.
     ///
     /// - Parameter ids: newest first.
     func adding(_ ids: some Sequence<UUID>) -> StrayIDs? {
@@ -50,7 +52,9 @@ public struct StrayIDs: Sendable, Hashable {
         }
     }
 
-    /// Six bytes of a hash: UUIDs that differ in any byte differ here, wherever their makers count.
+    /// Six bytes of a hash.
+    ///
+    /// UUIDs that differ in any byte differ here, independent of where their makers count.
     private static func mark(_ id: UUID) -> UInt64 {
         let hash = withUnsafeBytes(of: id.uuid) { SHA256.hash(data: $0) }
         return hash.prefix(width).reduce(0) { $0 << 8 | UInt64($1) }

@@ -1,4 +1,6 @@
-/// The run of an entity's latest versions by one writer: the basis of the `base_version` check, for every type.
+/// The run of an entity's latest versions by one writer.
+///
+/// The basis of the `base_version` check, for every type.
 struct VersionRun: Sendable, Hashable {
     let version: Int64
     /// The version before the last writer's uninterrupted run of writes.

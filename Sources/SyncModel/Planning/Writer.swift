@@ -10,8 +10,9 @@ public struct Writer: Sendable, Hashable {
         self.device = device
     }
 
-    /// The writer of a state that a user adopted from the upstream: no device, so that no device's edits count as made
-    /// on a state that it has not seen.
+    /// The writer of a state that a user adopted from the upstream.
+    ///
+    /// It has no device, so that no device's edits count as made on a state that it has not seen.
     static func adopting(_ user: UUID) -> Writer { Writer(user: user, device: noDevice) }
 
     /// Whether one of a user's devices wrote, so that the state was not adopted.

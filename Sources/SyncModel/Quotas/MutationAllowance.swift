@@ -1,7 +1,7 @@
-/// A user's quota of new mutations, in the transaction that accepts a push (product rule 16).
+/// A user's quota of new mutations, in the transaction that accepts a push.
 ///
-/// Entries that leave a record count: accepted ones, and refused ones that are remembered. Replays are free, so that a
-/// worker that was refused, or lost an answer, can always learn the results of its earlier entries.
+/// Product rule 16. Entries that leave a record count: accepted ones, and refused ones that are stored. Replays are
+/// free, so that a worker that was refused, or lost an answer, can always get the results of its earlier entries.
 enum MutationAllowance {
     /// Deducts a push's new entries from the remaining quota.
     ///

@@ -1,8 +1,10 @@
 import Crypto
 public import Foundation
 
-/// Seals values of one organization when they are written, and opens them when they are read: AES-256-GCM under the
-/// organization's data key of the highest number, with a random nonce, and the place of the value authenticated.
+/// Seals values of one organization when written, and opens them when read.
+///
+/// AES-256-GCM under the organization's data key of the highest number, with a random nonce, and the place of the value
+/// authenticated.
 ///
 /// Without a data key an organization's values are stored as they are. Plain values from before the first data key, and
 /// values under older numbers, stay readable.
@@ -124,13 +126,15 @@ public struct Seal: Sendable {
     /// Types whose documents are sealed with their owners' keys.
     public var privateTypes: Set<ExactText> { usesUserKeys ? users?.privateTypes ?? [] : [] }
 
-    /// Of users, those whose keys are to be fetched or made before values are sealed for them.
+    /// The users whose keys are to be fetched or made before sealing values for them.
     public func lacking(_ users: some Sequence<LaneKey>) -> [LaneKey] {
         guard usesUserKeys, let ring = self.users?.ring else { return [] }
         return users.filter { !ring.canSeal($0) }
     }
 
-    /// The user with whose key a document is sealed; nil where more people see documents of that type.
+    /// The user with whose key a document is sealed.
+    ///
+    /// Nil where more people see documents of that type.
     public func user(ofType type: String, owner: UUID?) -> UUID? {
         guard usesUserKeys, let owner, users?.privateTypes.contains(type) == true else { return nil }
         return owner
@@ -181,11 +185,13 @@ public struct Seal: Sendable {
 
     // MARK: - Values that stay closed
 
-    /// Which values stay closed when they cannot be opened; for others the reader gets the error, and tries again.
+    /// Which values stay closed when they cannot be opened.
+    ///
+    /// For others the reader gets the error, and tries again.
     public enum Closing: Sendable, Hashable {
         /// Values that were changed, or belong elsewhere.
         case damaged
-        /// Also values under a stored data key that the configured master keys do not unwrap.
+        /// Also values under a stored data key that no configured master key unwraps.
         case known
         /// Also values under an unknown data key: there are no newer keys.
         case everything
@@ -200,7 +206,7 @@ public struct Seal: Sendable {
     /// The same, where no newer keys exist.
     public var lastWord: Seal { closing(.everything) }
 
-    /// Whether the data key of that number is stored, and only its master key is missing.
+    /// Whether the data key of that number is stored but its master key is missing.
     public func isThere(_ number: Int32) -> Bool {
         if case .sealed(let keys) = state { keys.closed.contains(number) } else { false }
     }
@@ -208,7 +214,7 @@ public struct Seal: Sendable {
     /// Whether a value stays closed, so that its row is shown without it.
     private func isHopeless(_ error: SealError) -> Bool {
         switch error {
-        // what is lacking is fetched, and then the value is read again
+        // the lacking keys are fetched, and then the value is read again
         case .locked, .unknownUserKeys, .noUserKeys: false
         case .damaged, .destroyedUserKey: true
         case .closedUserKey: closing != .damaged

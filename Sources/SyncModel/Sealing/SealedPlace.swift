@@ -122,8 +122,10 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The authenticated bytes: version, organization, the user whose key seals (in the second version), column, row.
-    /// Each part but the last has a fixed length or an end, so no two places have the same bytes.
+    /// The authenticated bytes.
+    ///
+    /// Version, organization, the user whose key seals (in the second version), column, row. Each part but the last has
+    /// a fixed length or an end, so no two places have the same bytes.
     func authenticated(in organization: UUID, under keyUser: UUID? = nil) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(80)

@@ -26,7 +26,9 @@ public enum SealedText {
 
     static func isSealed(text: String) -> Bool { text.utf8.starts(with: prefix) }
 
-    /// The beginning of a sealed value, or of one sealed under that number and with that user's key, as SQL compares it.
+    /// The beginning of a sealed value, as SQL compares it.
+    ///
+    /// With arguments, of one sealed under that number and with that user's key.
     public static func beginning(number: Int32? = nil, user: UUID? = nil, isJSON: Bool) -> String {
         let digits = number.map { String($0) + (user.map { "." + $0.lowercased } ?? "") + ":" } ?? ""
         return (isJSON ? "\"" : "") + String(decoding: prefix, as: UTF8.self) + digits
@@ -75,11 +77,12 @@ public enum SealedText {
         return bytes
     }
 
-    /// What a value that begins like a sealed one consists of.
+    /// The parts of a value that begins like a sealed one.
     typealias Parts = (number: Int32, user: UUID?, sealed: Data)
 
-    /// The data key's number, the user of the user's key and the sealed bytes of a value that begins like a sealed one; nil
-    /// where the rest has another form.
+    /// Reads a value that begins like a sealed one; nil where the rest is malformed.
+    ///
+    /// The result has the data key's number, the user of the user's key and the sealed bytes.
     static func read(_ bytes: some RandomAccessCollection<UInt8>, isJSON: Bool) -> Parts? {
         guard let (number, user, rest) = names(bytes, isJSON: isJSON) else { return nil }
         var text = bytes[rest...]

@@ -6,7 +6,9 @@ import Crypto
 public struct UserSealing: Sendable {
     /// The cached keys.
     let ring: UserKeyRing
-    /// Whether new values are sealed with them; what is sealed with them is opened in any case.
+    /// Whether new values are sealed with them.
+    ///
+    /// Existing ones are opened in any case.
     let seals: Bool
     /// Types whose documents only their owners see.
     let privateTypes: Set<ExactText>

@@ -31,11 +31,15 @@ struct ConflictState {
         document = current["document"].flatMap { $0.isNull || isDeleted ? nil : Array($0.raw) }
     }
 
-    /// The document, where the upstream itself showed it: the feed's may be behind that.
+    /// The document, where the upstream itself showed it.
+    ///
+    /// The feed's may be older.
     var toldDocument: [UInt8]? { version == nil ? document : nil }
 
-    /// The entity of a mutation, as far as it is known. For a create it is the one that the last answer names: the id
-    /// that the mutation has may be that of another entity, which an earlier attempt conflicted with.
+    /// The entity of a mutation, as far as it is known.
+    ///
+    /// For a create it is the one that the last answer names: the id that the mutation has may be that of another
+    /// entity, which an earlier attempt conflicted with.
     static func entity(of record: MutationRecord, _ current: ConflictState?, _ idPointer: String) -> ServerID? {
         let named = id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
         let known = record.entity.serverID

@@ -7,7 +7,9 @@ public struct MappingChange: Sendable, Hashable {
     @Exact public private(set) var entityType: String
     /// The client's name of the entity.
     public let client: ClientName
-    /// The create to which the mapping belongs: a mapping that another create has taken over stays as it is.
+    /// The create to which the mapping belongs.
+    ///
+    /// A mapping that another create has taken over is not changed.
     public let mutationID: UUID
     public let status: IDMapping.Status
     /// The permanent id of a resolved mapping.

@@ -1,7 +1,9 @@
 public import Foundation
 public import JSONText
 
-/// A mutation's content for its next run: the stored content, with a person's changes.
+/// A mutation's content for its next run.
+///
+/// The stored content, with a person's changes.
 public struct SettledContent: Sendable {
     /// Nil for none.
     public let endpoint: Endpoint?

@@ -2,7 +2,7 @@ public import Foundation
 
 /// Mutations of an organization that wait for a person for the same reason.
 public struct StuckGroup: Sendable {
-    /// What they have in common, in the order in which groups are paged through.
+    /// The common properties, in the order of paging through groups.
     public struct Key: Sendable, Hashable {
         @Exact public var entityType: String
         @Exact public var errorCode: String

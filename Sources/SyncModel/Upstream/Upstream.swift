@@ -1,4 +1,6 @@
-/// Sends requests to upstreams. One request, one answer: other types decide what it means and whether to retry.
+/// Sends requests to upstreams.
+///
+/// One request, one answer: other types decide its meaning and whether to retry.
 public protocol Upstream: Sendable {
     /// Sends a request.
     ///

@@ -12,6 +12,8 @@ public enum UpstreamAnswer: Sendable {
     /// There is no key to sign with, or the gateway shuts down. This contains no information about the request, nor
     /// about the upstream.
     case unready(String)
-    /// No answer, though the request may have arrived: it timed out, or the connection broke. The reason.
+    /// No answer, though the request may have arrived, for this reason.
+    ///
+    /// It timed out, or the connection broke.
     case unknown(String)
 }

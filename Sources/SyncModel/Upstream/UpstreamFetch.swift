@@ -49,7 +49,9 @@ public struct UpstreamFetch: Sendable, Hashable {
     /// Whether only the gateway sets the header in such requests, in any spelling.
     package static func owns(_ name: String) -> Bool { ownHeaders.contains(HeaderField.folded(name)) }
 
-    /// Whether an operator's header goes out with such requests, unless another of that name takes precedence.
+    /// Whether an operator's header is sent with such requests.
+    ///
+    /// Not if another of that name takes precedence.
     public static func carries(_ name: String, _ value: String) -> Bool {
         !owns(name) && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }

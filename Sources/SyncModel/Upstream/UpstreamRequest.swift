@@ -12,9 +12,13 @@ public struct UpstreamRequest: Sendable, Hashable {
     @Exact public var path: String
     /// The mutation's own headers, names in lower case.
     @Exact public var headers: [ExactText: String]
-    /// `If-Match`, which takes precedence over one among the mutation's headers; nil leaves those as they are.
+    /// `If-Match`, which takes precedence over one among the mutation's headers.
+    ///
+    /// Nil leaves those as they are.
     @Exact public var ifMatch: String?
-    /// Whether to leave out conditions among the mutation's headers, since the request is to override a conflict.
+    /// Whether to leave out conditions among the mutation's headers.
+    ///
+    /// Set if the request is to override a conflict.
     public var isUnconditional: Bool
     /// JSON; nil for none.
     public var body: [UInt8]?

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Answers that may be the operator's trouble or the mutation's own (product rule 11).
+/// Answers that may be caused by the operator or by the mutation (product rule 11).
 extension UpstreamAnswer {
     public var mayBeOperatorsTrouble: Bool {
         if case .response(let response) = self { response.mayBeOperatorsTrouble } else { false }
@@ -46,7 +46,7 @@ extension UpstreamResponse {
         return text.count > longestPlace ? text.prefix(longestPlace) + "…" : String(text)
     }
 
-    /// Words about an answer, as they are stored, without the address that a redirect names.
+    /// A stored text about an answer, without the address that a redirect names.
     static func withoutPlace(_ words: String) -> String {
         guard let mark = words.range(of: "(" + placeMark) else { return words }
         // a quoted place has no space in it

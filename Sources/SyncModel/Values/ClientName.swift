@@ -9,7 +9,7 @@ public enum ClientName: Sendable, Hashable {
     case id(UUID)
     /// A number from one device's counter, of a `device` type.
     ///
-    /// The stand-in is the UUID that represents it (``LocalID/clientID(on:)``).
+    /// It has the UUID that represents it (``LocalID/clientID(on:)``).
     case number(Int64, standIn: UUID)
 
     /// The UUID for look-ups and dependencies.

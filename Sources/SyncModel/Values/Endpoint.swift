@@ -17,7 +17,9 @@ public struct Endpoint: Sendable, Hashable {
         self.text = text
     }
 
-    /// A path that is not accepted, or no longer accepted, for comparison with an accepted one.
+    /// A path that is not accepted, or no longer accepted.
+    ///
+    /// For comparison with an accepted one.
     init(refused text: String) {
         self.text = text
     }
@@ -32,14 +34,18 @@ public struct Endpoint: Sendable, Hashable {
         }
     }
 
-    /// Every UUID-shaped run in the path and query, in order: the places where a client id may be.
+    /// Every UUID-shaped run in the path and query, in order.
+    ///
+    /// These are the places where a client id may be.
     public var uuids: [UUID] {
         var found: [UUID] = []
         scan { uuid, _ in found.append(uuid) }
         return found
     }
 
-    /// The path with each UUID replaced for which `replacement` returns an id, percent-encoded.
+    /// The path with each UUID replaced for which `replacement` returns an id.
+    ///
+    /// The ids are percent-encoded.
     public func rewritten(_ replacement: (UUID) -> ServerID?) -> String {
         let bytes = Array(text.utf8)
         var output: [UInt8] = []
@@ -54,7 +60,9 @@ public struct Endpoint: Sendable, Hashable {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// The path with server ids in place of client ids, and the entity's own in place of `{local_id}`.
+    /// The path with server ids in place of client ids.
+    ///
+    /// The entity's own is in place of `{local_id}`.
     ///
     /// - Parameter own: nil leaves `{local_id}`.
     public func resolved(own: ServerID?, _ replacement: (UUID) -> ServerID?) -> String {
@@ -67,7 +75,9 @@ public struct Endpoint: Sendable, Hashable {
         String(decoding: PercentEncoding.encoded(id.text), as: UTF8.self)
     }
 
-    /// Appends the text with a marker in place of every UUID, for the fingerprint; the UUIDs go to `identifiers`.
+    /// Appends the text with a marker in place of every UUID, for the fingerprint.
+    ///
+    /// The UUIDs are appended to `identifiers`.
     func appendCanonical(to output: inout [UInt8], identifiers: inout [UUID]) {
         let bytes = Array(text.utf8)
         var copied = 0

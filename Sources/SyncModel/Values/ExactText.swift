@@ -1,6 +1,6 @@
 public import JSONText
 
-/// A text that equals only the same bytes, ordered as PostgreSQL's collation "C" orders.
+/// A text that is compared and ordered by its bytes, as PostgreSQL's collation "C".
 ///
 /// `String` takes canonically equivalent texts for equal, such as `K` and the Kelvin sign. Use this type wherever an
 /// external text is a key of a dictionary, an element of a set or the value of an enumeration's case.
@@ -145,7 +145,9 @@ extension Set where Element == ExactText {
         insert(ExactText(text))
     }
 
-    /// Used where the context asks for exact texts; without one, `Set(texts)` is a set of strings.
+    /// Used where the context requires exact texts.
+    ///
+    /// Without such a context, `Set(texts)` is a set of strings.
     @_disfavoredOverload
     @inlinable
     public init(_ texts: some Sequence<String>) { self.init(texts.lazy.map { ExactText($0) }) }

@@ -16,11 +16,13 @@ public struct Problem: Error, Sendable, Hashable {
     public var snapshot: String?
     /// The conflicting entity, JSON, when the caller may see it.
     public var current: [UInt8]?
-    /// Whether ``current`` lacks its document, because another mutation of the same push stores it.
+    /// Whether ``current`` lacks its document.
+    ///
+    /// Then another mutation of the same push stores it.
     public var isCurrentOmitted = false
     /// Seconds after which to retry; becomes the `Retry-After` header.
     public var retryAfter: Int?
-    /// `rate_limited`: the state of the exhausted quota; becomes the `RateLimit` header.
+    /// `rate_limited`: the state of the exhausted quota, for the `RateLimit` header.
     public var standing: QuotaStanding?
 
     public init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {

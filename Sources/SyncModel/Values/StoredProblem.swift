@@ -16,7 +16,9 @@ public struct StoredProblem: Sendable, Hashable {
         detail = root.flatMap { WithheldWords(of: $0).detail }
     }
 
-    /// A stored problem without what its user and the upstream wrote; nil where it cannot be read.
+    /// A stored problem without what its user and the upstream wrote.
+    ///
+    /// Nil where it cannot be read.
     static func withheld(_ json: [UInt8]) -> [UInt8]? {
         root(json).flatMap { WithheldWords(of: $0).json }
     }

@@ -10,7 +10,9 @@ struct WithheldWords {
     private static let slash = UInt8(ascii: "/")
 
     private let problem: JSONValue
-    /// Pointers that lead into the payload, which sentences quote; the longest first, as one may begin with another.
+    /// Pointers that lead into the payload, which sentences quote.
+    ///
+    /// The longest first, as one may begin with another.
     private let pointers: [String]
 
     init(of problem: JSONValue) {
@@ -61,7 +63,7 @@ struct WithheldWords {
         return UpstreamResponse.withoutPlace(words)
     }
 
-    /// A pointer as far as it names nothing of the payload.
+    /// A pointer without the names from the payload.
     private static func place(_ pointer: String) -> String {
         let bytes = Array(pointer.utf8)
         guard let start = bytes.firstRange(of: payload + [slash]) else { return pointer }

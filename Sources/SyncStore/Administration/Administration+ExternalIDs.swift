@@ -32,7 +32,7 @@ extension Administration {
         }
     }
 
-    /// Gives an organization, whose row the connection holds, these names and no others.
+    /// Gives an organization exactly these names; the connection holds its row.
     ///
     /// - Throws: `external_id_taken`, `validation_failed`.
     static func write(
@@ -101,7 +101,9 @@ extension Administration {
         """
     )
 
-    /// One name: a cluster copies the table to all servers, and takes values for it from everybody.
+    /// Adds one name.
+    ///
+    /// A cluster copies the table to all servers, and accepts values for it from all of them.
     static let addExternalIDsStatement = Statement(
         "external_ids_add",
         """
@@ -111,8 +113,9 @@ extension Administration {
         """
     )
 
-    /// Those of the names that are others', and whose: the one look-up besides that of a token that is not by
-    /// organization.
+    /// The names that belong to other organizations, with these.
+    ///
+    /// Apart from the look-up of a token, the only look-up that is not by organization.
     static let takenExternalIDsStatement = Statement(
         "external_ids_taken",
         """

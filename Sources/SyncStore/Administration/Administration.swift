@@ -3,7 +3,9 @@ package import Logging
 package import Postgres
 package import SyncModel
 
-/// Administrative access to organizations. Features extend it with what they store of an organization.
+/// Administrative access to organizations.
+///
+/// Features extend it with their data of an organization.
 package struct Administration: Sendable {
     package let store: Store
 
@@ -34,7 +36,7 @@ package struct Administration: Sendable {
 
     /// The longest text that is searched for, in characters.
     package static let longestSearch = 50
-    /// Organizations that a page of a search looks at.
+    /// Organizations that a page of a search reads.
     static let searchWindow: Int64 = 2_000
 
     /// A page of the organizations by id whose name or id matches a text.
@@ -77,8 +79,8 @@ package struct Administration: Sendable {
 
     /// Creates or changes an organization.
     ///
-    /// - Throws: `not_found` while it is purged; `external_id_taken` with pointers; `validation_failed` and `overloaded`
-    ///   where it cannot have users' keys, or not yet.
+    /// - Throws: `not_found` while it is purged; `external_id_taken` with pointers; `validation_failed` and
+    ///   `overloaded` where it cannot have users' keys, or not yet.
     package func put(
         _ id: UUID,
         _ update: OrganizationUpdate
@@ -116,7 +118,7 @@ package struct Administration: Sendable {
         }
     }
 
-    /// - Throws: `overloaded` where a gateway runs that could not read what is sealed with users' keys.
+    /// - Throws: `overloaded` where a gateway runs that could not read values sealed with users' keys.
     private static func checkGateways(on connection: Connection) async throws {
         let parameters = Parameters("0023_user_keys", UserFacts.gatewayMemory)
         let found = try await connection.run(Query(Self.oldGatewayStatement, parameters))
@@ -161,8 +163,9 @@ package struct Administration: Sendable {
         """
     )
 
-    /// Organizations behind $1, of which $2 are looked at: those like $3, up to $4; each with how many were looked at, and
-    /// the last of these.
+    /// Organizations behind $1 that match $3, up to $4.
+    ///
+    /// It reads $2 of them. Each row has how many were read, and the last of these.
     static let searchStatement = Statement(
         "organizations_search",
         """
@@ -229,7 +232,9 @@ package struct Administration: Sendable {
         "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging'"
     )
 
-    /// One writer of an organization's upstream at a time, and none once a purge has begun, which waits for this lock.
+    /// Serializes the writers of an organization's upstream.
+    ///
+    /// No writer gets the lock once a purge has begun, which waits for this lock.
     package static let lockUpstreamStatement = Statement(
         "upstreams_lock",
         "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging' FOR NO KEY UPDATE"

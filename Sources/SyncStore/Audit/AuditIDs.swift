@@ -2,7 +2,9 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// Ids of acts in the order in which they are made here, those of one millisecond too: the audit is read by them.
+/// Ids of acts in the order in which they are made here.
+///
+/// Also within one millisecond: the audit is read by them.
 final class AuditIDs: Sendable {
     private let generator = UUIDv7Generator()
     private let last = Mutex(UUID.least)

@@ -40,7 +40,7 @@ package struct AuditLog: Sendable {
         try await write(act, nil)
     }
 
-    /// Writes a look, which is over as soon as it is allowed.
+    /// Records read access, which is over as soon as it is allowed.
     package func note(_ act: AuditAct, _ outcome: AuditOutcome) async throws(Problem) {
         _ = try await write(act, outcome)
     }

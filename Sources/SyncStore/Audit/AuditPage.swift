@@ -8,7 +8,7 @@ package struct AuditPage: Sendable {
     /// Where the next page begins; nil at the end.
     package let next: UUID?
 
-    /// Each row of the result has how far was looked, and, unless none fits, an act.
+    /// Each row has how far the scan went, and, unless no act matches, an act.
     init(_ rows: Rows, limit: Int, window: Int) throws {
         var acts: [AuditRow] = []
         var (looked, last): (Int64, UUID?) = (0, nil)

@@ -17,7 +17,9 @@ package final class Catalog: Sendable {
     package static let lifetimeSeconds = Double(lifetime) / 1_000_000
     /// How often the caller of a waiting request is checked, in seconds.
     package static let waitSeconds: Double = 2
-    /// Seconds after which no gateway serves an organization or a user as before a change, waiting requests included.
+    /// Seconds after which no gateway serves by the state before a change.
+    ///
+    /// The change is of an organization or a user; waiting requests are included.
     package static let settlingSeconds = lifetimeSeconds + waitSeconds + 1
     /// Organizations cached at most; beyond it the cache starts over.
     static let capacity = 20_000
@@ -35,11 +37,13 @@ package final class Catalog: Sendable {
         package var joins = UserJoins()
         /// Whether events from elsewhere are accepted: a valid service token exists.
         var hasSources = false
-        /// Users who are erased since a short while, or just now.
+        /// Users whose erasure is recent or in progress.
         var erased = ErasedUsers()
         var readAt: Timestamp
 
-        /// An entry read later than `now` was read before the clock was set back: it is not fresh.
+        /// An entry read later than `now` was read before the clock was set back.
+        ///
+        /// It is not fresh.
         fileprivate func isFresh(at now: Timestamp) -> Bool {
             Catalog.isFresh(readAt, at: now) && !joins.isOutdated(at: now)
         }
@@ -48,18 +52,22 @@ package final class Catalog: Sendable {
     private struct State {
         var entries: [UUID: Entry] = [:]
         var users: [LaneKey: Timestamp] = [:]
-        /// Users who were not erased, as of when.
+        /// Users who were not erased, with the time of the check.
         var present = GenerationCache<LaneKey, Timestamp>(capacity: capacity)
         /// When the cached organizations were created.
         ///
         /// An organization that is purged and created again under its id is another one.
         var births: [UUID: Timestamp] = [:]
-        /// Called where what others remember of an organization may be of another.
+        /// Called where other caches may have entries of an earlier organization.
         var onRebirth: (@Sendable () -> Void)?
-        /// Raised by every invalidation: the result of a read that began before one is not kept.
+        /// Raised by every invalidation.
+        ///
+        /// The result of a read that began before one is not cached.
         var generation = 0
 
-        /// Notes when an organization was made, nil for none; whether it was another before.
+        /// Records when an organization was created, nil if it does not exist.
+        ///
+        /// Returns whether it was another one before.
         mutating func note(_ id: UUID, bornAt: Timestamp?) -> Bool {
             guard births[id] != bornAt else { return false }
             let isOver = births.count >= Catalog.capacity
@@ -104,8 +112,9 @@ package final class Catalog: Sendable {
         return entry.organization
     }
 
-    /// An organization, at most five seconds old, and the user that a user's requests are of, if both are in memory
-    /// and can be served.
+    /// A cached organization, and the user who owns a user's requests.
+    ///
+    /// At most five seconds old. Nil unless both are in memory and can be served.
     package func atHand(_ id: UUID, _ user: UUID) -> (organization: Organization, user: UUID)? {
         guard let entry = entryAtHand(id), entry.seal.lock == nil, let organization = entry.organization else {
             return nil
@@ -120,7 +129,7 @@ package final class Catalog: Sendable {
         return (organization, owner)
     }
 
-    /// The user that a user's requests are of: itself, or the one that it was joined into.
+    /// The owner of a user's requests: the user itself, or the one it was joined into.
     ///
     /// - Throws: `overloaded` while the user is being joined with another; `user_erased`.
     package func owner(of user: UUID, in organization: UUID) async throws(Problem) -> UUID {
@@ -137,7 +146,9 @@ package final class Catalog: Sendable {
         return owner
     }
 
-    /// Whether a user is neither part of another nor being joined with one, as of five seconds ago at most.
+    /// Whether a user is neither part of another nor being joined with one.
+    ///
+    /// As of five seconds ago at most.
     package func isItself(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         try await entry(organization).joins.standing(of: user, at: now()) == .itself
     }
@@ -180,11 +191,11 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Why a user's lane is missing that was to be locked, although the organization was active a moment ago.
+    /// Why a user's lane to be locked is missing, although the organization was active.
     func reasonForNoLane(of lane: LaneKey, taking what: String) async -> Problem {
         invalidate(lane.organization)
         do throws(Problem) {
-            // as what the user became, the same request is taken
+            // under the user's new identity, the same request is accepted
             if try await owner(of: lane.user, in: lane.organization) != lane.user { return .userIsJoining }
             return Problem(.organizationUnknown, "the organization takes no \(what)")
         } catch {
@@ -304,6 +315,8 @@ package final class Catalog: Sendable {
         }
     }
 
+    /// Unseals the upstream settings.
+    ///
     /// An organization whose upstream settings cannot be unsealed is locked; other organizations are served as before.
     private func organization(_ found: Found, upstream: RowReader?, _ seal: Seal) throws -> (Organization, Seal) {
         func organization(_ upstream: UpstreamSettings?) -> Organization {
@@ -324,7 +337,9 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// What was read later than `now` was read before the clock was set back: it is not fresh.
+    /// Whether an entry is fresh.
+    ///
+    /// An entry read later than `now` was read before the clock was set back: it is not fresh.
     private static func isFresh(_ readAt: Timestamp, at now: Timestamp) -> Bool {
         readAt <= now && now.microseconds - readAt.microseconds < lifetime
     }
@@ -344,7 +359,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Notes that a committed push has used types for the first time.
+    /// Records that a committed push has used types for the first time.
     func markInUse(_ types: [EntityType], in id: UUID) {
         state.withLock { state in
             for type in types {

@@ -2,8 +2,10 @@ import Foundation
 import Postgres
 package import SyncModel
 
-/// The erased users of an organization that a gateway has to know of at once: those whose erasure is under way or began a
-/// short while ago. Of all others it asks once in a while (``Catalog/owner(of:in:)``).
+/// The erased users of an organization that a gateway needs immediately.
+///
+/// Those whose erasure is in progress or began recently. For all others it asks the database at intervals
+/// (``Catalog/owner(of:in:)``).
 package struct ErasedUsers: Sendable {
     /// How long an erasure counts as recent, in seconds.
     ///
@@ -58,7 +60,7 @@ package struct ErasedUsers: Sendable {
         """
     }
 
-    /// SQL: the hash of what an issuer calls a user, with a salt.
+    /// SQL: the hash of an issuer's name of a user, with a salt.
     package static func subjectHash(salt: String, issuer: String, subject: String) -> String {
         """
         sha256(\(salt) || convert_to(\(issuer)::text, 'UTF8') || '\\x00'::bytea || convert_to(\(subject)::text, 'UTF8'))

@@ -24,15 +24,15 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
 
     /// - Parameters:
     ///   - limit: keys of one look-up at most.
-    ///   - look: answers what is found of different keys.
+    ///   - look: answers the values of different keys, as far as they exist.
     package init(limit: Int = 256, _ look: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
         self.limit = limit
         self.look = look
     }
 
-    /// What is found of a key, at a moment after the call.
+    /// The value of a key, at a moment after the call.
     ///
-    /// - Throws: what the look-up throws that the key was in.
+    /// - Throws: the error of the look-up with the key.
     package func find(_ key: Key) async throws -> Value? {
         try await withCheckedContinuation { waiter in
             let mustBegin = state.withLock { state in

@@ -7,7 +7,7 @@ package import SyncModel
 /// Nothing that must not happen twice depends on it. A user whose rows have moved has no lane, and gets no new one
 /// (``GroupStatements/makeLanes``); a lane that a worker holds is not moved.
 package struct UserJoins: Sendable {
-    /// Whose requests a user's are.
+    /// The owner of a user's requests.
     package enum Standing: Sendable, Hashable {
         case itself
         /// The user was joined into this one.
@@ -18,7 +18,9 @@ package struct UserJoins: Sendable {
 
     /// By user.
     private var targets: [UUID: UUID] = [:]
-    /// Users that are being joined, and those they are joined into, with the moment from which on they are not.
+    /// Users that are being joined, and those they are joined into.
+    ///
+    /// With the moment at which that ends.
     private var closed: [UUID: Timestamp] = [:]
 
     package init() {}

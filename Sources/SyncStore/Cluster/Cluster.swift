@@ -17,7 +17,7 @@ package final class Cluster: Sendable {
     /// Whether the last connection that was opened found one.
     package var isThere: Bool { seen.load(ordering: .relaxed) }
 
-    /// How statements are put to it.
+    /// How statements are sent to it.
     package var dialect: Dialect {
         Dialect(
             question: Self.question,
@@ -73,8 +73,10 @@ package final class Cluster: Sendable {
     /// The text of a statement there.
     package static func text(of statement: Statement) -> String { ClusterText(statement).ofRows }
 
-    /// Rows of several organizations, as statements outside groups take them: all by one statement or, on a cluster, where
-    /// each organization may be on another server, those of an organization.
+    /// Divides rows of several organizations, for statements outside groups.
+    ///
+    /// All are taken by one statement or, on a cluster, where each organization may be on another server, those of one
+    /// organization each.
     package func parts<Row>(_ rows: [Row], by organization: (Row) -> UUID) -> [[Row]] {
         guard isThere else { return rows.isEmpty ? [] : [rows] }
         var places: [UUID: Int] = [:]

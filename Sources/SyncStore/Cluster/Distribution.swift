@@ -1,6 +1,8 @@
 package import Postgres
 
-/// Spreads the tables of a database over the servers of a Citus cluster, by `sql/citus.sql`.
+/// Distributes the tables of a database over the servers of a Citus cluster.
+///
+/// It uses `sql/citus.sql`.
 package enum Distribution {
     /// Why a database is not spread.
     package enum Refusal: Error, Sendable, Equatable {
@@ -16,13 +18,13 @@ package enum Distribution {
         case tableElsewhere(String)
     }
 
-    /// What a database is, seen from where it is connected to.
+    /// The kind of a database, as seen from the connected server.
     package struct Facts: Sendable, Equatable {
         /// The version of the extension; nil without it.
         package var version: String?
         /// Whether the tables are distributed.
         package var isSpread = false
-        /// Whether none has come since that is not.
+        /// Whether no undistributed table was added since.
         package var isWhole = false
         /// Whether this is the coordinator, or a server by itself.
         package var isCoordinator = true
@@ -80,9 +82,11 @@ package enum Distribution {
         return facts
     }
 
-    /// Spreads the tables that are not spread yet: all of them at first, those that a migration made later.
+    /// Distributes the tables that are not distributed yet.
     ///
-    /// - Parameter shards: of each table; counts when the first is spread.
+    /// All of them at first, later those that a migration made.
+    ///
+    /// - Parameter shards: of each table; counts when the first is distributed.
     /// - Throws: ``Refusal``, and what the database refuses; then nothing has changed.
     package static func spread(shards: Int, on connection: Connection) async throws {
         do {

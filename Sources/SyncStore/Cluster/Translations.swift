@@ -1,7 +1,7 @@
 import Postgres
 import Synchronization
 
-/// What queries are on a cluster. Each text is made once.
+/// The cluster's forms of queries. Each text is made once.
 final class Translations: Sendable {
     private struct Made {
         var ofRows: Statement

@@ -46,8 +46,10 @@ extension Identities {
         "SELECT user_id FROM user_subjects WHERE organization_id = $1 AND issuer = $2 AND subject = $3"
     )
 
-    /// Holds the organization's row, as creating a lane does: a purged organization takes no new rows. The subject of an
-    /// erased user is given no other id.
+    /// Inserts a subject.
+    ///
+    /// Holds the organization's row, as creating a lane does: a purged organization takes no new rows. The subject of
+    /// an erased user is given no other id.
     private static let makeStatement = Statement(
         "identities_make",
         """

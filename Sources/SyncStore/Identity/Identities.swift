@@ -12,9 +12,9 @@ import Synchronization
 /// was purged may be created again under its id, and ``Catalog/whenReborn(_:)`` reports that within five seconds. Names
 /// of organizations are changed by operators, so they are read again every five seconds.
 package final class Identities: Sendable {
-    /// How long is remembered what an operator may change, in microseconds.
+    /// How long data that an operator may change is cached, in microseconds.
     static let lifetime: Int64 = Catalog.lifetime
-    /// Subjects that are remembered at most; some 300 bytes each.
+    /// Subjects that are cached at most; some 300 bytes each.
     static let subjectCapacity = 50_000
     /// Names of organizations that are cached at most, unused names included.
     static let nameCapacity = 20_000
@@ -37,7 +37,7 @@ package final class Identities: Sendable {
         var names = GenerationCache<ExternalID, Named>(capacity: nameCapacity)
         /// Whether ids of version 8 were made here.
         var made = GenerationCache<LaneKey, Bool>(capacity: nameCapacity)
-        /// Raised by every invalidation: what was read before one is not kept.
+        /// Raised by every invalidation: data read before one is not cached.
         var generation = 0
     }
 
@@ -56,10 +56,10 @@ package final class Identities: Sendable {
         self.failure = failure
     }
 
-    /// Subjects that are remembered, for a gauge.
+    /// Cached subjects, for a gauge.
     package var remembered: Int { state.withLock { $0.users.count } }
 
-    /// Forgets what was read: after an operator's change, and a purge.
+    /// Clears the cache: after an operator's change, and a purge.
     package func invalidate() {
         state.withLock { state in
             state.users.removeAll()

@@ -1,4 +1,4 @@
-/// What has to be known of a user before it is joined or erased, as SQL.
+/// The facts about a user that a join or an erasure requires, as SQL.
 package enum UserFacts {
     /// Seconds for which a silent gateway counts as running.
     package static let gatewayMemory: Int64 = 60

@@ -14,7 +14,9 @@ struct IngestPruning: Sendable {
     static let interval: Duration = .seconds(600)
 
     let pool: Pool
-    /// Ids of events are kept as long as idempotency records are; what echoes are recognized by, as payloads.
+    /// Ids of events are kept as long as idempotency records.
+    ///
+    /// The data by which echoes are recognized are kept as long as payloads.
     let policy: RetentionPolicy
     let now: TimeSource
     let failure: StoreFailure

@@ -130,8 +130,10 @@ struct ParkedEventRow {
         )
     }
 
-    /// A document with more to remember of its event is kept in an array, which no other document is: `[…]` for a
-    /// shallow patch, `[…,1]` and `[…,2]` for an event whose versions start again.
+    /// The stored form of a document with further properties of its event.
+    ///
+    /// It is in an array, which no other document is: `[…]` for a shallow patch, `[…,1]` and `[…,2]` for an event whose
+    /// versions start again.
     private static func stored(_ event: IngestEvent) -> [UInt8]? {
         guard let document = event.document, event.isShallow || event.lineage != .continues else {
             return event.document
@@ -168,7 +170,9 @@ struct ParkedEvent {
 /// An entity to be locked and read.
 struct EntityPlaceRow {
     let entity: EntityRows.Key
-    /// The order in which documents are needed; entities are locked in the order of their keys.
+    /// The order in which documents are needed.
+    ///
+    /// Entities are locked in the order of their keys.
     let place: Int64
 
     static let columns = Columns<EntityPlaceRow>(
@@ -193,7 +197,7 @@ struct QueuePlaceRow {
     )
 }
 
-/// How new the known state of an entity is.
+/// How recent the known state of an entity is.
 struct EntityMarkRow {
     let organization: UUID
     let key: EntityKey

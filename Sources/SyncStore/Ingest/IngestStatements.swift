@@ -8,7 +8,9 @@ enum IngestStatements {
 
     // MARK: - Reading
 
-    /// Holds the organizations that take events: what is purged takes none, and a purge waits for those under way.
+    /// Holds the organizations that take events.
+    ///
+    /// A purged organization takes no events, and a purge waits for those in progress.
     static let hold = Statement(
         "ingest_hold",
         """
@@ -33,7 +35,7 @@ enum IngestStatements {
         """
     )
 
-    /// Users whose data were erased, or are just now.
+    /// Users whose data were erased, or are being erased.
     static let erased = Statement(
         "ingest_erased",
         """
@@ -114,11 +116,12 @@ enum IngestStatements {
         """
     )
 
-    /// Locks entities, with how new their states are, and with the sizes of their documents. A document is left out
-    /// where those before it have so many bytes together, in the order in which they are needed.
+    /// Locks entities, with their marks and the sizes of their documents.
     ///
-    /// The size of a compressed document is known once it was decompressed. So no more are than have a given size as
-    /// they are stored; of the others that size is taken.
+    /// A document is left out if those before it reach the limit of bytes, in the order in which they are needed.
+    ///
+    /// The size of a compressed document is known only after decompression. So only documents up to a given total of
+    /// stored bytes are decompressed; of the others the stored size is taken.
     static let lockEntities = Statement(
         "ingest_lock_entities",
         """
@@ -197,7 +200,7 @@ enum IngestStatements {
         """
     )
 
-    /// Requests of an entity that are looked at.
+    /// Requests of an entity that are read.
     static let requestsAnEntity = 64
 
     static let causes = Statement(
@@ -214,7 +217,7 @@ enum IngestStatements {
         """
     )
 
-    /// The requests whose keys the first events that wait name.
+    /// The requests whose keys the first waiting events name.
     static let parkedCauses = Statement(
         "ingest_parked_causes",
         """
@@ -235,7 +238,7 @@ enum IngestStatements {
         """
     )
 
-    /// The first create of each type that is under way.
+    /// The first create of each type that is in flight.
     static let creates = Statement(
         "ingest_creates",
         """
@@ -274,7 +277,9 @@ enum IngestStatements {
 
     // MARK: - Writing
 
-    /// Two replicas that take the same event at the same moment violate the primary key: then one looks again.
+    /// Remembers events.
+    ///
+    /// Two replicas that take the same event at the same moment violate the primary key: then one reads again.
     static let remember = Statement(
         "ingest_remember",
         """
@@ -293,7 +298,7 @@ enum IngestStatements {
         """
     )
 
-    /// What was refused after it had waited may come again under its id.
+    /// Forgets events that were refused after they had waited: they may be sent again.
     static let forget = Statement(
         "ingest_forget",
         """
@@ -320,7 +325,7 @@ enum IngestStatements {
         """
     )
 
-    /// Puts off looking at events that wait.
+    /// Postpones waiting events.
     static let postpone = Statement(
         "ingest_postpone",
         """
@@ -331,7 +336,7 @@ enum IngestStatements {
         """
     )
 
-    /// Puts off looking at all events about entities that wait.
+    /// Postpones all waiting events about entities.
     static let postponeEntities = Statement(
         "ingest_postpone_entities",
         """
@@ -349,7 +354,7 @@ enum IngestStatements {
     static let deferFollowers = Statement(
         "ingest_defer_followers",
         deferring("p.received_at + \(patience)"),
-        // of a column, a cluster computes only what no setting changes
+        // for a column, a cluster evaluates only expressions that no setting changes
         variant: deferring("(p.received_at AT TIME ZONE 'UTC' + \(patience)) AT TIME ZONE 'UTC'")
     )
 

@@ -5,13 +5,14 @@ import Logging
 import Postgres
 import SyncModel
 
-/// Commits groups of events from elsewhere. One group is two round trips: lock the entities and read what is known of
-/// them; decide; write everything and commit.
+/// Commits groups of events from elsewhere.
+///
+/// One group is two round trips: lock the entities and read their known state; decide; write everything and commit.
 struct IngestWork: GroupWork {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let metrics: IngestMetrics
-    /// The sources whose batches were heavy lately.
+    /// The sources whose batches were heavy recently.
     let heavyLanes: HeavyLanes
     let now: TimeSource
     let failure: StoreFailure

@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// A request that goes out, of an organization that events are taken of.
+/// A request to be sent, of an organization whose events are taken.
 struct SentRequestRow {
     let organization: UUID
     let key: UUID
@@ -23,7 +23,7 @@ struct SentRequestRow {
         .text("server_id", \.entityID)
     )
 
-    /// One that goes out again is under way again.
+    /// A request that is sent again is in flight again.
     static let write = Statement(
         "lane_note_requests",
         """

@@ -3,14 +3,14 @@ import SyncModel
 
 /// A request of a mutation's history.
 struct AttemptRow {
-    /// Requests that are kept of a mutation, the last ones.
+    /// Requests that are stored of a mutation, the last ones.
     static let kept = 20
 
     private let lane: LaneKey
     private let result: LaneOutcome
     private let note: AttemptNote
 
-    /// Nil where there is nothing to note, as usual.
+    /// Nil where there is no attempt to record, as usual.
     init?(_ lane: LaneKey, _ result: LaneOutcome) {
         guard let note = result.outcome.attempt else { return nil }
         self.lane = lane

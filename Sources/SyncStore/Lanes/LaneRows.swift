@@ -18,7 +18,7 @@ package enum LaneRows {
         .moment("queued_since", \.state.queuedSince)
     )
 
-    /// The columns of a ``LaneState``, behind the lane's key; for a table that is called `x`.
+    /// The columns of a ``LaneState``, behind the lane's key; for a table `x`.
     package static let list = columns.names(of: "x")
 
     /// Reads the columns of ``list``.

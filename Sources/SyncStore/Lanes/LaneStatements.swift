@@ -1,21 +1,22 @@
 import Postgres
 import SyncModel
 
-/// The statements of a group of lane steps, set-based, in the manner of ``GroupStatements``: each look-up is a lateral
-/// subquery with a fence, by index, in one partition.
+/// The statements of a group of lane steps, set-based, like ``GroupStatements``.
+///
+/// Each look-up is a lateral subquery with a fence, by index, in one partition.
 enum LaneStatements {
-    /// Waiters of a lane that one statement looks at.
+    /// Waiters of a lane that one statement reads.
     static let unblockLimit = 1_000
     /// What releasing one mutation costs without its dependencies, in look-ups.
     static let releaseCost = 8
-    /// Lists of dependencies up to this length are reduced to what is still waited for.
+    /// Lists of dependencies up to this length are reduced to the unmet ones.
     static let shortList = 32
 
     /// `MutationRecord.satisfiesDependants`, of a mutation that is called `y`.
     private static let satisfiesDependants =
         "(y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))"
 
-    /// What was in flight in lanes whose worker is lost.
+    /// The flights of lanes whose worker is lost.
     static let inFlight = Statement(
         "lane_in_flight",
         """
@@ -30,7 +31,9 @@ enum LaneStatements {
         """
     )
 
-    /// Done mutations that others still wait for: their lane's worker was lost before it had released all of those.
+    /// Done mutations that others still wait for.
+    ///
+    /// Their lane's worker was lost before it had released all of those.
     static let doneBlockers = Statement(
         "lane_done_blockers",
         """
@@ -72,7 +75,7 @@ enum LaneStatements {
         )
     )
 
-    /// - Parameter rare: the assignments of what few outcomes have.
+    /// - Parameter rare: the assignments that few outcomes need.
     private static func outcomes(_ columns: Columns<OutcomeRow>, _ rare: String) -> String {
         """
         UPDATE mutations AS m
@@ -265,7 +268,7 @@ enum LaneStatements {
                 UNION ALL
                 SELECT z.client_id, z.entity_type, coalesce(z.server_id, z.same_as), z.server_id_is_integer
                 FROM local_ids z
-                -- what stands for a device's own id is a UUID of version 8; others are not looked for
+                -- a device's own id is represented by a UUID of version 8; others are not looked up
                 WHERE get_byte(uuid_send(r.client_id), 6) & 240 = 128
                     AND z.organization_id = k.organization_id AND z.user_id = k.user_id AND z.client_id = r.client_id
                     AND coalesce(z.server_id, z.same_as) IS NOT NULL
@@ -287,8 +290,10 @@ enum LaneStatements {
         """
     )
 
-    /// Nothing is sent before this is committed (product rule 13). The change position stays: readers need not learn
-    /// of it, and a change that touches no index costs half.
+    /// Marks mutations as in flight.
+    ///
+    /// Nothing is sent before this is committed (product rule 13). The change position is not raised: readers need not
+    /// see it, and a change that touches no index costs half.
     static let markInFlight = Statement(
         "lane_mark_in_flight",
         """

@@ -5,8 +5,10 @@ import Logging
 import Postgres
 import SyncModel
 
-/// Commits groups of lane steps. One group is three round trips: lock lanes and entities; write the outcomes of
-/// requests, release what waited for them and read what comes next; mark that as in flight and commit.
+/// Commits groups of lane steps.
+///
+/// One group is three round trips: lock lanes and entities; write the outcomes of requests, release their waiters and
+/// read the next heads; mark these as in flight and commit.
 struct LaneWork: GroupWork {
     let catalog: Catalog
     let notifier: ChangeNotifier
@@ -92,8 +94,9 @@ struct LaneWork: GroupWork {
         finish(group, steps)
     }
 
-    /// Lanes of organizations whose data cannot be opened are put off, not claimed: none of their mutations is sent,
-    /// counted or given up. What was in flight stays so until its lease has run out.
+    /// Postpones lanes of organizations whose data cannot be opened, without a claim.
+    ///
+    /// None of their mutations is sent, counted or given up. A mutation in flight stays so until its lease has run out.
     private func leaveAlone(_ jobs: [LaneJob], _ moment: Timestamp, on connection: Connection) async throws {
         let until = moment.adding(seconds: LanePlan.pause)
         let claims = jobs.filter { $0.request.step.token == nil }.sorted { $0.lane < $1.lane }

@@ -12,7 +12,9 @@ struct MappingOutcomeRow {
     /// Whether its error may be stored here unsealed.
     let isPlain: Bool
 
-    /// Nil where the mutation has no mapping: only creates have one, and not those under a local or a global id.
+    /// Nil where the mutation has no mapping.
+    ///
+    /// Only creates have one, and not those under a local or a global id.
     init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
         let mutation = result.mutation
         guard let clientID = mutation.createdClientID else { return nil }

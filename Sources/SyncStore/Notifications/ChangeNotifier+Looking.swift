@@ -30,7 +30,7 @@ extension ChangeNotifier {
         }
     }
 
-    /// While the database is away there is nothing to see: the next look will do.
+    /// While the database is unavailable nothing can be read: the next poll suffices.
     private func look(_ lanes: [LaneKey]) async {
         guard let rows = try? await pool.run([Query(Self.lanesStatement, LaneRows.keys(lanes))])[0],
             let found = try? rows.read({ (lane: try $0.lane(), position: try $0.int64("change_position")) })
@@ -77,7 +77,7 @@ extension ChangeNotifier {
                     }
                 }
             } catch {
-                // to be looked at again when the database is back
+                // to be polled again when the database is available
                 _ = state.withLock { $0.feeds.changed(organization) }
                 try? await Task.sleep(for: Self.deafInterval)
             }

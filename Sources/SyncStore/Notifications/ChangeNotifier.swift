@@ -16,9 +16,9 @@ package final class ChangeNotifier: Service {
     static let hintInterval: Duration = .milliseconds(100)
     /// Hints sent at a time; beyond it other replicas are asked to poll everything.
     static let hintsAtATime = 4
-    /// The interval while hints do not arrive, at least: with many watches it is longer.
+    /// The least interval while hints do not arrive; longer with many watches.
     static let deafInterval: Duration = .milliseconds(250)
-    /// Lanes that one statement looks at.
+    /// Lanes that one statement polls.
     static let lanesAtATime = 1_000
 
     struct State {
@@ -32,17 +32,17 @@ package final class ChangeNotifier: Service {
 
     let pool: Pool
     let hints: ReplicaHints
-    /// The interval between looks at everything that is watched, while hints arrive.
+    /// The interval between polls of everything that is watched, while hints arrive.
     let calmInterval: Duration
     let state = Mutex(State())
     /// Notifies the operators' views of changes.
     package let operatorNews = OperatorNews()
     /// Feeds that have news to read; each at most once.
     let movedFeeds = AsyncStream<UUID>.makeStream()
-    /// Whether to look at everything that is watched at once.
+    /// Whether to poll everything that is watched at once.
     let lookNow = Atomic(false)
     private let due = Throttle(.seconds(1), isDueFirst: true)
-    /// A message to other replicas; nil: what is unsent.
+    /// A message to other replicas; nil: the unsent names.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
 
     init(pool: Pool, hints: ReplicaHints, calmInterval: Duration) {
@@ -115,8 +115,9 @@ package final class ChangeNotifier: Service {
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
-    /// Watches a lane, a feed behind a position, or both while `body` runs: changes after the call begins are not
-    /// missed.
+    /// Watches a lane, a feed behind a position, or both while `body` runs.
+    ///
+    /// Changes after the call begins are not missed.
     nonisolated(nonsending) package func watching<Value, Failure: Error>(
         lane: LaneKey? = nil,
         feed: (interest: FeedInterest, position: Int64)? = nil,
@@ -158,7 +159,9 @@ package final class ChangeNotifier: Service {
 
     // MARK: - The service
 
-    /// Listens to other replicas, sends them hints, and looks at what is watched, until graceful shutdown.
+    /// Runs until graceful shutdown.
+    ///
+    /// Listens to other replicas, sends them hints, and polls what is watched.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }

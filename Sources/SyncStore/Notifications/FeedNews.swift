@@ -4,12 +4,12 @@ import SyncModel
 
 /// The changes in a feed behind a position, and the users that may see them.
 struct FeedNews: Sendable {
-    /// Entities that are looked at; the owners of further ones stay unknown.
+    /// Entities that are read; the owners of further ones stay unknown.
     static let limit: Int64 = 1_000
 
     let epoch: Int64
     let end: Int64
-    /// Whether all changes were looked at.
+    /// Whether all changes were read.
     private let isComplete: Bool
     private var visibleToAll = Newest()
     private var visibleToOwner: [UUID: Newest] = [:]

@@ -10,11 +10,11 @@ package final class OperatorNews: Sendable {
     /// Organizations that are stored; beyond it, the news is that something changed.
     static let capacity = 1_000
 
-    /// What has happened since it was taken last.
+    /// The news since the last read.
     package struct News: Sendable {
-        /// Of whom something was changed.
+        /// Organizations that were changed.
         package fileprivate(set) var organizations: Set<UUID> = []
-        /// Whether more was changed: of whom is not known.
+        /// Whether further changes happened, in unknown organizations.
         package fileprivate(set) var hasOthers = false
         /// Operations that made progress: their ids, and their organizations.
         package fileprivate(set) var operations: [UUID: UUID] = [:]
@@ -41,7 +41,7 @@ package final class OperatorNews: Sendable {
         if !wanted { _ = take() }
     }
 
-    /// What there is, once.
+    /// Returns the news and clears them.
     package func take() -> News {
         news.withLock { news in
             defer { news = News() }

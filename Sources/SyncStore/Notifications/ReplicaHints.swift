@@ -59,7 +59,9 @@ final class ReplicaHints: Sendable {
         return state.withLock { $0.peers.values.count { now - $0 < Self.memory } }
     }
 
-    /// Whether hints are worth sending: other replicas exist, or it is unknown whether they do.
+    /// Whether hints are worth sending.
+    ///
+    /// Other replicas exist, or it is unknown whether they do.
     var isHeard: Bool {
         guard isHearing else { return true }
         let now = ContinuousClock.now
@@ -80,7 +82,7 @@ final class ReplicaHints: Sendable {
             if let listening = try? await Connection.open(configuration) {
                 _ = try? await listening.run(Query(Self.listenStatement))
                 await send(.presence)
-                // hints sent before this connection are lost: look at everything
+                // hints sent before this connection are lost: poll everything
                 onHint(.everything)
                 while listening.isUsable, !Task.isCancelled { try? await Task.sleep(for: .milliseconds(500)) }
                 listening.close()
@@ -162,7 +164,9 @@ final class ReplicaHints: Sendable {
     }
 
     static let listenStatement = Statement("hints_listen", "LISTEN \(channel)")
-    /// A hint need not survive a crash of the server, so it is committed without waiting for the disk.
+    /// A hint need not survive a crash of the server.
+    ///
+    /// So it is committed without waiting for the disk.
     static let notifyStatement = Statement(
         "hints_notify",
         "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', $1)"

@@ -117,7 +117,9 @@ enum GroupStatements {
         )
     }
 
-    /// Parameters behind the names of mutations: the bytes of contents for one push, and for all.
+    /// Adds the bytes of contents for one push, and for all.
+    ///
+    /// These parameters follow the names of mutations.
     static func addBounds(to parameters: inout Parameters) {
         parameters.add(Int64(WorkBounds.answer))
         parameters.add(Int64(WorkBounds.groupRecords))
@@ -136,8 +138,10 @@ enum GroupStatements {
         """
     )
 
-    /// A failed mapping whose create was discarded or deleted is abandoned; the create is looked at for failed
-    /// mappings only.
+    /// The mappings.
+    ///
+    /// A failed mapping whose create was discarded or deleted is abandoned; the create is read for failed mappings
+    /// only.
     static let mappings = Statement(
         "group_mappings",
         """
@@ -155,10 +159,12 @@ enum GroupStatements {
         """
     )
 
-    /// The latest open mutation on each entity that the group updates, looked for only in lanes that have open ones.
+    /// The latest open mutation on each entity that the group updates.
     ///
-    /// By client id that is never a create: a mutation that follows a create waits for it by the mapping and, where
-    /// that create took the client id over, for what was open under the id before.
+    /// It is searched for only in lanes that have open ones.
+    ///
+    /// By client id that is never a create: a mutation that follows a create waits for it by the mapping. If that
+    /// create took the client id over, it also waits for what was open under the id before.
     static let open = open(
         "group_open",
         own: false,

@@ -86,7 +86,9 @@ struct GroupWriter {
         plans.sorted { group[$0.index].lane < group[$1.index].lane }
     }
 
-    /// Also for refused pushes: this commit creates their lanes, so no later push finds its user new.
+    /// Also for refused pushes.
+    ///
+    /// This commit creates their lanes, so no later push finds its user new.
     private mutating func addUsers() {
         let newcomers = group.indices.filter { plan.snapshots[$0].isLaneNew }.map { group[$0].lane }.sorted()
         add(GroupStatements.writeUsers, .lanes, newcomers)
@@ -118,7 +120,7 @@ struct GroupWriter {
                 row.blockers = blockers.add(new.record.status == .blocked ? new.record.dependsOn : [])
                 row.references = references.add(new.references.map(\.clientID))
                 referenceTypes += new.references.lazy.map(\.entityType)
-                // usually stored as it is: nothing to seal, and nothing that looks sealed
+                // usually stored as it is: no value is sealed or looks sealed
                 if let seal { try row.seal(seal) } else if row.looksSealed { try row.seal(seals.lane(job.lane)) }
                 rows.append(row)
             }

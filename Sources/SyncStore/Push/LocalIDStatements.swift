@@ -1,6 +1,8 @@
 import Postgres
 
-/// The statements by which a group of pushes reads and writes local ids, in the manner of ``GroupStatements``.
+/// The statements by which a group of pushes reads and writes local ids.
+///
+/// They follow ``GroupStatements``.
 enum LocalIDStatements {
     /// Where local ids lead, one row for each requested id.
     ///
@@ -52,8 +54,9 @@ enum LocalIDStatements {
     /// again.
     static let write = Statement("group_write_local_ids", rows)
 
-    /// Ids that replace abandoned ones, whose creates are gone. One that leads somewhere after all violates a CHECK
-    /// (23514): the lane's lock makes that impossible.
+    /// Ids that replace abandoned ones, whose creates were deleted.
+    ///
+    /// One that leads somewhere after all violates a CHECK (23514): the lane's lock makes that impossible.
     static let replace = Statement(
         "group_replace_local_ids",
         """

@@ -6,7 +6,7 @@ import Synchronization
 /// Only a hint: if the locked row has another watermark, the group is read again with every key looked up, and the
 /// unique index rejects a key that is known after all.
 final class WatermarkHints: Sendable {
-    /// Devices remembered at most (about 6 MB); beyond it the memory starts over.
+    /// Devices in memory at most (about 6 MB); beyond it the memory starts over.
     static let capacity = 50_000
 
     private let watermarks = Mutex([DeviceKey: Int64]())

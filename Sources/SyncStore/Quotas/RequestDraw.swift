@@ -2,8 +2,9 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// Draws requests from the buckets of several organizations in one transaction of two round trips: lock and read, then
-/// write and commit.
+/// Draws requests from the buckets of several organizations in one transaction.
+///
+/// It has two round trips: lock and read, then write and commit.
 struct RequestDraw {
     /// The requests that one organization asks for.
     struct Wish {

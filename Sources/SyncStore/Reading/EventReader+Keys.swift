@@ -2,7 +2,9 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// The changes in a lane behind a place, in order: names only, read with the lane in one snapshot.
+/// The changes in a lane behind a place, in order.
+///
+/// Names only, read with the lane in one snapshot.
 extension EventReader {
     /// A change without the subject's state.
     struct Key {

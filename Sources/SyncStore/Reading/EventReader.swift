@@ -1,14 +1,17 @@
 import Postgres
 package import SyncModel
 
-/// Reads the changes of a user's mutations and id mappings, in commit order and without gaps: every change under a
-/// lane's lock carries the lane's change position, and one statement reads the lane and its changes in one snapshot. A
-/// subject that changed several times is shown in its latest state; being sent to an upstream is no change.
+/// Reads the changes of a user's mutations and id mappings.
+///
+/// They are in commit order and without gaps: every change under a lane's lock carries the lane's change position, and
+/// one statement reads the lane and its changes in one snapshot. A subject that changed several times is shown in its
+/// latest state; sending it to an upstream is no change.
 package struct EventReader: Sendable {
     /// Events on one page at most.
     static let pageEvents = 64
-    /// Bytes of answers and errors on one page, in stored form: long values are compressed, to a ninetieth at most. A
-    /// page holds one event at least.
+    /// Bytes of answers and errors on one page, in stored form.
+    ///
+    /// Long values are compressed, to a ninetieth at most. A page has one event at least.
     static let pageBytes = 32_768
 
     let pool: Pool
@@ -102,7 +105,7 @@ package struct EventReader: Sendable {
     // MARK: - Current state
 
     private func events(_ keys: [Key], _ lane: LaneKey, _ cursor: EventCursor) async throws(Problem) -> [Event] {
-        // what was counted may have grown since
+        // the counted values may have grown since
         let bytes = Int64(Self.pageBytes) * 2
         let mutations = Parameters(of: lane, keys.filter { !$0.place.isMapping }.map(\.id), bytes, bytes)
         var mappings = Parameters(of: lane, keys.filter(\.place.isMapping).map(\.id))

@@ -9,10 +9,12 @@ import SyncModel
 struct FeedReader: Sendable {
     /// Bytes of documents on one page; a page holds one change at least.
     static let pageBytes: Int64 = 2_097_152
-    /// Entities that one page looks at for each that it may hold: bounds the work when a filter lets little through.
+    /// Entities that one page reads for each that it may hold.
+    ///
+    /// Bounds the work when a filter admits little.
     static let scanFactor = 10
 
-    /// The result of one look at the feed.
+    /// The result of one read of the feed.
     enum Reading {
         case page(FeedPage)
         /// The cursor's place is no longer known, or deletions since then are not.
@@ -47,12 +49,12 @@ struct FeedReader: Sendable {
         }
     }
 
-    /// Looks until there is something to show, or the time is over.
+    /// Reads until there is something to show, or the time is over.
     ///
     /// - Parameters:
-    ///   - room: taken for each look, and kept for what it shows.
+    ///   - room: taken for each read, and kept for its page.
     ///   - look: reads the page behind a cursor.
-    /// - Throws: what `look` throws, and for the first look what taking room throws.
+    /// - Throws: what `look` throws, and for the first read what taking room throws.
     nonisolated(nonsending) func view(
         after cursor: FeedCursor?,
         of interest: FeedInterest,
@@ -68,7 +70,7 @@ struct FeedReader: Sendable {
             var page = first
             repeat {
                 do throws(Problem) { try await room.enter() } catch { break }
-                // entities that were passed over need not be looked at again
+                // skipped entities need not be read again
                 page = try await look(page.next)
                 guard page.changes.isEmpty, .now < deadline else { break }
                 guard page.isUpToDate else { continue }

@@ -9,7 +9,9 @@ package import SyncModel
 /// reader sees is committed, and a page never skips a writer that is still under way. A mapping that changes again is
 /// listed again.
 extension MappingReader {
-    /// Mappings that one page looks at for each that it may hold: bounds the work when a filter lets little through.
+    /// Mappings that one page reads for each that it may hold.
+    ///
+    /// Bounds the work when a filter admits little.
     static let scanFactor = 10
 
     /// A page of mappings. With a filter a page may hold fewer than the limit, or none, and not be the last.

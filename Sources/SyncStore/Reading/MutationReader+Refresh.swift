@@ -3,7 +3,9 @@ package import Postgres
 package import SyncModel
 
 extension MutationReader {
-    /// Waits until every mutation of an answer is settled or the time is over, and brings the answer up to date.
+    /// Waits until every mutation of an answer is settled or the time is over.
+    ///
+    /// Then updates the answer.
     package func refresh(
         _ answer: PushAnswer,
         organization: Organization,
@@ -52,7 +54,7 @@ extension MutationReader {
         }
     }
 
-    /// Adds the mappings resolved while the answer was held, and the feed's current end.
+    /// Adds the mappings resolved during the wait, and the feed's current end.
     private func withMappings(_ answer: PushAnswer, _ lane: LaneKey) async throws(Problem) -> PushAnswer {
         let touched = answer.touched
         let parameters = Parameters(of: lane, touched.clientIDs, nil as String?)

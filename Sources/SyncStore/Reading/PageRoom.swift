@@ -1,6 +1,8 @@
 package import SyncModel
 
-/// Memory for a page: taken before rows are read, given back while the reader waits for something to show.
+/// Memory for a page.
+///
+/// Taken before rows are read, given back while the reader waits for something to show.
 package struct PageRoom: Sendable {
     /// Why there is no room.
     ///

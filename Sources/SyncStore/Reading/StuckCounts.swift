@@ -2,7 +2,9 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// Counts of failed and conflicting mutations and of halted lanes, each up to a limit.
+/// Counts of failed and conflicting mutations and of halted lanes, up to a limit.
+///
+/// Each count has the limit.
 package struct StuckCounts: Sendable {
     /// Where a count of one organization ends.
     package static let cap: Int64 = 1_000

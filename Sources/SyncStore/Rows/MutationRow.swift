@@ -30,7 +30,9 @@ final class MutationRow {
         stuck = StuckMark(of: new.record.status, error: error, responseStatus: new.record.responseStatus)
     }
 
-    /// Columns that a mutation which takes effect at once in the built-in store has values for.
+    /// Columns with values for a mutation that takes effect at once.
+    ///
+    /// It does so in the built-in store.
     static let usual = Columns<MutationRow>(
         .lane(\.lane),
         .uuid("id", \.new.mutation.id),
@@ -93,7 +95,9 @@ final class MutationRow {
         .int4("references_to", \.references.to)
     )
 
-    /// Whether a member would be mistaken for a sealed value if stored as it is. Headers and problems are objects.
+    /// Whether a member would be mistaken for a sealed value if stored as it is.
+    ///
+    /// Headers and problems are objects.
     var looksSealed: Bool {
         payload.map { SealedText.needsEscape(json: $0) } ?? false
             || lastError.map { SealedText.needsEscape(text: $0) } ?? false

@@ -1,6 +1,8 @@
 package import Postgres
 
-/// The gateway's schema: the files of `sql/migrations`, which the build puts into the binary.
+/// The gateway's schema: the files of `sql/migrations`.
+///
+/// The build puts them into the binary.
 package enum Schema {
     /// Partitions of each partitioned table, by default.
     package static let defaultPartitions = 4

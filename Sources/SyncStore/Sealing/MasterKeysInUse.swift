@@ -12,7 +12,9 @@ package struct MasterKeysInUse: Sendable {
         unknown = counts.filter { masterKeys?[$0.label] == nil }
     }
 
-    /// Data keys that can be unwrapped here; of users' keys up to ``MasterKeyCheck/counted`` of each master key.
+    /// Data keys that can be unwrapped here.
+    ///
+    /// Of users' keys up to ``MasterKeyCheck/counted`` of each master key.
     package var openable: Int64 { known.reduce(0) { $0 + $1.count } }
 
     /// Whether any data key can be unwrapped; also true without data keys.

@@ -6,7 +6,7 @@ package struct Renewal {
     package let seal: Seal
     /// Whether values are sealed again; otherwise they are opened only, and unchanged.
     private let seals: Bool
-    /// What a value's place is afterwards; usually it stays where it is.
+    /// A value's place afterwards; usually the same.
     private let destination: @Sendable (SealedPlace) -> SealedPlace
     /// A value that cannot be opened, or not sealed again.
     package struct Closed: Sendable {
@@ -27,8 +27,8 @@ package struct Renewal {
         self.destination = destination
     }
 
-    /// - Throws: ``StoreFailure/sealed`` where a value could not be opened that another master key opens: what it is sealed
-    ///   with must not go.
+    /// - Throws: ``StoreFailure/sealed`` where a value could not be opened that another master key opens: the key that
+    ///   it is sealed with must not be deleted.
     package func check() throws(Problem) {
         for case .unknownKey(let number) in closed.map(\.error) where seal.isThere(number) { throw StoreFailure.sealed }
         for case .closedUserKey in closed.map(\.error) { throw StoreFailure.sealed }

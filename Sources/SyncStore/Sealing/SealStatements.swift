@@ -1,6 +1,8 @@
 package import Postgres
 
-/// Statements of a ``SealingRun``; those of a lane's rows are in its ``SealedTable``.
+/// Statements of a ``SealingRun``.
+///
+/// Those of a lane's rows are in its ``SealedTable``.
 package enum SealStatements {
     /// SQL: whether a value is to be sealed again: it exists and has another beginning.
     package static func isOther(_ column: String, _ beginning: String) -> String {
@@ -22,6 +24,8 @@ package enum SealStatements {
         "SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id >= $2 ORDER BY user_id LIMIT 1"
     )
 
+    /// Clears the errors of mappings.
+    ///
     /// The upstream's error for a failed create is kept sealed in the mutation; this copy is never read.
     package static let clearMappings = Statement(
         "seal_clear_mappings",

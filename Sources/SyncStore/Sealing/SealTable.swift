@@ -12,6 +12,8 @@ package struct SealTable: Sendable {
         arePlain = seals.values.allSatisfy(\.isPlain)
     }
 
+    /// The seal of an organization.
+    ///
     /// An organization whose keys were not read is locked: its values are never written unsealed by mistake.
     package subscript(organization: UUID) -> Seal {
         seals[organization] ?? .locked("the organization's keys were not read")

@@ -11,8 +11,9 @@ package protocol SealedKind: Sendable {
     ///
     /// Its parameters: the place, the limit, and what ``add(_:_:to:)`` adds.
     var page: Statement { get }
-    /// Adds how values begin that are sealed as they should be: under the data key of that number, and with users' own
-    /// keys where the organization has them.
+    /// Adds the beginnings of correctly sealed values.
+    ///
+    /// They are sealed under the data key of that number, and with users' own keys where the organization has them.
     func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters)
     /// Where the first page begins.
     var first: Key { get }

@@ -14,7 +14,7 @@ package struct SealedTable: Sendable {
     package let columns: [Column]
     package let page: Statement
     package let read: Statement
-    /// Changes no index and no change position: readers need not learn of it.
+    /// Changes no index and no change position: readers need not see it.
     package let write: Statement
 
     package static let mutations = SealedTable(

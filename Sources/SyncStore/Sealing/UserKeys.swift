@@ -2,10 +2,13 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// Fetches users' own keys into memory, and makes those that are missing, many in a statement.
+/// Fetches users' own keys into memory, and makes missing ones.
+///
+/// Many in a statement.
 package struct UserKeys: Sendable {
-    /// How often something is tried again that lacks keys. Each time they are fetched, so a second time is rare: what
-    /// lacks others then, one by one, ends somewhere.
+    /// How often work is repeated if it lacks keys.
+    ///
+    /// Each time they are fetched, so a second time is rare. The bound ends work that lacks other keys each time.
     static let attempts = 200
 
     let pool: Pool

@@ -9,7 +9,7 @@ import SyncModel
 struct SettleCandidates {
     /// The mutations of a page, at most.
     static let limit: Int64 = 500
-    /// Open mutations that a page looks at.
+    /// Open mutations that a page reads.
     static let scan: Int64 = 50_000
 
     /// A place among an organization's mutations.
@@ -70,7 +70,7 @@ struct SettleCandidates {
     static let pageAfter = Statement("settle_page_after", page(">", "<=", "ASC"))
     static let pageBefore = Statement("settle_page_before", page("<", ">=", "DESC"))
 
-    /// The last mutation that a page looks at; no row when there are fewer.
+    /// The last mutation that a page reads; no row when there are fewer.
     private static func edge(_ behind: String, _ order: String) -> String {
         """
         SELECT x.user_id, x.position

@@ -3,7 +3,9 @@ import SyncModel
 
 /// The writing statements of settling.
 extension SettleStatements {
-    /// Parameters before the columns of the written rows: organization, user, change position, moment.
+    /// Parameters before the columns of the written rows.
+    ///
+    /// Organization, user, change position, moment.
     static let head = 4
 
     /// The columns that an upsert must name in addition to those that it changes.
@@ -130,7 +132,9 @@ extension SettleStatements {
 
     // MARK: - Local ids
 
-    /// Local ids that restarted mutations name: they are found by this when the mutation's turn comes.
+    /// Local ids that restarted mutations name.
+    ///
+    /// They are found by this when the mutation's turn comes.
     static let pinLocalIDs = Statement(
         "settle_pin_local_ids",
         """

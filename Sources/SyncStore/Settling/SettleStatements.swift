@@ -40,7 +40,9 @@ package enum SettleStatements {
         """
     )
 
-    /// The same without contents: a discard needs none of them, and hundreds of mutations may have a megabyte each.
+    /// The same without contents.
+    ///
+    /// A discard needs no contents, and hundreds of mutations may have a megabyte each.
     static let outlines = Statement(
         "settle_outlines",
         """
@@ -68,7 +70,9 @@ package enum SettleStatements {
         m.id, m.position, m.accepted_at, m.status, m.operation, \(EntityName.list), m.depends_on
         """
 
-    /// All dependencies: one pass over the lane's open mutations, in the order of their index.
+    /// All dependencies.
+    ///
+    /// One pass over the lane's open mutations, in the order of their index.
     static let edges = Statement(
         "settle_edges",
         """
@@ -89,7 +93,9 @@ package enum SettleStatements {
         """
     )
 
-    /// The mutations of a list that do not satisfy their dependants yet (product rule 3).
+    /// The mutations of a list that do not satisfy their dependants yet.
+    ///
+    /// Product rule 3.
     static let unmet = Statement(
         "settle_unmet",
         """
@@ -101,8 +107,10 @@ package enum SettleStatements {
         """
     )
 
-    /// Mutations that need one of some client ids, each of a type: as their entity, in endpoint or payload, or as a
-    /// dependency. Where a mutation's client ids were not noted, its text is searched.
+    /// Mutations that need one of some client ids, each of a type.
+    ///
+    /// They need it as their entity, in endpoint or payload, or as a dependency. Where a mutation's client ids were not
+    /// recorded, its text is searched.
     static let needs = Statement(
         "settle_needs",
         """
@@ -127,7 +135,7 @@ package enum SettleStatements {
         """
     )
 
-    /// Sealed payloads whose client ids were not noted.
+    /// Sealed payloads whose client ids were not recorded.
     static let sealedPayloads = Statement(
         "settle_sealed_payloads",
         """
@@ -138,7 +146,9 @@ package enum SettleStatements {
         """
     )
 
-    /// Whether the entity of type $4 and id $5 was written after mutation $3 last changed.
+    /// Whether an entity was written after mutation $3 last changed.
+    ///
+    /// The entity has type $4 and id $5.
     static let isNewer = Statement(
         "settle_is_newer",
         """
@@ -158,7 +168,9 @@ package enum SettleStatements {
         document: "CASE WHEN NOT q.is_outline THEN q.document END"
     )
 
-    /// The entities that take the place of mutations to be discarded, as far as their user may see them.
+    /// The entities that replace mutations to be discarded.
+    ///
+    /// As far as their user may see them.
     ///
     /// A document comes with the first mutation about its entity, as long as there is room in the $4 bytes; the others
     /// get the entity without it. So a thousand mutations about one entity do not store a thousand copies. Errors are

@@ -6,7 +6,9 @@ package import SyncModel
 ///
 /// Product rules 4, 6 and 12. Each is one transaction under the lane's lock; a mutation in flight is never touched.
 package struct Settlement: Sendable {
-    /// Mutations that one transaction discards or releases: it holds the lane for less than a second.
+    /// Mutations that one transaction discards or releases.
+    ///
+    /// It holds the lane for less than a second.
     package static let batch = 5_000
     /// Attempts at one transaction while other replicas take its ids.
     package static let attempts = 3
@@ -18,12 +20,14 @@ package struct Settlement: Sendable {
     package let failure: StoreFailure
     /// For all statements of a write together; the server's own time-out is for each.
     package let writeTimeout: Duration
-    /// Where an operation settles, which of what it found it still means.
+    /// For an operation: selects the found mutations that are still meant.
     package var screen: (any SettlementScreen)?
 
-    /// Makes a failed or conflicting mutation pending again, or blocked where it has to wait.
+    /// Makes a failed or conflicting mutation pending again.
     ///
-    /// - Returns: the mutation afterwards; nil when the user has none of that id.
+    /// It becomes blocked where it has to wait.
+    ///
+    /// - Returns: the mutation afterwards; nil when the user has no mutation of that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func retry(
         _ id: UUID,
@@ -40,7 +44,7 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Whether a retry would be taken, as things are; changes nothing.
+    /// Whether a retry would be accepted in the present state; changes nothing.
     ///
     /// - Returns: false when the user has no mutation of that id.
     /// - Throws: what the retry would.
@@ -125,7 +129,9 @@ package struct Settlement: Sendable {
 
     // MARK: - Steps that bulk calls share
 
-    /// Splits a list of one lane's mutations so that one transaction can read the contents of each part.
+    /// Splits a list of one lane's mutations by the size of their contents.
+    ///
+    /// One transaction can read the contents of each part.
     package func parts(of ids: [UUID], in lane: LaneKey) async throws(Problem) -> [[UUID]] {
         do {
             return try await catalog.opening(lane.organization) { seal in
@@ -180,8 +186,9 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Plans a discard, and writes into the error of each discarded mutation which entity takes its place: no feed
-    /// brings that again.
+    /// Plans a discard, and writes the replacing entity into each mutation's error.
+    ///
+    /// No feed delivers that entity again.
     package func tell(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,
@@ -319,8 +326,9 @@ package struct Settlement: Sendable {
         return shown?.seen(in: organization, at: now())
     }
 
-    /// The entity that a conflict is about, locked, and whether it was written after the upstream showed it; nil where
-    /// it is unknown which that is.
+    /// The entity that a conflict is about, locked.
+    ///
+    /// Also whether it was written after the upstream showed it. Nil where the entity is unknown.
     private func entity(
         of subject: SettleSubject,
         _ idPointer: String,

@@ -14,7 +14,7 @@ enum PullStatements {
         CROSS JOIN LATERAL (
             SELECT e.place + k.first - 2 AS place, y.local_id
             FROM unnest(($7::text[])[k.first : k.last]) WITH ORDINALITY AS e (server_id, place)
-            -- not = ANY: planned while the table was small, that reads all ids of the device for ever after
+            -- not = ANY: planned while the table was small, that would always read all ids of the device
             CROSS JOIN LATERAL (
                 SELECT z.local_id
                 FROM local_ids z
@@ -42,7 +42,9 @@ enum PullStatements {
         """
     )
 
-    /// Numbers in use, also by creates that have not taken effect: a count from a base on, and the highest.
+    /// Numbers in use, also by creates that have not taken effect.
+    ///
+    /// A count from a base on, and the highest.
     static let taken = Statement(
         "pull_taken",
         """
@@ -78,7 +80,9 @@ enum PullStatements {
 
     // MARK: - Tentative pages
 
-    /// The assignments of the outstanding pages, and the device's state that each was made in.
+    /// The assignments of the outstanding pages.
+    ///
+    /// With the device's state in which each was made.
     static let rivals = Statement(
         "pull_rivals",
         """
@@ -89,9 +93,11 @@ enum PullStatements {
         """
     )
 
-    /// Stores a page's assignments. Holds the organization's row, as creating a lane does: a purged organization takes
-    /// no new rows. So does a device that has gone with a joined user, and its row is held for that. No row in the
-    /// result: either is gone, or another pull was faster.
+    /// Stores a page's assignments.
+    ///
+    /// Holds the organization's row, as creating a lane does: a purged organization takes no new rows. Neither does a
+    /// device that moved with a joined user, and its row is held for that. No row in the result: either does not exist
+    /// any more, or another pull was faster.
     static let keepPage = Statement(
         "pull_keep_page",
         """
@@ -133,7 +139,9 @@ enum PullStatements {
 
     // MARK: - Confirming
 
-    /// Holds a device's pages, and the organization's row: a purged one takes no new rows.
+    /// Locks a device's pages, and the organization's row.
+    ///
+    /// A purged organization takes no new rows.
     static let lockPages = Statement(
         "pull_lock_pages",
         """

@@ -4,7 +4,9 @@ import SyncModel
 
 /// Assignments of pulls that their devices have not confirmed.
 struct TentativePages: Sendable {
-    /// Outstanding pages kept per device: as many pulls in a row may be lost, each in another state.
+    /// Outstanding pages kept per device.
+    ///
+    /// As many consecutive pulls may be lost, each in another state.
     static let limit: Int64 = 8
     /// Attempts at a page while other pulls of the device make pages.
     static let attempts = 5
