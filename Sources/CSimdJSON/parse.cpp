@@ -13,7 +13,7 @@ namespace {
 
 inline bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-// What may follow a number or a literal.
+// Whether a byte may follow a number or a literal.
 inline bool ends_scalar(uint8_t c) {
     return is_space(c) || c == ',' || c == ']' || c == '}' || c == ':' || c == '[' || c == '{';
 }
@@ -130,7 +130,7 @@ private:
         }
     }
 
-    // Reads what follows a value, closing containers, up to the next value or the end of the text.
+    // Reads the text after a value, closing containers, up to the next value or the end of the text.
     inline bool after_value(bool &finished) {
         finished = false;
         while (depth_ > 0) {

@@ -20,6 +20,8 @@ public struct JSONTree: Sendable {
     /// The number of values and member names.
     public var nodeCount: Int { storage.nodes[0].after }
 
-    /// The first 64 defects of the text, in document order, with pointers from the root.
+    /// The first 64 defects of the text, in document order.
+    ///
+    /// Their pointers start at the root.
     public var defects: [JSONDefect] { root.defects }
 }

@@ -61,7 +61,9 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { node.string(in: $0) }
     }
 
-    /// Passes a string's characters, unescaped; a lone surrogate is three bytes (WTF-8). Nil unless it is a string.
+    /// Passes a string's characters, unescaped. Nil unless it is a string.
+    ///
+    /// A lone surrogate is three bytes (WTF-8).
     public func withString<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result? {
         let node = node
         guard node.isString else { return nil }
@@ -83,7 +85,9 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { node.uuid(in: $0) }
     }
 
-    /// A whole number within Int64, however it is written: `25`, `25.0` and `2.5e1` are one number. `-0` is 0.
+    /// A whole number within Int64, in any notation.
+    ///
+    /// `25`, `25.0` and `2.5e1` are one number. `-0` is 0.
     public var int64: Int64? {
         let node = node
         guard node.isInteger else { return kind == .number ? Int64(decimal: raw) : nil }

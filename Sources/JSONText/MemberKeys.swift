@@ -53,7 +53,9 @@ struct MemberKeys: ~Copyable {
 
     deinit { unescaped?.deallocate() }
 
-    /// Pushes the members of an object and sorts them; answers their range on the stack.
+    /// Pushes the members of an object and sorts them.
+    ///
+    /// Returns their range on the stack.
     mutating func push(_ object: Int) -> Range<Int> {
         let base = stack.count
         let end = source[object].after

@@ -36,7 +36,9 @@ public struct SingularQuery: Sendable, Hashable {
     /// A query of one step; the name may have any characters.
     public init(member name: String) { steps = [.member(name)] }
 
-    /// Reads a query, which must be exactly as the RFC's grammar has it: no space before or behind.
+    /// Reads a query, which must follow the RFC's grammar exactly.
+    ///
+    /// No space before or behind.
     public init(_ text: String) throws(SingularQueryError) {
         guard text.utf8.count <= Self.maximumBytes else {
             throw SingularQueryError(place: 0, reason: "has more than \(Self.maximumBytes) bytes")
@@ -47,7 +49,9 @@ public struct SingularQuery: Sendable, Hashable {
 }
 
 extension SingularQuery: CustomStringConvertible {
-    /// The normalized path (RFC 9535, 2.7), such as `$['o']['id']`; indices from the end stay what they are.
+    /// The normalized path (RFC 9535, 2.7), such as `$['o']['id']`.
+    ///
+    /// Indices from the end are not changed.
     public var description: String {
         steps.reduce(into: "$") { text, step in
             switch step {
@@ -76,7 +80,7 @@ extension SingularQuery: CustomStringConvertible {
 
 /// Why a text is no singular query.
 public struct SingularQueryError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The Unicode characters before what is wrong.
+    /// The number of Unicode characters before the error.
     public let place: Int
     /// Text to follow the query's text: "leads to more than one value".
     public let reason: String

@@ -174,7 +174,9 @@ extension Substring {
     }
 }
 
-/// Header names, schemes and the like ignore the case of ASCII alone: Unicode's mapping makes `k` of the Kelvin sign.
+/// Header names, schemes and the like ignore the case of ASCII alone.
+///
+/// Unicode's mapping makes `k` of the Kelvin sign.
 extension StringProtocol {
     func lowercased() -> String { mapped(65...90) { $0 | 0x20 } }
     func uppercased() -> String { mapped(97...122) { $0 & 0xdf } }

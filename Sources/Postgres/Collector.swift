@@ -33,7 +33,9 @@ struct Collector {
         return action
     }
 
-    /// Whether prepared statements no longer fit: a changed schema altered a result's columns, or they are gone.
+    /// Whether prepared statements no longer fit.
+    ///
+    /// A changed schema altered a result's columns, or they do not exist any more.
     var needsFreshConnection: Bool { error?.sqlState == "0A000" || error?.sqlState == "26000" }
 
     /// The answer once all results are in.

@@ -28,7 +28,9 @@ public struct Columns<Row>: Sendable {
 
     private let columns: [Column]
 
-    /// The columns of all parts, which are a statement's first parameters, in this order.
+    /// The columns of all parts, in this order.
+    ///
+    /// They are a statement's first parameters.
     public init(_ parts: Columns<Row>...) {
         columns = parts.flatMap(\.columns)
     }
@@ -56,7 +58,9 @@ public struct Columns<Row>: Sendable {
 
     public var count: Int { columns.count }
 
-    /// Whether no row has a value in any of the columns, so that a statement may leave them out.
+    /// Whether no row has a value in any of the columns.
+    ///
+    /// A statement may then leave them out.
     public func areNull(_ rows: [Row]) -> Bool { columns.allSatisfy { $0.areNull(rows) } }
 
     /// `a, b, c`
@@ -67,7 +71,9 @@ public struct Columns<Row>: Sendable {
         columns.map { "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// `a = excluded.a, b = excluded.b`, for all but the named columns: an upsert's assignments.
+    /// An upsert's assignments for all but the named columns.
+    ///
+    /// `a = excluded.a, b = excluded.b`
     public func overwritten(except keys: Set<String>) -> String {
         columns.map(\.name).filter { !keys.contains($0) }.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
     }
@@ -77,7 +83,9 @@ public struct Columns<Row>: Sendable {
         columns.map { "\($0.name) = \(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// `a = NULL, b = NULL`: an update's assignments where no row has a value in any of the columns.
+    /// An update's assignments where no row has a value in any of the columns.
+    ///
+    /// `a = NULL, b = NULL`
     public var cleared: String { columns.map { "\($0.name) = NULL" }.joined(separator: ", ") }
 
     /// `unnest($1::uuid[], $2::text[]) AS k (a, b)`: the rows as a table.

@@ -20,7 +20,9 @@ extension ConnectionDriver {
     private struct Interruption {
         /// How long the server has to react.
         static let grace: Duration = .seconds(1)
-        /// The server ignores a request that arrives between two statements, so it is repeated.
+        /// The interval of repetitions of a request to cancel.
+        ///
+        /// The server ignores a request that arrives between two statements.
         static let interval: Duration = .milliseconds(100)
 
         let kind: PostgresError.Kind
@@ -41,12 +43,12 @@ extension ConnectionDriver {
                 switch drain() {
                 case .done: isDone = true
                 case .broken: return (.broken, interruption?.kind)
-                // A dying server's last words may still have been in the socket.
+                // A dying server's last message may still have been in the socket.
                 case .pending where unsent == nil: return (.broken, interruption?.kind)
                 case .pending: break
                 }
             }
-            // A request under way must not hit the next job.
+            // A request in progress must not hit the next job.
             if isDone, interruption?.request.map(\.isSent) ?? true { return (.done, interruption?.kind) }
             let now = ContinuousClock.now
             interrupt(&interruption, limits, at: now, isDone: isDone)

@@ -1,5 +1,7 @@
 extension ConnectionDriver {
-    /// A message of the protocol holds less than 1 GiB, a part of it not for the values.
+    /// The most bytes of a statement's values.
+    ///
+    /// A message of the protocol has less than 1 GiB, a part of it not for the values.
     private static let maximumMessage = 0x3fff_0000
     /// libpq keeps the largest send buffer it ever needed.
     private static let wornAfter = 16 << 20
@@ -67,8 +69,9 @@ extension ConnectionDriver {
         return nil
     }
 
-    /// Hands the queries to libpq, preparing statements at their first use. An error is one of libpq itself; queries
-    /// sent before are still to be answered.
+    /// Passes the queries to libpq, preparing statements at their first use.
+    ///
+    /// An error is one of libpq itself; queries sent before are still to be answered.
     private func send(_ queries: [Query]) -> (steps: [PipelineProgress.Step], PostgresError?) {
         var steps: [PipelineProgress.Step] = []
         steps.reserveCapacity(queries.count)

@@ -2,7 +2,9 @@ import Glibc
 
 /// A connection's thread: connects, then takes jobs from the mailbox until the end. Only that thread uses this object.
 final class ConnectionDriver {
-    /// The text and types that a statement was prepared with, to recognise another use of its name.
+    /// The text and types that a statement was prepared with.
+    ///
+    /// They detect another use of its name.
     struct Prepared {
         let sql: String
         let types: [UInt32]
@@ -16,7 +18,7 @@ final class ConnectionDriver {
     var isWorn = false
     /// Turns queries into the server's words, where it is of another kind.
     private(set) var translation: (@Sendable (Query) throws(PostgresError) -> Query)?
-    /// What its transactions are held by.
+    /// The statements around its transactions.
     private(set) var vigil: Dialect.Vigil?
     private let configuration: ConnectionConfiguration
 
@@ -87,7 +89,7 @@ final class ConnectionDriver {
         vigil = dialect.vigil
     }
 
-    /// Sets parameters of the session, and answers what is asked in the same round trip.
+    /// Sets parameters of the session, and reads answers in the same round trip.
     private func apply(
         _ settings: [(String, String)],
         asking questions: [Query] = []
@@ -137,7 +139,7 @@ final class ConnectionDriver {
             case .script(let text): script(text, limits)
             }
         deliverNotifications()
-        // The caller may look at the connection next, so its state is published first.
+        // The caller may read the connection's state next, so it is published first.
         mailbox.finished(in: handle.transaction, isWorn: isWorn, isReadOnly: handle.isReadOnly)
         if !isAlive { mailbox.close() }
         return (outcome, isAlive)

@@ -3,6 +3,8 @@ import Glibc
 
 /// Runs blocking work on a separate thread, away from Swift's cooperative pool.
 enum DedicatedThread {
+    /// The size of a thread's stack.
+    ///
     /// libpq and the callbacks are shallow; the default of 8 MiB a thread would only reserve address space.
     private static let stackSize = 512 * 1024
 

@@ -13,7 +13,7 @@ final class Handle {
     /// Whether the session is of no use on a server that cannot write.
     private let requiresWrites: Bool
 
-    /// Receives notices; kept alive for as long as libpq may call it.
+    /// Receives notices; kept alive as long as libpq may call it.
     private final class Listener {
         let onNotice: (@Sendable (String) -> Void)?
         init(_ onNotice: (@Sendable (String) -> Void)?) { self.onNotice = onNotice }
@@ -137,8 +137,9 @@ final class Handle {
         text.split(separator: "\n").joined(separator: " ")
     }
 
-    /// Whether the server has reported that it cannot write any more, although the session needs to. PostgreSQL reports
-    /// both parameters with the result after each change; a pooler may not.
+    /// Whether the server has reported that it cannot write but the session must.
+    ///
+    /// PostgreSQL reports both parameters with the result after each change; a pooler may not.
     var isReadOnly: Bool {
         requiresWrites
             && ["in_hot_standby", "default_transaction_read_only"].contains { (name: String) in
@@ -170,8 +171,9 @@ final class Handle {
         ) == 1
     }
 
-    /// Sends buffered bytes, as far as the socket takes them: whether some are left, `nil` where the connection is
-    /// gone.
+    /// Sends buffered bytes, as far as the socket takes them.
+    ///
+    /// Returns whether some are left, `nil` where the connection is lost.
     func flush() -> Bool? {
         switch PQflush(connection) {
         case 0: false
@@ -182,7 +184,7 @@ final class Handle {
 
     // Receiving
 
-    /// Reads from the socket; `false` where the connection is gone.
+    /// Reads from the socket; `false` where the connection is lost.
     func receive() -> Bool { PQconsumeInput(connection) == 1 }
 
     /// Whether `nextResult` would have to wait.

@@ -1,8 +1,8 @@
 /// Brings a database's schema forward, one file a transaction.
 ///
 /// Table `schema_migrations` records the applied migrations, with the SHA-256 of each text before its variables were
-/// put in. Runners that start together take turns by locking the one row of `schema_migrations_lock`. A database that
-/// a newer build has migrated further is left alone.
+/// replaced. Runners that start together take turns by locking the one row of `schema_migrations_lock`. A database that
+/// a newer build has migrated further is not changed.
 public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]
@@ -36,11 +36,13 @@ public struct Migrator: Sendable {
         try await status(on: connection).pending
     }
 
-    /// Applies pending migrations, and returns the names applied by this call, in order.
+    /// Applies pending migrations, and returns the names applied by this call.
+    ///
+    /// They are in order.
     ///
     /// The connection must not be in a transaction. Time-outs for statements do not apply; the migrator's patience
-    /// bounds how long a migration waits for other sessions' locks. A migration that fails leaves nothing behind;
-    /// those before it stay. Throws `MigratorError` and `PostgresError`.
+    /// bounds how long a migration waits for other sessions' locks. A migration that fails leaves nothing behind; those
+    /// before it stay. Throws `MigratorError` and `PostgresError`.
     ///
     /// - Parameter onWait: called before a migration that met other sessions' locks is tried again.
     public func migrate(
@@ -113,7 +115,9 @@ extension Migrator {
         INSERT INTO schema_migrations_lock VALUES (true) ON CONFLICT DO NOTHING;
         """
 
-    /// CREATE … IF NOT EXISTS looks first and creates then; if two run together, one may fail on a catalogue's unique
+    /// Creates the migrator's tables.
+    ///
+    /// CREATE … IF NOT EXISTS checks first and creates then. If two run together, one may fail on a catalogue's unique
     /// index, and finds the table there the next time.
     private func createTables(on connection: Connection) async throws {
         for _ in 1...20 {

@@ -79,7 +79,7 @@ public enum BytesParameter: ParameterValue {
 }
 
 extension Parameters {
-    /// $1 and what follows, from left to right.
+    /// The values of $1 and the following parameters, from left to right.
     public init<each Value: ParameterValue>(_ values: repeat each Value) {
         self.init()
         repeat (each values).add(to: &self)

@@ -18,7 +18,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         case refuse(PostgresError)
     }
 
-    /// What the owner has to do.
+    /// The tasks of the owner.
     struct Effects: Sendable {
         var answers: [(Waiter, Answer)] = []
         /// How many connections to start making.
@@ -174,7 +174,9 @@ extension PoolState {
         return Effects(answers: [(first.waiter, .lend(member, idleSince: nil))])
     }
 
-    /// One connection for each waiter, within the maximum; while connecting fails, one at a time.
+    /// The number of connections to make.
+    ///
+    /// One for each waiter, within the maximum; while connecting fails, one at a time.
     private mutating func connects(at now: ContinuousClock.Instant) -> Int {
         guard !isClosed else { return 0 }
         if let nextAttemptAt, now < nextAttemptAt { return 0 }

@@ -4,8 +4,10 @@ public enum Pooling: Sendable, Equatable {
     case none
     /// A pooler that gives each client its own session for as long as it is connected.
     case session
-    /// A pooler that passes sessions from client to client between transactions or statements. Prepared statements,
-    /// settings and LISTEN, which belong to a session, are then lost, or met by other clients.
+    /// A pooler that shares sessions between clients.
+    ///
+    /// It passes them on between transactions or statements. Prepared statements, settings and LISTEN, which belong to
+    /// a session, are then lost, or met by other clients.
     case shared
 }
 

@@ -11,8 +11,10 @@ extension ResultHandle {
         }
     }
 
-    /// The error in a result of outcome `failure`. Without a SQLSTATE it does not come from the server: the connection
-    /// is gone. The detail is left out, as it may quote whole rows.
+    /// The error in a result of outcome `failure`.
+    ///
+    /// Without a SQLSTATE it does not come from the server: the connection is lost. The detail is left out, as it may
+    /// quote whole rows.
     func error(statement: String?, index: Int?) -> PostgresError {
         guard let sqlState = field("C") else {
             let text = PQresultErrorMessage(pointer).map { String(cString: $0) } ?? ""

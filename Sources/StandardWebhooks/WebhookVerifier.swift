@@ -13,8 +13,9 @@ public struct WebhookVerifier: Sendable {
     public static let usualTolerance: Int64 = 300
     /// Bytes that an id may have.
     public static let maximumIDBytes = 256
-    /// Bytes that the list of signatures may have, and signatures that are looked at: cryptography is not to be had for
-    /// nothing.
+    /// The most bytes of a list of signatures.
+    ///
+    /// The number of signatures is bounded, too, because cryptography costs time.
     public static let maximumSignatureBytes = 4_096
     public static let maximumSignatures = 16
 
@@ -32,11 +33,13 @@ public struct WebhookVerifier: Sendable {
         self.tolerance = max(0, tolerance)
     }
 
-    /// Verifies a message: one good signature is enough, signatures of schemes that are not known are skipped.
+    /// Verifies a message: one good signature is enough.
+    ///
+    /// Signatures of unknown schemes are skipped.
     ///
     /// - Parameters:
     ///   - id: the header `webhook-id`; nil where it is missing. The same of the others.
-    ///   - body: byte for byte as it came.
+    ///   - body: byte for byte as it arrived.
     ///   - now: seconds since 1970.
     /// - Throws: ``WebhookVerificationError``.
     public func verify(
@@ -54,7 +57,7 @@ public struct WebhookVerifier: Sendable {
         guard signatures.utf8.count <= Self.maximumSignatureBytes else { throw .tooManySignatures }
         let list = signatures.split(separator: " ")
         guard list.count <= Self.maximumSignatures else { throw .tooManySignatures }
-        // as it came, so that what was signed is what is verified
+        // the received texts, so that exactly the signed bytes are verified
         let message = SignedMessage(id: id, timestamp: seconds, body: body)
         // each once, however many signatures there are: a body may be long
         let codes = secrets.map { $0.signature(of: message) }
@@ -67,7 +70,7 @@ public struct WebhookVerifier: Sendable {
         if -age > tolerance { throw .tooNew(seconds: -age) }
     }
 
-    /// - Parameter codes: what the secrets' signatures are.
+    /// - Parameter codes: the secrets' signatures.
     private func isGood(_ signature: Substring, _ message: SignedMessage, _ codes: [[UInt8]]) -> Bool {
         let parts = signature.split(separator: ",", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let bytes = Base64Text.decode(parts[1]) else { return false }
@@ -79,7 +82,9 @@ public struct WebhookVerifier: Sendable {
         }
     }
 
-    /// Digits only, without leading zeros, so that the text is the number that was signed.
+    /// Reads digits only, without leading zeros.
+    ///
+    /// So the text is exactly the number that was signed.
     private static func seconds(_ text: String) -> Int64? {
         guard text.utf8.count <= 12, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return Int64(text).flatMap { String($0) == text ? $0 : nil }
@@ -93,9 +98,9 @@ public enum WebhookVerificationError: Error, Sendable, Hashable, CustomStringCon
     case malformedID
     case malformedTimestamp
     case tooManySignatures
-    /// No signature of a scheme that is known.
+    /// No signature has a known scheme.
     case unknownScheme
-    /// None of the signatures was made of this id, time and body with one of the secrets or keys.
+    /// No signature matches this id, time and body with one of the secrets or keys.
     case wrongSignature
     /// Well signed, but so long ago.
     case tooOld(seconds: Int64)

@@ -17,7 +17,9 @@ package struct ClaimPlace: Sendable {
         self.description = description
     }
 
-    /// Reads a path (``SingularQuery``), which begins with `$.` or `$[`, or takes the text for a name.
+    /// Reads a path (``SingularQuery``), which begins with `$.` or `$[`, or a name.
+    ///
+    /// Any other text is taken for a name.
     package init(parsing text: String) throws(SingularQueryError) {
         guard !text.isEmpty else { throw SingularQueryError(place: 0, reason: "is empty") }
         guard text == "$" || text.hasPrefix("$.") || text.hasPrefix("$[") else {

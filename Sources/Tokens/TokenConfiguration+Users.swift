@@ -3,7 +3,7 @@ import JSONText
 package import SyncModel
 
 extension TokenConfiguration {
-    /// No token of the issuer is taken for the user that a text is.
+    /// No token of the issuer can be for a user of this text.
     package struct NobodysText: Error {}
 
     /// The user for a text in an issuer's tokens, so that operators can admit users.

@@ -2,17 +2,17 @@ package import JSONText
 package import SyncModel
 import Synchronization
 
-/// What a verifier found before it came to a verdict about a token.
+/// The findings of a verifier before its verdict about a token.
 struct TokenFindings: Sendable {
     /// Nil: the token is malformed.
     var text: TokenText?
-    /// The issuer whose token it claims to be; nil: none that is configured.
+    /// The configured issuer that the token claims; nil if there is no such issuer.
     var entry: IssuerEntry?
     /// The key that signed it; nil: none that may.
     var key: TokenKey?
 }
 
-/// A verifier's verdict about a token, and how it came to it, for `sluice token explain`.
+/// A verifier's verdict about a token, and its reasons, for `sluice token explain`.
 package struct TokenExamination: Sendable {
     /// The key that made a signature.
     package struct Key: Sendable {
@@ -40,7 +40,7 @@ package struct TokenExamination: Sendable {
     package var algorithm: String? { findings.text?.header.alg }
     /// The key id in the token's header.
     package var keyID: String? { findings.text?.header.kid }
-    /// The issuer whose token it claims to be; nil: none that is configured.
+    /// The configured issuer that the token claims; nil if there is no such issuer.
     package var issuer: TrustedIssuer? { findings.entry?.issuer }
     /// Ids of the issuer's cached keys, without keys that have no id.
     package var knownKeys: [String] { findings.entry?.keys.keys.compactMap(\.id?.string) ?? [] }

@@ -20,13 +20,15 @@ extension TokenVerifier {
 
     var configuration: TokenConfiguration { state.withLock { $0.configuration } }
 
-    /// Makes the ``KeyKeeper`` look for due fetches.
+    /// Makes the ``KeyKeeper`` check for due fetches.
     func lookForWork() { wake.yield() }
 
     package struct KeyReport: Sendable {
         /// URLs, without their queries, whose keys have never been fetched.
         package var missing: [String] = []
-        /// URLs, without their queries, that publish no usable key: the issuer has withdrawn all of them.
+        /// URLs, without their queries, that publish no usable key.
+        ///
+        /// The issuer has withdrawn all of them.
         package var empty: [String] = []
         /// Whether no key is available at all, so that no token can be verified.
         package var isWithoutKeys = false

@@ -48,7 +48,7 @@ enum csj_defect_kind {
     CSJ_NUMBER_OUT_OF_RANGE = 3,  // node: the number
 };
 
-// What is JSON by its grammar but can't be stored or understood in one way only.
+// A part that is JSON by its grammar but can't be stored or understood in one way only.
 typedef struct {
     uint32_t node;
     uint32_t kind;

@@ -11,7 +11,7 @@ extension Handle {
         case end
     }
 
-    /// Hands over the next part that has come, if one has.
+    /// Passes on the next part that has arrived, if any.
     func nextCopyPart(
         _ body: (UnsafeRawBufferPointer) throws(PostgresError) -> Void
     ) throws(PostgresError) -> CopyStep {
@@ -23,7 +23,7 @@ extension Handle {
         return .part
     }
 
-    /// Puts a part into the buffer of what is sent; false where the connection is gone.
+    /// Buffers a part to be sent; false where the connection is lost.
     func putCopyPart(_ bytes: [UInt8]) -> Bool {
         bytes.withUnsafeBytes { part in
             let start = part.bindMemory(to: CChar.self).baseAddress
@@ -39,6 +39,6 @@ extension Handle {
         return ioctl(socket, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
     }
 
-    /// Ends what this side sends.
+    /// Ends the sending from this side.
     func endCopy() -> Bool { PQputCopyEnd(connection, nil) == 1 }
 }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What a stream's reader and its thread share.
+/// The state that a stream's reader and its thread share.
 final class ReplicationBox: Sendable {
     typealias Outcome = Result<[ReplicationStream.Entry], PostgresError>
     private typealias Waiter = CheckedContinuation<Outcome, Never>
@@ -128,7 +128,7 @@ final class ReplicationBox: Sendable {
         }
     }
 
-    /// Announces the end, for which everybody who waits is answered.
+    /// Announces the end, and answers all waiting callers.
     func end(_ error: PostgresError) {
         let (waiter, endWaiters) = state.withLock { state in
             defer { (state.waiter, state.endWaiters) = (nil, []) }

@@ -68,7 +68,7 @@ struct ReplicationDecoder {
         isAlone: Bool = false
     ) throws(PostgresError) -> (tuple: ReplicationTuple?, mark: UInt8) {
         let mark = try byte()
-        // what identifies the row, or all of it
+        // the columns that identify the row, or all of it
         guard mark == UInt8(ascii: "K") || mark == UInt8(ascii: "O") else { return (nil, mark) }
         let tuple = try tuple()
         return (tuple, isAlone ? 0 : try byte())
@@ -98,7 +98,9 @@ struct ReplicationDecoder {
         return Value(bigEndian: part.loadUnaligned(as: type))
     }
 
-    /// A number of parts that take so many bytes each: more than are left there cannot be.
+    /// Reads a number of parts that take so many bytes each.
+    ///
+    /// It cannot exceed the remaining bytes.
     private mutating func count<Value: FixedWidthInteger>(
         _ type: Value.Type,
         each size: Int

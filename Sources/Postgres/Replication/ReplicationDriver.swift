@@ -118,7 +118,7 @@ final class ReplicationDriver {
             let events = (box.bytesAhead < source.maximumBytesAhead ? POLLIN : 0) | (isMore ? POLLOUT : 0)
             _ = try wait(for: events, until: nextStatus, isServing: true)
         }
-        // a farewell, as far as the socket takes it
+        // a last report, as far as the socket takes it
         try tell(progress)
         _ = handle.endCopy()
         _ = handle.flush()
@@ -128,7 +128,7 @@ final class ReplicationDriver {
         box.progress(sent: sent, isRequested: isAnswerDue, confirmsIdle: source.confirmsIdle)
     }
 
-    /// Takes what has come, up to the room that there is.
+    /// Takes the arrived messages, up to the available room.
     private func read() throws(PostgresError) {
         while box.bytesAhead < source.maximumBytesAhead {
             switch try handle.nextCopyPart({ part throws(PostgresError) in try take(part) }) {
@@ -141,7 +141,9 @@ final class ReplicationDriver {
         }
     }
 
-    /// One message of the stream: "Streaming Replication Protocol" of PostgreSQL's manual.
+    /// Reads one message of the stream.
+    ///
+    /// "Streaming Replication Protocol" of PostgreSQL's manual.
     private func take(_ part: UnsafeRawBufferPointer) throws(PostgresError) {
         // libpq may have read more of it than the system reported before
         guard part.count <= source.maximumMessageBytes else { throw tooLarge() }
@@ -168,7 +170,7 @@ final class ReplicationDriver {
         func add<Value: FixedWidthInteger>(_ value: Value) {
             withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
         }
-        // written, flushed, applied: what is not kept elsewhere may be lost at any moment
+        // written, flushed, applied: data that are not stored elsewhere may be lost at any moment
         for _ in 0..<3 { add(progress.bytes) }
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)

@@ -16,14 +16,20 @@ public enum ReplicationMessage: Sendable, Hashable {
     case relation(ReplicationRelation)
     /// A row was inserted.
     case insertion(table: UInt32, new: ReplicationTuple)
-    /// A row was updated, and is so from now on. `old` is what identified it before, where that has changed
-    /// (or all of the old row, with REPLICA IDENTITY FULL).
+    /// A row was updated; `new` is its state from now on.
+    ///
+    /// `old` has the columns that identified it before, where they have changed (or all of the old row, with REPLICA
+    /// IDENTITY FULL).
     case row(table: UInt32, old: ReplicationTuple?, new: ReplicationTuple)
-    /// A row was deleted: what identified it; nulls elsewhere unless the table has REPLICA IDENTITY FULL.
+    /// A row was deleted; `old` has the columns that identified it.
+    ///
+    /// The other columns are null unless the table has REPLICA IDENTITY FULL.
     case deletion(table: UInt32, old: ReplicationTuple)
     /// Tables were emptied.
     case truncation(tables: [UInt32])
-    /// Nothing that changes rows: an origin, a type's name, a message of `pg_logical_emit_message`.
+    /// A message that changes no rows.
+    ///
+    /// An origin, a type's name, a message of `pg_logical_emit_message`.
     case other
 }
 

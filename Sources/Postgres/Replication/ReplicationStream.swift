@@ -6,12 +6,14 @@ import Synchronization
 /// far the reader has come: the server keeps its log from there. After a connection is lost, a new stream begins behind
 /// what was confirmed, so a reader receives again what it had taken and not confirmed.
 public final class ReplicationStream: Sendable {
-    /// What to read.
+    /// The slot and the publications to read.
     public struct Source: Sendable {
         /// The slot, made for `pgoutput`. One stream at a time reads it: the server refuses a second one (55006).
         public var slot: String
         public var publications: [String]
-        /// How many bytes of messages are read ahead; a message that is larger than all of that is read alone.
+        /// How many bytes of messages are read ahead.
+        ///
+        /// A message that is larger than all of that is read alone.
         public var maximumBytesAhead = 4 << 20
         /// How large a message may be, in bytes, as far as the system reports its bytes.
         ///
@@ -21,9 +23,10 @@ public final class ReplicationStream: Sendable {
         ///
         /// The server gives a silent reader up after its `wal_sender_timeout`, a minute by default.
         public var statusInterval: Duration = .seconds(10)
-        /// Whether a stream without unconfirmed changes confirms what the server has sent, such as changes of other
-        /// tables. Set it to false if the reader must store each position before the server receives it; the reader
-        /// then confirms ``ReplicationStream/idlePosition`` itself.
+        /// Whether a stream without unconfirmed changes confirms what the server has sent.
+        ///
+        /// For example changes of other tables. Set it to false if the reader must store each position before the
+        /// server receives it; the reader then confirms ``ReplicationStream/idlePosition`` itself.
         public var confirmsIdle = true
 
         public init(slot: String, publications: [String]) {
@@ -90,8 +93,9 @@ public final class ReplicationStream: Sendable {
     /// stream of the slot begins before it.
     public func confirm(_ position: LogPosition) { box.confirm(position) }
 
-    /// The position up to which the server has sent its log, if the reader has confirmed every change before it.
-    /// Nil while changes wait or are unconfirmed.
+    /// The position up to which the server has sent its log, if all is confirmed.
+    ///
+    /// The reader has confirmed every change before it. Nil while changes wait or are unconfirmed.
     public var idlePosition: IdlePosition? { box.idlePosition }
 
     /// A position that a reader without unconfirmed changes may confirm.
@@ -107,7 +111,9 @@ public final class ReplicationStream: Sendable {
     /// The reader's position is reported to the server first.
     public func close() { box.close() }
 
-    /// Ends the stream and returns when its thread is done: the slot is free then, as far as this side knows.
+    /// Ends the stream and returns when its thread is done.
+    ///
+    /// The slot is free then, as far as this side can see.
     public func closeAndWait() async {
         box.close()
         await box.waitForEnd()

@@ -7,7 +7,7 @@ public struct PushPreview: Sendable {
         public let entry: PushEntry
         /// The immediate verdict, without the ids that only a push makes.
         public let verdict: PushVerdict
-        /// The request that would be sent; nil if there is none.
+        /// The request that would be sent; nil without a request.
         ///
         /// Also nil for an entry that is not new.
         public let request: PreviewedRequest?

@@ -1,4 +1,4 @@
-/// The number of an upstream's responses of unclear cause to a mutation's requests.
+/// A count of answers of unclear cause to a mutation's requests.
 ///
 /// 401, 407 or a redirect may be caused by the operator's configuration or by the mutation (product rule 11). The
 /// worker retries after a pause, and no attempt is spent.

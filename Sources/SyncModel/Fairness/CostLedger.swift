@@ -45,7 +45,7 @@ struct CostLedger: Sendable {
         var rate: Double
         /// Recent work, as of ``at``.
         var use = 0.0
-        /// Recent work of all groups with its jobs: the upper bound of its own work.
+        /// Recent work of all groups with its jobs, an upper bound of the work for it.
         var sharedUse = 0.0
         var at: Double
         /// When a group held only its jobs.

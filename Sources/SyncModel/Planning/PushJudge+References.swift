@@ -55,9 +55,9 @@ extension PushJudge {
         }
     }
 
-    /// The problem of an unknown integer id.
+    /// Text about an unknown integer id, which is refused.
     ///
-    /// It has no meaning on other devices and so is refused, unlike a UUID, which may be data.
+    /// It has no meaning on other devices, unlike a UUID, which may be data.
     static func unknown(_ id: LocalID) -> String {
         "local id \(id.number) stands for nothing in '\(id.entityType)' on this device: it was neither created by it nor"
             + " assigned by a pull"

@@ -165,9 +165,9 @@ struct PushJudge {
         repeated[index] = first.index
     }
 
-    /// Whether the entry repeats a stored one (product rule 5).
+    /// The verdict on an entry that repeats a stored one (product rule 5).
     ///
-    /// Also whether its number or id was used.
+    /// Also on one whose number or id was used.
     private mutating func repetition(of mutation: Mutation, index: Int) -> PushVerdict? {
         let key = mutation.idempotencyKey
         if let known = snapshot.knownByKey[key] {

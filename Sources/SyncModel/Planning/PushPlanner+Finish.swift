@@ -24,7 +24,7 @@ extension PushPlanner {
         return plan
     }
 
-    /// Warns a create whose client id a mutation named before.
+    /// The warnings for creates whose client ids mutations named before.
     ///
     /// A repetition gets the same warning.
     private func warnings() -> [Int: PushWarning] {

@@ -113,7 +113,7 @@ extension Administration {
         """
     )
 
-    /// The names that belong to other organizations, with these.
+    /// The names that belong to other organizations, with these organizations.
     ///
     /// Apart from the look-up of a token, the only look-up that is not by organization.
     static let takenExternalIDsStatement = Statement(

@@ -191,7 +191,9 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Why a user's lane to be locked is missing, although the organization was active.
+    /// Why a user's lane to be locked is missing.
+    ///
+    /// The organization was active a moment ago.
     func reasonForNoLane(of lane: LaneKey, taking what: String) async -> Problem {
         invalidate(lane.organization)
         do throws(Problem) {

@@ -1,5 +1,5 @@
 extension ClusterText {
-    /// The statements that ask all servers, or an unknown one, by name, with the reason.
+    /// The statements that ask all servers, or an unknown one, by name, with reasons.
     ///
     /// While one server hangs they are not even sent: each would hold a connection until its time is over.
     static let ofAllServers: [String: String] = [

@@ -156,7 +156,7 @@ enum LaneStatements {
     /// Releases mutations that waited for a done one.
     ///
     /// Those that wait for nothing else become pending, the others wait for the first of their remaining dependencies.
-    /// The order does not matter, as no one runs before all are released.
+    /// The order does not matter, because no mutation runs before all are released.
     ///
     /// Its work is bounded by dependencies, for there may be thousands of waiters with thousands of them each: it takes
     /// as many waiters as `budget` has room for, at least one, and answers whether there may be more. Entries before

@@ -13,7 +13,7 @@ package struct ChangeReader: Sendable {
     ///   - since: `next` of the page before, or a push's `feed`; nil starts at the beginning.
     ///   - limit: 1 to 1,000.
     ///   - entityTypes: empty for all.
-    ///   - wait: how long to wait for a change, if there is none.
+    ///   - wait: how long to wait for a change, if the page is empty.
     ///   - room: taken for the read rows.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
     package func page(

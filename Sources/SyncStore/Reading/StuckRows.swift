@@ -33,9 +33,9 @@ package enum StuckRows {
         distinct("entity_type", "error_code", "error_status", of: organization)
     }
 
-    /// The distinct values of some columns in an organization, as a recursive query `w`.
+    /// The distinct values of some columns in an organization, as a query `w`.
     ///
-    /// From one to the next, a look-up each in the index by group, which these columns lead.
+    /// The query is recursive. From one to the next, a look-up each in the index by group, which these columns lead.
     package static func distinct(_ columns: String..., of organization: String) -> String {
         func key(_ table: String) -> String { columns.map { "\(table).\($0)" }.joined(separator: ", ") }
         func first(_ behind: String) -> String {

@@ -2,7 +2,7 @@ import Logging
 
 /// A line for a person: time (UTC), level, message, `key=value`.
 ///
-/// Control characters are escaped everywhere: what a client sent must neither forge a line nor drive the terminal.
+/// Control characters are escaped everywhere: a text from a client must neither forge a line nor drive the terminal.
 struct TextLogLine {
     private(set) var bytes: [UInt8] = []
 

@@ -24,7 +24,9 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
 
     func record(_ value: Int64) { record(Double(value)) }
 
-    /// Not-a-number is ignored: it would make the sum useless for the rest of the process's life.
+    /// Records a value; not-a-number is ignored.
+    ///
+    /// It would make the sum useless for the rest of the process's life.
     func record(_ value: Double) {
         guard !value.isNaN else { return }
         let bucket = bucket(of: value)

@@ -11,7 +11,9 @@ struct RemoteKeysState: Sendable {
     /// The default applies if its provider does not specify one.
     static let ages: ClosedRange<Double> = 60...3_600
     static let defaultAge: Double = 600
-    /// The pause after a failure, doubled with each further one, and its cap; in seconds.
+    /// The pause after a failure, doubled with each further one, and its cap.
+    ///
+    /// In seconds.
     static let failurePauses: ClosedRange<Double> = 2...60
     /// How often unknown keys may cause a fetch, in seconds.
     static let demandPause: Double = 30
@@ -20,9 +22,9 @@ struct RemoteKeysState: Sendable {
     /// How often a provider that keeps failing is warned of, in seconds.
     static let warningPause: Double = 600
 
-    /// What a request that names an unknown key has to do.
+    /// The next step of a request that names an unknown key.
     enum Demand: Equatable {
-        /// Wait for the fetch that it causes, or for the one under way.
+        /// Wait for the fetch that it causes, or for the one in progress.
         case wait
         /// Refuse the token at once.
         case refuse
@@ -45,7 +47,7 @@ struct RemoteKeysState: Sendable {
     /// A request names an unknown key.
     mutating func demand(at now: Timestamp, waiting: Int) -> Demand {
         if !isFetching, !isDemanded {
-            // a time in the future was noted before the clock was set back
+            // a time in the future was recorded before the clock was set back
             if let demandedAt, demandedAt <= now, demandedAt.adding(seconds: Self.demandPause) > now { return .refuse }
             demandedAt = now
             isDemanded = true
@@ -53,7 +55,9 @@ struct RemoteKeysState: Sendable {
         return waiting < Self.maximumWaiters ? .wait : .refuse
     }
 
-    /// Whether to fetch now; the caller then does so, and reports the end by ``finish(_:maximumAge:at:luck:)``.
+    /// Whether to fetch now.
+    ///
+    /// The caller then does so, and reports the end by ``finish(_:maximumAge:at:luck:)``.
     mutating func begin(at now: Timestamp) -> Bool {
         guard !isFetching, isDemanded || isDue(at: now) else { return false }
         isFetching = true

@@ -28,7 +28,7 @@ package struct IdentityPlaces: Sendable, Equatable {
         }
     }
 
-    /// What a user's claim is taken for.
+    /// How a user's claim is interpreted.
     package enum UserForm: String, Sendable, CaseIterable {
         /// A UUID is the user's id; any other text is given one.
         case either
@@ -38,7 +38,7 @@ package struct IdentityPlaces: Sendable, Equatable {
         case mapped
     }
 
-    /// What an organization's claim is taken for.
+    /// How an organization's claim is interpreted.
     package enum OrganizationForm: String, Sendable, CaseIterable {
         /// A UUID is the organization's id; any other text is an external id.
         case either

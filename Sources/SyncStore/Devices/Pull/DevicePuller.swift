@@ -60,7 +60,7 @@ package struct DevicePuller: Sendable {
     ///
     /// - Parameters:
     ///   - device: any id; an unknown device is registered when it gets its first number.
-    ///   - wait: how long to wait for a change, if there is none.
+    ///   - wait: how long to wait for a change, if the page is empty.
     ///   - room: taken for the read rows.
     /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
     ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where a page's
