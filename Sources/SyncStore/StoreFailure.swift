@@ -121,7 +121,9 @@ package struct StoreFailure: Sendable {
         return problem
     }
 
-    /// For trouble with one organization, while the database is there; in seconds.
+    /// The `Retry-After` for a failure of one organization, in seconds.
+    ///
+    /// The database is available then.
     package static let sealedRetryAfter = 30
 
     /// One thing took too long, while the database is there.

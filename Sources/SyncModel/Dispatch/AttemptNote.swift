@@ -7,7 +7,7 @@ public struct AttemptNote: Sendable, Hashable {
         case succeeded
         /// It is sent again.
         case retry
-        /// The mutation was given up, or refused.
+        /// The mutation has no attempts left, or was refused.
         case failed
         case conflict
         /// The request may have taken effect, but its response was not received.
@@ -91,7 +91,7 @@ public struct AttemptNote: Sendable, Hashable {
         )
     }
 
-    /// A request whose worker was lost before it had an answer.
+    /// A request whose worker was lost before the answer arrived.
     init(ofLost mutation: QueuedMutation, isExhausted: Bool) {
         self.init(
             result: isExhausted ? .failed : .unknown,

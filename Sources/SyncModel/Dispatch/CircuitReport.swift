@@ -11,7 +11,7 @@ public struct CircuitReport: Sendable, Hashable {
     public var failures: Int
     /// The result of the last request.
     public var lastError: String
-    /// When the next probe may be sent, or the one under way is given up.
+    /// When the next probe may be sent, or the one in progress is given up.
     public var nextProbeAt: Timestamp
 
     public init(

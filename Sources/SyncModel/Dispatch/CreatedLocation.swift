@@ -23,7 +23,7 @@ struct CreatedLocation {
 
     /// - Parameters:
     ///   - path: the request's, below the base URL.
-    ///   - clientID: the id that the client gave the entity: where it ends the path, the collection is what is before
+    ///   - clientID: the id that the client gave the entity: where it ends the path, the collection is the part before
     ///     it.
     init(_ upstream: UpstreamSettings, path: String, clientID: String?) {
         base = try? upstream.base.get()

@@ -5,8 +5,9 @@
 public struct MutationHold: Sendable, Hashable {
     /// Such answers to this revision in a row; 1 or more.
     public var count: Int16
-    /// When the first of them came. If the upstream accepts other requests after this, the trouble is the mutation's
-    /// own.
+    /// When the first of them came.
+    ///
+    /// If the upstream accepts other requests after this, the mutation itself is the cause.
     public var since: Timestamp
 
     public init(count: Int16, since: Timestamp) {

@@ -124,8 +124,8 @@ extension Outcome {
 
     /// Whether the feed has a later state than the one that the request left.
     ///
-    /// Lanes of several users run side by side, and answers come in any order. A request that demanded a state took
-    /// effect on it, so what is neither that state nor the request's own was made of the latter.
+    /// Lanes of several users run concurrently, and answers come in any order. A request that demanded a state took
+    /// effect on it, so any state that is neither that one nor the request's own was made from the latter.
     private func isOvertaken(by stored: EntityState) -> Bool {
         guard ground == .written, let demandedETag else { return false }
         if stored.isDeleted { return true }

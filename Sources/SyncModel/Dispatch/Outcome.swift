@@ -25,7 +25,7 @@ public struct Outcome: Sendable {
     public var isOutcomeUnknown = false
     /// Consecutive 409s that were taken for an echo of an earlier attempt.
     public var conflictRetries: Int16 = 0
-    /// Set while the upstream's answers may be the operator's trouble.
+    /// Set while the operator may be the cause of the upstream's answers.
     public var hold: MutationHold?
     /// The request that the next attempt sends instead, to override a conflict.
     public var override: SentRequest?

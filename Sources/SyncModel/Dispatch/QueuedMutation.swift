@@ -40,7 +40,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public var isOutcomeUnknown = false
     /// Consecutive 409s that were taken for an echo of an earlier attempt.
     public var conflictRetries: Int16 = 0
-    /// Set while the upstream's last answers may be the operator's trouble.
+    /// Set while the operator may be the cause of the upstream's last answers.
     public var hold: MutationHold?
     /// The request that this revision sends to override a conflict.
     ///

@@ -177,7 +177,7 @@ struct CostLedger: Sendable {
 struct CostTurns: Sendable {
     /// The work that a round gives each organization.
     static let portion = 200.0
-    /// Organizations that are remembered.
+    /// Organizations in memory.
     private static let capacity = 8_192
 
     private var present = 0.0

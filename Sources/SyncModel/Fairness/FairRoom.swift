@@ -8,7 +8,7 @@ public struct FairRoom: Sendable {
     /// Names a waiter.
     public typealias Ticket = Int
 
-    /// The waiters whose wait is over.
+    /// The waiters that are admitted or rejected.
     public struct Decision: Sendable, Equatable {
         /// They hold the room that they asked for.
         public var admitted: [Ticket] = []

@@ -67,10 +67,11 @@ public struct Fingerprint: Sendable, Hashable {
         return canonical
     }
 
-    /// Appends the entity, with the UUID that names it cut out. The client id wins where both are given: a worker adds
-    /// the server id once it knows it.
+    /// Appends the entity, with the UUID that names it cut out.
     ///
-    /// - Returns: the UUID; nil for an entity named by another server id, or by none.
+    /// The client id has precedence where both are given: a worker adds the server id once it has it.
+    ///
+    /// - Returns: the UUID; nil for an entity named by another server id, or without a name.
     @discardableResult
     static func append(_ entity: EntityName, to canonical: inout [UInt8]) -> UUID? {
         if let uuid = entity.clientID ?? entity.serverID?.uuid {

@@ -26,7 +26,7 @@ extension UpstreamRequest {
             && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }
 
-    /// The mutation's headers that go out.
+    /// The mutation's headers that are sent.
     public var carriedHeaders: [ExactText: String] {
         headers.filter { name, value in
             carries(name.string, value) && !(isUnconditional && Self.conditions.contains(name.string.lowercased()))

@@ -1,4 +1,4 @@
-/// The mutations' headers that go out.
+/// The mutations' headers that are sent.
 extension UpstreamSettings {
     /// Headers that mutations of every organization may carry, in lower case.
     ///
