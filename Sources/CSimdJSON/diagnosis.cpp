@@ -38,7 +38,7 @@ csj::Fault csj::diagnose(const uint8_t *text, size_t count) {
             in_string = !in_string;
             quote = i;
         } else if (c == '\\') {
-            // No text may have one outside of strings, so what simdjson takes it to escape there is beside the point.
+            // No text may have one outside of strings, so what simdjson takes it to escape there does not matter.
             if (!in_string) { return {CSJ_EXPECTED_VALUE, uint32_t(i)}; }
             escaped = true;
         }

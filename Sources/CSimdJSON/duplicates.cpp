@@ -43,7 +43,7 @@ private:
     size_t capacity_ = 0;
 };
 
-// The length and the bytes at both ends: tells almost all names of one object apart.
+// The length and the bytes at both ends, which differ for almost all names of one object.
 inline uint32_t signature(Bytes name) {
     uint64_t head = 0, tail = 0;
     if (name.count >= 8) {

@@ -31,7 +31,7 @@ inline bool is_low_surrogate(uint32_t c) { return (c & 0xfffffc00) == 0xdc00; }
 
 // One escape, read from its backslash on.
 struct Escape {
-    uint32_t character;  // a lone surrogate stands for itself
+    uint32_t character;  // a lone surrogate is kept as it is
     uint32_t length;     // bytes read; 0 if the escape is malformed
 };
 

@@ -6,7 +6,7 @@
 namespace csj {
 
 struct Number {
-    const uint8_t *end;  // after the number, or the byte at fault
+    const uint8_t *end;  // after the number, or the invalid byte
     bool valid;
     bool integer;
     bool in_range;

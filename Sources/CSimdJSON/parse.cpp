@@ -13,7 +13,7 @@ namespace {
 
 inline bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-// What may follow a number or a literal.
+// Whether a byte may follow a number or a literal.
 inline bool ends_scalar(uint8_t c) {
     return is_space(c) || c == ',' || c == ']' || c == '}' || c == ':' || c == '[' || c == '{';
 }
@@ -39,8 +39,8 @@ inline bool has_backslash(const uint8_t *p, size_t count) {
     return (found | matches(word)) != 0;
 }
 
-// Walks the marks of one text and writes its nodes. The open containers are a stack of its own, so a text can't reach
-// the native one.
+// Walks the marks of one text and writes its nodes. The open containers are a separate stack, so a text can't reach the
+// native one.
 class Walk {
 public:
     Walk(const uint8_t *text, uint32_t length, const csj::Marks &marks, csj_limits limits)
@@ -56,7 +56,7 @@ public:
     Walk &operator=(const Walk &) = delete;
 
     csj_result run() {
-        // Every node has a mark of its own. Pages that no node reaches are never touched.
+        // Every node has its own mark. Pages that no node reaches are never touched.
         capacity_ = std::min(mark_count_, node_limit_);
         nodes_ = static_cast<csj_node *>(std::malloc(sizeof(csj_node) * std::max(capacity_, 1u)));
         if (!nodes_) {
@@ -130,7 +130,7 @@ private:
         }
     }
 
-    // Reads what follows a value, closing containers, up to the next value or the end of the text.
+    // Reads the text after a value, closing containers, up to the next value or the end of the text.
     inline bool after_value(bool &finished) {
         finished = false;
         while (depth_ > 0) {
@@ -180,7 +180,7 @@ private:
         return true;
     }
 
-    // Between a string's start and the next mark stand the string and white space only.
+    // Between a string's start and the next mark there are the string and white space only.
     inline bool string(uint32_t at, uint8_t kind) {
         uint32_t end = mark_ < mark_count_ ? marks_[mark_] : length_;
         while (is_space(text_[end - 1])) { end--; }

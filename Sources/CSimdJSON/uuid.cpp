@@ -4,7 +4,7 @@
 
 namespace {
 
-// Where the sixteen bytes' digit pairs stand in the text.
+// Where the sixteen bytes' digit pairs are in the text.
 constexpr uint8_t pair_offsets[16] = {0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34};
 
 inline uint8_t digit(uint8_t character) { return uint8_t((character & 0x0f) + 9 * (character >> 6)); }

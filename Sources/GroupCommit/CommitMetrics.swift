@@ -6,7 +6,7 @@ import SyncModel
 package struct CommitMetrics: Sendable {
     /// Why a group is tried again.
     enum Retry: String, CaseIterable {
-        /// What the first reading left out is needed after all.
+        /// Data that the first read left out is needed after all.
         case readAgain = "read_again"
         /// Another replica has changed an organization's types.
         case staleTypes = "stale_types"

@@ -3,7 +3,7 @@ package import Postgres
 import SyncModel
 import Synchronization
 
-/// Commits one group after another on a connection of its own.
+/// Commits one group after another on its own connection.
 package final class Committer<Work: GroupWork>: Sendable {
     /// Tries of one group at serialization failures, deadlocks and races.
     static var attempts: Int { 6 }
@@ -17,7 +17,9 @@ package final class Committer<Work: GroupWork>: Sendable {
     private let connection: CommitterConnection
     private let metrics: CommitMetrics
     private let routes: Routes?
-    /// A write of one row, which shows whether writes are possible; empty where nothing is probed.
+    /// A write of one row, which shows whether writes are possible.
+    ///
+    /// Empty where no probe is sent.
     private let probe: [Query]
     private let health = Mutex(WriteHealth())
     /// The group that is being committed.
@@ -96,14 +98,16 @@ package final class Committer<Work: GroupWork>: Sendable {
         }
     }
 
-    /// Answers jobs that have waited too long, in the queue or for a database that does not answer.
+    /// Answers jobs that have waited too long.
+    ///
+    /// In the queue or for a database that does not answer.
     func expire(after age: Duration) {
         let now = ContinuousClock.now
         let (late, setback) = inHand.withLock { inHand in
             (inHand.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }, inHand.setback)
         }
         if !late.isEmpty {
-            // a lock that somebody holds, say, is another thing than a database that does not answer
+            // a lock that another session holds, for example, is not a database that does not answer
             let problem = setback.map { work.problem($0) } ?? .storeUnavailable
             for job in late { job.refuse(problem) }
         }
@@ -119,10 +123,10 @@ package final class Committer<Work: GroupWork>: Sendable {
         await split(group, error, share: share)
     }
 
-    /// Tries a group until it is committed, or it is known that it will not be.
+    /// Tries a group until it is committed, or certainly will not be.
     ///
-    /// - Parameter takesHeavy: whether a job may change as much as it likes; those of other groups are left to the desk
-    ///   for heavy ones.
+    /// - Parameter takesHeavy: whether a job may change any amount of data; large ones of other groups are left to the
+    ///   desk for heavy ones.
     /// - Returns: nil when all its jobs have an answer; otherwise what took too long.
     private func tryAgain(_ group: [Work.Job], share: Int, takesHeavy: Bool = false) async -> PostgresError? {
         var certainty = Certainty()
@@ -142,7 +146,7 @@ package final class Committer<Work: GroupWork>: Sendable {
                 work.forget(group)
             } catch Setback.contended(let error) {
                 metrics.retry(.contended)
-                // whoever waits for a lock may not make others wait
+                // a job that waits for a lock may not make others wait
                 if error.isTooLong, share > 1 || queue.hasWork(at: desk) {
                     fail(group, error)
                     return nil
@@ -196,7 +200,7 @@ package final class Committer<Work: GroupWork>: Sendable {
         if !others.isEmpty { await commit(others, share: share) }
         for job in here {
             guard queue.isClosed else {
-                // its organization has its part of what may wait; done here, others would wait for it
+                // its organization already has its share of waiting jobs; done here, others would wait for it
                 job.refuse(.overloaded("too much is waiting to be written"))
                 continue
             }
@@ -214,8 +218,10 @@ package final class Committer<Work: GroupWork>: Sendable {
         }
     }
 
-    /// Halves a group in which the database refuses something, or a value cannot be opened, until the culprit stands
-    /// alone, so that no other job fails with it.
+    /// Halves a group in which the database refuses something.
+    ///
+    /// Also one in which a value cannot be opened. It ends with the failing job alone, so that no other job fails with
+    /// it.
     private func bisect(_ group: [Work.Job], _ error: any Error, share: Int) async {
         guard group.count > 1 else { return fail(group, error) }
         metrics.retry(.bisected)
@@ -223,11 +229,13 @@ package final class Committer<Work: GroupWork>: Sendable {
         await commit(Array(group[(group.count / 2)...]), share: share)
     }
 
-    /// Halves a group that took too long until one organization stands alone, each half with half of the time; then
-    /// tries its jobs one by one, with a part of the time. A job that takes too long even then is refused, and so is
-    /// one whose turn has not come within twice the usual time: others wait.
+    /// Halves a group that took too long until one organization is alone.
     ///
-    /// A job that is alone from the start had all the time that there is: trying it again would not help.
+    /// Each half has half of the time. Then it tries its jobs one by one, with a part of the time. A job that takes too
+    /// long even then is refused, and so is one whose turn has not come within twice the usual time, because others
+    /// wait.
+    ///
+    /// A job that is alone from the start had all of the time: trying it again would not help.
     private func split(_ group: [Work.Job], _ error: PostgresError, share: Int) async {
         guard group.count > 1 else {
             if share == 1, let job = group.first, !error.isRetryable {
@@ -258,8 +266,10 @@ package final class Committer<Work: GroupWork>: Sendable {
         await commit(group.filter { !first.contains($0.lane.organization) }, share: share)
     }
 
-    /// Leaves a job that took too long in a part of the time to the desk for heavy ones, or tries it there in the whole
-    /// of it: only then is it certain that the job takes too long.
+    /// Gives a job that took too long in a part of the time a last try.
+    ///
+    /// It leaves the job to the desk for heavy ones, or tries it there in the whole time: only then is it certain that
+    /// the job takes too long.
     private func giveAllTime(to job: Work.Job, _ error: PostgresError) async {
         if error.kind == .timedOut, !error.isRetryable {
             if desk != queue.desks {
@@ -274,8 +284,8 @@ package final class Committer<Work: GroupWork>: Sendable {
     private func fail(_ group: [Work.Job], _ error: any Error) {
         let problem = work.problem(error)
         for job in group { job.refuse(problem) }
-        // jobs behind would get the same answer while the database is away: tell them now. Where one server of several
-        // is away, those of other shards may fare better.
+        // queued jobs would get the same answer while the database is unavailable, so they get it now. If one server of
+        // several is unavailable, those of other shards may succeed.
         guard let error = error as? PostgresError, error.isUnavailable, let first = group.first else { return }
         let isOneOfSeveral = error.sqlState != nil || connection.isTurned
         for job in queue.drain(at: desk, besides: isOneOfSeveral ? first.lane.organization : nil) {
@@ -312,9 +322,9 @@ package final class Committer<Work: GroupWork>: Sendable {
         do { _ = try await connection.run([.rollback]) } catch { connection.close() }
     }
 
-    /// Leaves the connection outside a transaction and says what to do.
+    /// Leaves the connection outside a transaction and returns how to continue.
     private func setback(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> Setback {
-        // of what is tried again for another reason nobody is told
+        // for other reasons of a repetition, no problem is reported to waiting jobs
         inHand.withLock { $0.setback = error.isRetryable || error.isTooLong ? error : nil }
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }

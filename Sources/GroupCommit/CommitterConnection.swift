@@ -1,10 +1,12 @@
 package import Postgres
 import Synchronization
 
-/// A committer's own connection: opened at first use and again after it broke, at most four times a second. Where groups
-/// lie on several servers, one to each of those.
+/// A committer's own connection.
+///
+/// Opened at first use and again after it broke, at most four times a second. Where groups are on several servers, one
+/// to each of those.
 package final class CommitterConnection: Sendable {
-    /// What there is with one server.
+    /// The connection to one server, with its state.
     private struct Line {
         var connection: Connection?
         /// How long a statement may take on it now.
@@ -15,14 +17,15 @@ package final class CommitterConnection: Sendable {
     private struct State {
         /// By server; nil is the configuration's own.
         var lines: [ServerAddress?: Line] = [:]
-        /// The server that has the rows of the group in hand.
+        /// The server that has the rows of the current group.
         var server: ServerAddress?
         /// Of the connections before those that are open.
         var pastTraffic = Traffic()
     }
 
-    /// How long a server that cannot be reached directly is not tried again: what it has is asked for by the
-    /// configuration's own.
+    /// How long a server that cannot be reached directly is not tried again.
+    ///
+    /// Its rows are requested through the configuration's own server until then.
     private static let detour: Duration = .seconds(10)
 
     private let configuration: ConnectionConfiguration
@@ -43,7 +46,9 @@ package final class CommitterConnection: Sendable {
         self.onDetour = onDetour
     }
 
-    /// Says which server has the rows of the next group; nil for the configuration's own.
+    /// Sets the server that has the rows of the next group.
+    ///
+    /// Nil for the configuration's own.
     func turn(to server: ServerAddress?) { state.withLock { $0.server = server } }
 
     /// Whether groups lie on several servers.
@@ -52,7 +57,7 @@ package final class CommitterConnection: Sendable {
     /// How long a statement usually may take.
     var statementTimeout: Duration { configuration.statementTimeout }
 
-    /// What was sent so far, on this connection and those before it.
+    /// The traffic so far, on this connection and those before it.
     var traffic: Traffic {
         state.withLock { state in
             state.lines.values.reduce(state.pastTraffic) { $0 + ($1.connection?.traffic ?? Traffic()) }
@@ -80,7 +85,9 @@ package final class CommitterConnection: Sendable {
         "SELECT set_config('statement_timeout', $1, false)"
     )
 
-    /// To the server that has the group's rows or, where that is not reached from here, to the configuration's own.
+    /// Connects to the server that has the group's rows.
+    ///
+    /// If that is not reached from here, to the configuration's own.
     private func nearest() async throws(PostgresError) -> (Connection, ServerAddress?) {
         if let server = state.withLock({ $0.server }) {
             let failure = state.withLock { $0.lines[server]?.lastFailure }
@@ -101,7 +108,7 @@ package final class CommitterConnection: Sendable {
         if let failure, .now - failure.at < .milliseconds(250) { throw failure.error }
         var configuration = configuration
         configuration.server = server
-        // told apart from the sessions by which the gateway is connected to its own server
+        // distinguishes them from the sessions by which the gateway is connected to its own server
         if server != nil { configuration.applicationName += " direct" }
         do throws(PostgresError) {
             let connection =
@@ -111,7 +118,7 @@ package final class CommitterConnection: Sendable {
                     try await Connection.open(configuration)
                 }
             state.withLock { state in
-                // what the server was before it was started anew is no line any more
+                // after a restart of the server, its old connection is closed
                 for (old, line) in state.lines where old?.host == server?.host && old?.port == server?.port {
                     state.pastTraffic = state.pastTraffic + (line.connection?.traffic ?? Traffic())
                     line.connection?.close()

@@ -2,19 +2,21 @@ package import Postgres
 import ServiceLifecycle
 package import SyncModel
 
-/// Accepts jobs and commits them in groups: while a committer is busy, arrivals queue; when it is free it takes all
-/// that wait. No timer, so no added latency when idle.
+/// Accepts jobs and commits them in groups.
 ///
-/// An organization always goes to the same committer, so two groups of one process never wait for each other; and so
-/// do all of a partition, for the first row that a statement writes to a partition costs more than the next ten. Heavy
-/// jobs go to a committer of their own, on a thread of its own, while nothing else of their organization is committed.
+/// While a committer is busy, arrivals queue; when it is free it takes all that wait. No timer, so no added latency
+/// when idle.
+///
+/// An organization always goes to the same committer, so two groups of one process never wait for each other. So do all
+/// organizations of a partition, for the first row that a statement writes to a partition costs more than the next ten.
+/// Heavy jobs go to a separate committer, on a separate thread, while nothing else of their organization is committed.
 package final class Committers<Work: GroupWork>: Service {
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
     private let patience: Duration
 
     /// - Parameters:
-    ///   - count: committers of light jobs; each has a connection of its own.
+    ///   - count: committers of light jobs; each has its own connection.
     ///   - hasHeavyDesk: whether one more commits heavy jobs.
     ///   - limits: of a group.
     ///   - patience: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
@@ -62,13 +64,15 @@ package final class Committers<Work: GroupWork>: Service {
         return try result.get()
     }
 
-    /// Has a job committed together with others, without waiting for the answer to its reply.
+    /// Has a job committed together with others.
+    ///
+    /// Does not wait for the answer to its reply.
     package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: OnceReply<Value>) {
         guard !queue.add(job, at: place) else { return }
         reply.send(.failure(Problem.overloaded("too much is waiting to be written")))
     }
 
-    /// Runs the committers until graceful shutdown; jobs queued by then are finished.
+    /// Runs the committers until graceful shutdown; jobs queued before are finished.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             for committer in committers {

@@ -4,9 +4,9 @@ package import SyncModel
 package protocol GroupJob: Sendable {
     /// A lane takes part in a group once.
     var lane: LaneKey { get }
-    /// What it adds to a group's bound on mutations.
+    /// Its part of a group's bound on mutations.
     var weight: Int { get }
-    /// What it adds to a group's bound on bytes.
+    /// Its part of a group's bound on bytes.
     var bytes: Int { get }
     var enqueuedAt: ContinuousClock.Instant { get }
     /// Whether its caller has stopped waiting.

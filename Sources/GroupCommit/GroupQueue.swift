@@ -17,7 +17,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         /// Desks whose committer is to probe its connection.
         var probes: Set<Int> = []
         var deskCount: DeskCount
-        /// What is being done, by desk.
+        /// The weights of the current groups, by desk.
         var weights: [Int: Int] = [:]
         /// Where that lies, by desk.
         var shards: [Int: Int] = [:]
@@ -78,7 +78,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         return isAdded
     }
 
-    /// Leaves a job of a group in hand to the desk for heavy ones; false where that takes no more.
+    /// Leaves a job of the current group to the desk for heavy ones.
+    ///
+    /// False if that accepts no more.
     func leave(_ job: Job) -> Bool {
         state.withLock { state in
             guard !state.isClosed else { return false }
@@ -102,8 +104,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         consumer?.resume()
     }
 
-    /// The next group for a desk, whose group before it counts as done. Waits for the first job; an empty group asks
-    /// for a probe. Nil once closed and empty.
+    /// The next group for a desk, whose group before it counts as done.
+    ///
+    /// Waits for the first job; an empty group requests a probe. Nil once closed and empty.
     ///
     /// - Parameter took: the time of the group before; nil where it was not measured.
     func next(at desk: Int, took: Duration? = nil) async -> [Job]? {
@@ -135,7 +138,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
-    /// The shard of the group that a desk has in hand; nil where there are none.
+    /// The shard of a desk's current group; nil without shards.
     func shard(at desk: Int) -> Int? { state.withLock { $0.shards[desk] } }
 
     /// Ends the group of a desk: another desk may have work of its organizations.
@@ -143,7 +146,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         let consumers = state.withLock { state in
             let woken = state.line.finish(at: desk, took: took.map { $0 / .microseconds(1) })
             state.deskCount.remove(state.weights.removeValue(forKey: desk) ?? 0)
-            // at the end every consumer looks whether anything is left
+            // at the end every consumer checks whether anything is left
             let desks = state.isClosed ? Set(state.consumers.keys) : woken
             return desks.compactMap { state.consumers.removeValue(forKey: $0) }
         }
@@ -166,7 +169,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         state.withLock { state in state.giveUp(state.line.drain(at: desk, besides: organization)) }
     }
 
-    /// Accepts no more jobs; those that wait are still handed out.
+    /// Accepts no more jobs; waiting jobs are still handed out.
     package func close() {
         let consumers = state.withLock { state in
             state.isClosed = true

@@ -1,22 +1,22 @@
 package import Postgres
 package import SyncModel
 
-/// What a committer does with a group: one transaction.
+/// The work of a committer on a group: one transaction.
 package protocol GroupWork: Sendable {
     associatedtype Job: GroupJob
     /// Reads, decides, writes and commits, and answers the jobs.
     ///
-    /// - Parameter certainty: what must not be taken from memory.
+    /// - Parameter certainty: what must not be taken from a cache.
     /// - Throws: `PostgresError`, ``Setback``, or what `Catalog` throws; then nothing of the group is committed.
     func commit(_ group: [Job], on connection: Connection, _ certainty: Certainty) async throws
 
     /// The problem for a job that failed; the log has the rest.
     func problem(_ error: any Error) -> Problem
 
-    /// The problem for a job that was tried alone, in the time of a whole group, and failed.
+    /// The problem for a job that failed alone, in the time of a whole group.
     func problem(_ error: PostgresError, ofLone job: Job) -> Problem
 
-    /// Whether a database error says that the cached organizations are out of date.
+    /// Whether a database error means that the cached organizations are out of date.
     func isStale(_ error: PostgresError) -> Bool
 
     /// Fetches users' keys that values are sealed with, or are to be.

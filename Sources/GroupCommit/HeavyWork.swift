@@ -1,11 +1,15 @@
 import Foundation
 
-/// Runs long computations: reading bodies of megabytes, planning what they hold, writing pages.
+/// Runs long computations on separate threads.
 ///
-/// It has threads of its own, which the system prefers less than others. On the threads that all tasks share, of which
-/// there are as many as cores, all other requests would wait until it is over.
+/// Examples are reading bodies of megabytes, planning what they hold, and writing pages.
+///
+/// The system prefers its threads less than others. On the threads that all tasks share, of which there are as many as
+/// cores, all other requests would wait until it is over.
 package enum HeavyWork {
-    /// Runs one piece of work fewer at a time than there are cores, so that other requests are served without delay.
+    /// Runs fewer pieces of work at a time than there are cores.
+    ///
+    /// One fewer, so that other requests are served without delay.
     package static let executor: any TaskExecutor = ThreadExecutor(
         "heavy",
         threads: max(1, ProcessInfo.processInfo.activeProcessorCount - 1),

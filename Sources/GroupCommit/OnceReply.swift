@@ -1,8 +1,9 @@
 package import SyncModel
 import Synchronization
 
-/// The reply to a job's caller. Only the first answer counts: a push that was answered for want of time may still be
-/// committed, and is a replay when it comes again.
+/// The reply to a job's caller. Only the first answer counts.
+///
+/// A push that was answered because its time was over may still be committed, and is a replay when it is sent again.
 package final class OnceReply<Value: Sendable>: Sendable {
     package typealias Answer = Result<Value, Problem>
     /// Called once, on any thread; must be quick.

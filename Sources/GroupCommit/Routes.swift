@@ -1,10 +1,14 @@
 package import Postgres
 
-/// Where groups go whose rows lie on one of several servers: straight to that one, which spares the way by another.
+/// Where groups are sent if their rows are on one of several servers.
+///
+/// Directly to that one, which saves the way through another.
 package struct Routes: Sendable {
-    /// The server that has a shard's rows, as far as is known.
+    /// The server that has a shard's rows, if known.
     let server: @Sendable (Int) -> ServerAddress?
-    /// Called when a server that answered before, or was not tried yet, cannot be reached.
+    /// Called when a server cannot be reached.
+    ///
+    /// It answered before, or was not tried yet.
     let onDetour: @Sendable (ServerAddress, PostgresError) -> Void
 
     package init(

@@ -1,15 +1,17 @@
 package import Postgres
 package import SyncModel
 
-/// Why a group was not committed, and what to do about it.
+/// Why a group was not committed, and how to continue.
 package enum Setback: Error {
     /// Try again, and look up everything.
     case readAgain
     /// Try again after a short pause.
     case contended(PostgresError)
-    /// A statement took too long, or waited too long for a lock: a job in the group is at fault, and not the database.
+    /// A statement took too long, or waited too long for a lock.
+    ///
+    /// The cause is a job in the group, and not the database.
     case tooLong(PostgresError)
-    /// What these lanes' jobs change is so much that nobody else may wait for it.
+    /// These lanes' jobs change so much that no other job may wait for them.
     case heavy(Set<LaneKey>)
     /// The cached organizations are out of date.
     case stale

@@ -2,7 +2,7 @@ import DequeModule
 import Foundation
 import Glibc
 
-/// Runs tasks on threads of its own, where they may block or compute for long.
+/// Runs tasks on separate threads, where they may block or compute for long.
 ///
 /// `@unchecked`: the jobs are touched under the condition's lock alone, and the threads are private.
 final class ThreadExecutor: TaskExecutor, @unchecked Sendable {
@@ -35,7 +35,7 @@ final class ThreadExecutor: TaskExecutor, @unchecked Sendable {
         }
     }
 
-    /// Ends the threads when they have done what they have. No task may use them any more.
+    /// Ends the threads when their work is done. No task may use them any more.
     func end() {
         condition.withLock {
             hasEnded = true

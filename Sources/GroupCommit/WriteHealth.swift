@@ -1,6 +1,6 @@
 package import Postgres
 
-/// Whether one writer can commit at present: the part of readiness that reading does not show.
+/// Whether one writer can commit at present, for readiness; reads do not show it.
 ///
 /// A commit is proof that writes are possible, and a failed one counts until the next. An idle writer is probed by a
 /// write of one row. Only failures of the database as a whole count: a refused job, a contended row and a statement
@@ -11,7 +11,9 @@ package struct WriteHealth: Sendable {
     /// How long a lack of resources counts, unless a job is committed. A probe is no proof against it: it may reuse
     /// space on a full disk, where the next job finds none. So readiness changes twice a minute at most.
     package static let shortage: Duration = .seconds(30)
-    /// How long a writer may be idle before it is probed, and the pause between probes while it fails.
+    /// How long a writer may be idle before it is probed.
+    ///
+    /// Also the pause between probes while it fails.
     package static let probeInterval: Duration = .seconds(10)
     package static let failingProbeInterval: Duration = .seconds(1)
 
@@ -52,7 +54,9 @@ package struct WriteHealth: Sendable {
         if error.isOfLackingResource { lackingSince = now }
     }
 
-    /// Why the gateway is not ready; nil while the writer succeeds, or has failed for a moment only.
+    /// Why the gateway is not ready.
+    ///
+    /// Nil while the writer succeeds, or has failed for a moment only.
     package func trouble(at now: ContinuousClock.Instant) -> PostgresError? {
         guard let failingSince, now - failingSince >= Self.patience else { return nil }
         return failure

@@ -1,5 +1,7 @@
 extension [UInt8] {
-    /// Appends a string in quotes, with the shortest escapes where escaping is needed (RFC 8259, section 7).
+    /// Appends a string in quotes, with the shortest escapes where needed.
+    ///
+    /// RFC 8259, section 7.
     mutating func appendJSONString(_ text: UnsafeBufferPointer<UInt8>) {
         append(UInt8(ascii: "\""))
         var start = 0

@@ -1,6 +1,8 @@
 extension Int64 {
-    /// Reads a JSON number that is written with a fraction or an exponent and is whole all the same, such as `1.0` or
-    /// `25e2`: to JSON Schema that is an integer, and writers that have only floating-point numbers produce it.
+    /// Reads a whole JSON number that is written with a fraction or an exponent.
+    ///
+    /// For example `1.0` or `25e2`: to JSON Schema that is an integer, and writers that have only floating-point
+    /// numbers produce it.
     ///
     /// Exact: no digit is rounded. Nil for other numbers, and beyond the range.
     init?(decimal text: some Collection<UInt8>) {

@@ -21,7 +21,7 @@ public struct JSONFold: Sendable {
         var text: ArraySlice<UInt8>
         /// The white space behind the value.
         var tail: ArraySlice<UInt8>
-        /// The place in ``objects`` of a value that a patch went into.
+        /// The place in ``objects`` of a value that a patch changed.
         var child: Int?
     }
 
@@ -35,7 +35,7 @@ public struct JSONFold: Sendable {
         var count = 2
     }
 
-    /// The root, and the objects within it that patches went into.
+    /// The root, and the objects within it that patches changed.
     private var objects: [Object] = []
 
     /// - Returns: nil unless the text is an object whose names differ.
@@ -102,7 +102,9 @@ public struct JSONFold: Sendable {
         }
     }
 
-    /// The place in ``objects`` of a member's value; nil unless that is an object whose names differ.
+    /// The place in ``objects`` of a member's value.
+    ///
+    /// Nil unless that is an object whose names differ.
     private mutating func child(of object: Int, at place: Int) -> Int? {
         guard let member = objects[object].members[place] else { return nil }
         if let child = member.child { return child }
@@ -150,7 +152,9 @@ public struct JSONFold: Sendable {
         }
     }
 
-    /// The bytes by which a patch makes an object longer; nil where the patch is not supported. Changes no text.
+    /// The bytes by which a patch makes an object longer. Changes no text.
+    ///
+    /// Nil where the patch is not supported.
     private mutating func growth(_ object: Int, by patch: Int, of storage: JSONStorage, isShallow: Bool) -> Int? {
         guard let changes = Self.changes(patch, of: storage) else { return nil }
         var growth = 0
@@ -232,7 +236,7 @@ public struct JSONFold: Sendable {
         if let child = member.child { write(child, to: &text) } else { text += member.text }
     }
 
-    /// Recurses as deep as patches went, which their limits bound.
+    /// Recurses as deep as patches reach, which their limits bound.
     private func write(_ object: Int, to text: inout [UInt8]) {
         text.append(UInt8(ascii: "{"))
         var isFirst = true

@@ -39,7 +39,9 @@ extension JSONValue {
         node.isObject ? JSONMembers(storage: storage, index: index) : nil
     }
 
-    /// The first member with that name, found by linear search; nil also for other types.
+    /// The first member with that name, found by linear search.
+    ///
+    /// Nil also for other types.
     public subscript(name: StaticString) -> JSONValue? {
         let node = node
         guard node.isObject else { return nil }

@@ -3,7 +3,9 @@ public struct JSONName: Sendable {
     let storage: JSONStorage
     let index: Int
 
-    /// The name's length in bytes; nil where it has escapes, and is shorter than it is written.
+    /// The name's length in bytes.
+    ///
+    /// Nil where it has escapes, and is shorter than it is written.
     public var utf8Count: Int? {
         let node = storage.nodes[index]
         return node.hasEscapes ? nil : node.range.count - 2

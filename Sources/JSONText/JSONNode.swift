@@ -1,6 +1,8 @@
 internal import CSimdJSON
 
-/// A value or a member's name in the parser's flat array; a name's value is the node after it.
+/// A value or a member's name in the parser's flat array.
+///
+/// A name's value is the node after it.
 typealias JSONNode = csj_node
 
 extension csj_node {
@@ -28,7 +30,9 @@ extension csj_node {
         UnsafeBufferPointer(rebasing: bytes[Int(start) + 1..<Int(end) - 1])
     }
 
-    /// Passes the unescaped content of a string or name; a lone surrogate is three bytes (WTF-8).
+    /// Passes the unescaped content of a string or name.
+    ///
+    /// A lone surrogate is three bytes (WTF-8).
     func withUnescaped<Result>(
         in bytes: UnsafeBufferPointer<UInt8>,
         _ body: (UnsafeBufferPointer<UInt8>) -> Result

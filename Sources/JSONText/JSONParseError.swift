@@ -26,7 +26,7 @@ public struct JSONParseError: Error, Sendable, Equatable {
     }
 
     public let kind: Kind
-    /// The byte at fault, counted from 0.
+    /// The offset of the invalid byte, counted from 0.
     public let offset: Int
 
     public init(kind: Kind, offset: Int) {
@@ -43,8 +43,9 @@ public struct JSONParseError: Error, Sendable, Equatable {
         }
     }
 
-    /// The error and its place, for the person who edits the text: by line and column, both counted from 1, a column a
-    /// character.
+    /// The error and its place, for the person who edits the text.
+    ///
+    /// By line and column, both counted from 1, a column a character.
     ///
     /// - Parameter text: the parsed text.
     public func explanation(in text: [UInt8]) -> String {

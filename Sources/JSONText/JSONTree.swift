@@ -1,6 +1,8 @@
-/// A parsed text: its bytes, and the place of every value in them. Immutable, and a reference to pass around.
+/// A parsed text: its bytes, and the place of every value in them.
 ///
-/// Parsing takes time linear in the text, whatever is in it. Values are decoded when they are asked for.
+/// Immutable, and a reference to pass around.
+///
+/// Parsing takes time linear in the text, for any input. Values are decoded when they are requested.
 public struct JSONTree: Sendable {
     let storage: JSONStorage
 
@@ -18,6 +20,8 @@ public struct JSONTree: Sendable {
     /// The number of values and member names.
     public var nodeCount: Int { storage.nodes[0].after }
 
-    /// The first 64 defects of the text, in document order, with pointers from the root.
+    /// The first 64 defects of the text, in document order.
+    ///
+    /// Their pointers start at the root.
     public var defects: [JSONDefect] { root.defects }
 }

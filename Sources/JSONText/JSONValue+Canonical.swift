@@ -2,15 +2,17 @@ internal import CSimdJSON
 public import FoundationEssentials
 
 extension JSONValue {
-    /// Stands for a UUID in the canonical form: no JSON text has this byte.
+    /// Represents a UUID in the canonical form: no JSON text has this byte.
     public static let identifierMarker: UInt8 = 0x01
 
-    /// Appends a form in which values with the same meaning are the same bytes, for fingerprints.
+    /// Appends a form in which values with the same meaning are the same bytes.
     ///
-    /// Members come in the order of their unescaped names' bytes, white space is gone, strings are escaped in one
+    /// It is for fingerprints.
+    ///
+    /// Members come in the order of their unescaped names' bytes, white space is removed, strings are escaped in one
     /// minimal way, numbers stay as written. Every UUID-shaped string value becomes ``identifierMarker``, and the UUID
-    /// goes to `identifiers`, in the order of this form. Takes time linear in the value, but for sorting members;
-    /// appends at most ``rawCount`` bytes.
+    /// is appended to `identifiers`, in the order of this form. Takes time linear in the value, but for sorting
+    /// members; appends at most ``rawCount`` bytes.
     public func appendCanonical(to bytes: inout [UInt8], identifiers: inout [UUID]) {
         let count = rawCount
         storage.withSource { source in

@@ -9,10 +9,12 @@ public enum CanonicalReplacement: Sendable, Equatable {
 }
 
 extension JSONValue {
-    /// Appends the canonical form (``appendCanonical(to:identifiers:)``) that this value would have with some of its
-    /// strings and numbers replaced. For comparisons: slower than the other, and as linear.
+    /// Appends the canonical form of this value with some parts replaced.
     ///
-    /// - Parameter replacement: asked for each string and number in the order of the form, with its place in `bytes`;
+    /// See ``appendCanonical(to:identifiers:)``; the parts are strings and numbers. For comparisons: slower than the
+    /// other, and also linear.
+    ///
+    /// - Parameter replacement: called for each string and number in the order of the form, with its place in `bytes`;
     ///   nil leaves it. No UUID becomes an identifier by itself.
     public func appendCanonical(
         to bytes: inout [UInt8],

@@ -6,7 +6,9 @@ extension JSONValue {
     /// Whether there are defects in this value. Takes time logarithmic in the text's defects.
     public var hasDefects: Bool { !defectRange.isEmpty }
 
-    /// The first 64 defects in this value, in document order, with pointers relative to it.
+    /// The first 64 defects in this value, in document order.
+    ///
+    /// Their pointers are relative to it.
     public var defects: [JSONDefect] {
         let range = defectRange.prefix(Self.reportedDefects)
         if range.isEmpty { return [] }
@@ -18,7 +20,9 @@ extension JSONValue {
         return locator.located
     }
 
-    /// The range of this value's defects among those of the text, which are in the order of their nodes.
+    /// The range of this value's defects among those of the text.
+    ///
+    /// The latter are in the order of their nodes.
     private var defectRange: Range<Int> {
         let defects = storage.defects
         if defects.isEmpty { return 0..<0 }
@@ -45,7 +49,9 @@ private struct DefectPath {
 
     var text: String { isCut ? pointer.text + "/…" : pointer.text }
 
-    /// One step deeper; `length` bounds the step's own length, and the step is made only once it is known to fit.
+    /// Returns the path one step deeper.
+    ///
+    /// `length` bounds the step's own length, and the step is made only once it is known to fit.
     func stepping(length: Int, _ step: (inout JSONPointer) -> Void) -> DefectPath {
         var deeper = self
         if isCut || pointer.text.utf8.count + length > Self.longest {
@@ -57,7 +63,9 @@ private struct DefectPath {
     }
 }
 
-/// Finds the paths of defects in document order, entering each container on the way once.
+/// Finds the paths of defects in document order.
+///
+/// It enters each container on the way once.
 private struct DefectLocator {
     let storage: JSONStorage
     var pending: Slice<UnsafeBufferPointer<csj_defect>>

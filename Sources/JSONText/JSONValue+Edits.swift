@@ -1,8 +1,9 @@
 public import FoundationEssentials
 
 extension JSONValue {
-    /// This value's text with some values within it and its UUID-shaped strings replaced, and every other byte as
-    /// written. Nil if that changes nothing.
+    /// This value's text with some values and its UUID-shaped strings replaced.
+    ///
+    /// Every other byte is as written. Nil if that changes nothing.
     ///
     /// - Parameters:
     ///   - edits: Of values of this tree, within this value and in document order. They take precedence.

@@ -1,7 +1,9 @@
 public import FoundationEssentials
 
 extension JSONValue {
-    /// Every UUID-shaped string value in this value, in document order, duplicates kept. Names are no values.
+    /// Every UUID-shaped string value in this value, in document order.
+    ///
+    /// Duplicates are kept. Names do not count as values.
     public var uuids: [UUID] {
         storage.withSource { source in
             var found: [UUID] = []
@@ -12,10 +14,11 @@ extension JSONValue {
         }
     }
 
-    /// This value's text with UUID-shaped string values replaced, and every other byte as written: numbers to the
-    /// digit, white space, order. Nil if that changes nothing.
+    /// This value's text with UUID-shaped string values replaced.
     ///
-    /// - Parameter replacement: Asked for each UUID in document order; nil leaves it as it is.
+    /// Every other byte is as written: numbers to the digit, white space, order. Nil if that changes nothing.
+    ///
+    /// - Parameter replacement: Called for each UUID in document order; nil leaves it as it is.
     public func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? { rewritten([], replacement) }
 }
 

@@ -5,7 +5,7 @@ extension JSONValue {
     /// patch's order. Takes time linear in both texts, but for sorting the patch's names.
     ///
     /// - Parameters:
-    ///   - target: The document; nil where there is none.
+    ///   - target: The document; nil if it does not exist.
     ///   - patch: A patch other than an object replaces the document.
     ///   - maximumBytes: The longest result. It is never longer than both texts and a few commas.
     /// - Throws: If the target is not JSON, or the result is ``JSONParseError/Kind/tooLong``.
@@ -33,7 +33,9 @@ extension JSONValue {
     }
 }
 
-/// The ranges of an object's members in its text, with the white space around them but without the commas.
+/// The ranges of an object's members in its text.
+///
+/// With the white space around them but without the commas.
 struct MemberSpans: Sequence, IteratorProtocol {
     struct Span {
         let name: Int
@@ -46,7 +48,9 @@ struct MemberSpans: Sequence, IteratorProtocol {
     let source: JSONSource
     let object: JSONNode
     var member: Int
-    /// The range after the last brace or comma; in the end, what is left before the closing brace.
+    /// The range after the last brace or comma.
+    ///
+    /// In the end, the part before the closing brace.
     var rest: Range<Int>
 
     init(of object: Int, in source: JSONSource) {
@@ -74,7 +78,9 @@ struct MemberSpans: Sequence, IteratorProtocol {
     }
 }
 
-/// Writes the result of a patch without a target: the patch, without the members of its objects that are null.
+/// Writes the result of a patch without a target.
+///
+/// The patch, without the members of its objects that are null.
 struct MergeCreation {
     let patch: JSONSource
     var out: [UInt8] = []
@@ -176,7 +182,9 @@ private struct Merge: ~Copyable {
         }
     }
 
-    /// The patch's non-null names that the document lacks, in the patch's order; the last of equal names.
+    /// The patch's non-null names that the document lacks, in the patch's order.
+    ///
+    /// Of equal names the last.
     private func additions(_ changes: Range<Int>, isUsed: [Bool]) -> [Int] {
         var names: [Int] = []
         for position in changes where !isUsed[position - changes.lowerBound] {

@@ -1,5 +1,7 @@
 extension JSONValue {
-    /// The value that a JSON Pointer (RFC 6901) leads to from here; nil if there is none or the pointer is malformed.
+    /// The value that a JSON Pointer (RFC 6901) leads to from here.
+    ///
+    /// Nil if it leads nowhere or the pointer is malformed.
     public func value(at pointer: String) -> JSONValue? {
         guard let steps = JSONPointer.steps(of: pointer) else { return nil }
         var value = self

@@ -61,7 +61,9 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { node.string(in: $0) }
     }
 
-    /// Passes a string's characters, unescaped; a lone surrogate is three bytes (WTF-8). Nil unless it is a string.
+    /// Passes a string's characters, unescaped. Nil unless it is a string.
+    ///
+    /// A lone surrogate is three bytes (WTF-8).
     public func withString<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result? {
         let node = node
         guard node.isString else { return nil }
@@ -74,22 +76,27 @@ public struct JSONValue: Sendable {
         return node.isString && storage.bytes.withUnsafeBufferPointer { node.equals(other, in: $0) }
     }
 
-    /// The UUID that a string of the shape 8-4-4-4-12 stands for, in either case, escaped or not; otherwise nil.
+    /// The UUID in a string of the shape 8-4-4-4-12; nil for other values.
+    ///
+    /// The digits may be in either case, and escaped or not.
     public var uuid: UUID? {
         let node = node
         guard node.isUUID else { return nil }
         return storage.bytes.withUnsafeBufferPointer { node.uuid(in: $0) }
     }
 
-    /// A whole number within Int64, however it is written: `25`, `25.0` and `2.5e1` are one number. `-0` is 0.
+    /// A whole number within Int64, in any notation.
+    ///
+    /// `25`, `25.0` and `2.5e1` are one number. `-0` is 0.
     public var int64: Int64? {
         let node = node
         guard node.isInteger else { return kind == .number ? Int64(decimal: raw) : nil }
         return storage.bytes.withUnsafeBufferPointer { Int64(digits: node.text(in: $0)) }
     }
 
-    /// The text of a number that is written as an integer, without fraction and exponent, whatever its size; otherwise
-    /// nil.
+    /// The text of a number that is written as an integer; nil for other values.
+    ///
+    /// It has neither fraction nor exponent, and may have any size.
     public var integerText: String? {
         node.isInteger ? String(decoding: raw, as: UTF8.self) : nil
     }

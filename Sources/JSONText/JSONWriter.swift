@@ -1,8 +1,10 @@
 public import FoundationEssentials
 
-/// Writes JSON without white space, adding the commas. The caller has to make calls that form one text.
+/// Writes JSON without white space, adding the commas.
 ///
-/// Only calls with a `String` made at run time allocate anything beside the bytes.
+/// The caller has to make calls that form one text.
+///
+/// Only calls with a `String` made at run time allocate anything except the bytes.
 public struct JSONWriter: Sendable {
     public var bytes: [UInt8]
     /// Whether a comma belongs before the next name or value.

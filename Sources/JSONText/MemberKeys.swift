@@ -35,8 +35,8 @@ struct MemberKey {
 
 /// A stack of members, sorted an object at a time.
 ///
-/// Names without escapes are read where they stand in the text, which must outlive this; the others are unescaped into
-/// memory that takes at most as many bytes as the value they are in.
+/// Names without escapes are read in place from the text, which must outlive this; the others are unescaped into memory
+/// that takes at most as many bytes as the value they are in.
 struct MemberKeys: ~Copyable {
     private let source: JSONSource
     private let unescapedCapacity: Int
@@ -53,7 +53,9 @@ struct MemberKeys: ~Copyable {
 
     deinit { unescaped?.deallocate() }
 
-    /// Pushes the members of an object and sorts them; answers their range on the stack.
+    /// Pushes the members of an object and sorts them.
+    ///
+    /// Returns their range on the stack.
     mutating func push(_ object: Int) -> Range<Int> {
         let base = stack.count
         let end = source[object].after

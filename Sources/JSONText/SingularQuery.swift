@@ -1,6 +1,8 @@
-/// A singular query of JSONPath (RFC 9535, 2.3.5.1): names and indices only, so it leads to one value at most.
+/// A singular query of JSONPath (RFC 9535, 2.3.5.1).
 ///
-/// Settings use them to say where in somebody else's JSON a value stands: `$.sub`, `$['https://acme.example/org']`.
+/// It has names and indices only, so it leads to one value at most.
+///
+/// Settings use queries to locate a value in JSON of another origin: `$.sub`, `$['https://acme.example/org']`.
 public struct SingularQuery: Sendable, Hashable {
     /// One way down.
     public enum Step: Sendable, Hashable {
@@ -31,10 +33,12 @@ public struct SingularQuery: Sendable, Hashable {
 
     public let steps: [Step]
 
-    /// A query of one step, whatever characters the name has.
+    /// A query of one step; the name may have any characters.
     public init(member name: String) { steps = [.member(name)] }
 
-    /// Reads a query, which must be exactly as the RFC's grammar has it: no space before or behind.
+    /// Reads a query, which must follow the RFC's grammar exactly.
+    ///
+    /// No space before or behind.
     public init(_ text: String) throws(SingularQueryError) {
         guard text.utf8.count <= Self.maximumBytes else {
             throw SingularQueryError(place: 0, reason: "has more than \(Self.maximumBytes) bytes")
@@ -45,7 +49,9 @@ public struct SingularQuery: Sendable, Hashable {
 }
 
 extension SingularQuery: CustomStringConvertible {
-    /// The normalized path (RFC 9535, 2.7), such as `$['o']['id']`; indices from the end stay what they are.
+    /// The normalized path (RFC 9535, 2.7), such as `$['o']['id']`.
+    ///
+    /// Indices from the end are not changed.
     public var description: String {
         steps.reduce(into: "$") { text, step in
             switch step {
@@ -74,9 +80,9 @@ extension SingularQuery: CustomStringConvertible {
 
 /// Why a text is no singular query.
 public struct SingularQueryError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The Unicode characters before what is wrong.
+    /// The number of Unicode characters before the error.
     public let place: Int
-    /// To stand behind the text: "leads to more than one value".
+    /// Text to follow the query's text: "leads to more than one value".
     public let reason: String
 
     public init(place: Int, reason: String) {
@@ -88,8 +94,9 @@ public struct SingularQueryError: Error, Sendable, Equatable, CustomStringConver
 }
 
 extension JSONValue {
-    /// The value that a query leads to from here; nil if there is none. Names are compared unescaped, byte by byte; of
-    /// several members with one name it is the first.
+    /// The value that a query leads to from here; nil if it leads nowhere.
+    ///
+    /// Names are compared unescaped, byte by byte; of several members with one name it is the first.
     public func value(at query: SingularQuery) -> JSONValue? {
         var value = self
         for step in query.steps {

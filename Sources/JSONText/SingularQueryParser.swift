@@ -1,4 +1,6 @@
-/// Reads a singular query by the grammar of RFC 9535, appendix A, from left to right.
+/// Reads a singular query from left to right.
+///
+/// By the grammar of RFC 9535, appendix A.
 struct SingularQueryParser {
     private static let largestIndex = 9_007_199_254_740_991
     private static let severalValues = "leads to more than one value: only names and indices do not"
@@ -81,7 +83,7 @@ struct SingularQueryParser {
         throw wrong("lacks a closing quote")
     }
 
-    /// What stands behind a backslash.
+    /// Reads the characters after a backslash.
     private mutating func escaped(in quote: Unicode.Scalar) throws(SingularQueryError) -> Unicode.Scalar {
         guard let character = next else { throw wrong("lacks a closing quote") }
         let start = place - 1

@@ -10,7 +10,9 @@ extension String {
     @inline(__always)
     func hasSameBytes(as other: String) -> Bool { isSameValue(as: other) || hasEqualBytes(other) }
 
-    /// Whether both have one representation: texts of up to 15 bytes stand in the value itself.
+    /// Whether both have the same representation.
+    ///
+    /// Texts of up to 15 bytes are stored in the value itself.
     @inline(__always)
     private func isSameValue(as other: String) -> Bool {
         guard MemoryLayout<String>.size == MemoryLayout<SIMD2<UInt64>>.size else { return false }
@@ -126,13 +128,13 @@ extension StringProtocol {
         return last
     }
 
-    /// The part before the first of some characters; all of it where there is none.
+    /// The part before the first of some characters; all of it without a match.
     func before(_ delimiters: Character...) -> Substring {
         let text = Substring(self)
         return text[..<(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)]
     }
 
-    /// The part from the first of some characters on; empty where there is none.
+    /// The part from the first of some characters on; empty without a match.
     func from(_ delimiters: Character...) -> Substring {
         let text = Substring(self)
         return text[(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)...]
@@ -172,7 +174,9 @@ extension Substring {
     }
 }
 
-/// Header names, schemes and the like ignore the case of ASCII alone: Unicode's mapping makes `k` of the Kelvin sign.
+/// Header names, schemes and the like ignore the case of ASCII alone.
+///
+/// Unicode's mapping makes `k` of the Kelvin sign.
 extension StringProtocol {
     func lowercased() -> String { mapped(65...90) { $0 | 0x20 } }
     func uppercased() -> String { mapped(97...122) { $0 & 0xdf } }

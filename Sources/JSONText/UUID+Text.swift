@@ -1,11 +1,13 @@
 internal import CSimdJSON
 public import FoundationEssentials
 
-/// Foundation's own conversions take several hundred nanoseconds; these take some ten.
+/// Conversions in some ten nanoseconds; Foundation's take several hundred.
 extension UUID {
     private static let textLength = 36
 
-    /// Reads 36 ASCII bytes of the shape 8-4-4-4-12 (RFC 9562, section 4), in either case; nil for anything else.
+    /// Reads 36 ASCII bytes of the shape 8-4-4-4-12, in either case.
+    ///
+    /// RFC 9562, section 4; nil for anything else.
     public init?(text: UnsafeBufferPointer<UInt8>) {
         guard text.count == Self.textLength, let start = text.baseAddress else { return nil }
         var bytes: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -16,14 +18,18 @@ extension UUID {
         self.init(uuid: bytes)
     }
 
-    /// Reads 36 ASCII bytes of the shape 8-4-4-4-12 (RFC 9562, section 4), in either case; nil for anything else.
+    /// Reads 36 ASCII bytes of the shape 8-4-4-4-12, in either case.
+    ///
+    /// RFC 9562, section 4; nil for anything else.
     public init?(text: some Collection<UInt8>) {
         let parsed = text.withContiguousStorageIfAvailable { UUID(text: $0) }
         guard let uuid = parsed ?? Array(text).withUnsafeBufferPointer({ UUID(text: $0) }) else { return nil }
         self = uuid
     }
 
-    /// Reads 36 characters of the shape 8-4-4-4-12 (RFC 9562, section 4), in either case; nil for anything else.
+    /// Reads 36 characters of the shape 8-4-4-4-12, in either case.
+    ///
+    /// RFC 9562, section 4; nil for anything else.
     public init?(parsing string: String) {
         self.init(text: string.utf8)
     }

@@ -1,4 +1,6 @@
-/// Walks the binary form of an array of at most one dimension without reading past its end.
+/// Walks the binary form of an array without reading past its end.
+///
+/// The array has at most one dimension.
 struct ArrayReader {
     let elementType: UInt32
     let count: Int

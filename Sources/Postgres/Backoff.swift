@@ -1,10 +1,13 @@
-/// Waiting times that double up to a bound, with jitter so that many callers who fail together do not return together.
+/// Waiting times that double up to a bound, with jitter.
+///
+/// The jitter prevents many callers who failed together from returning together.
 struct Backoff: Sendable {
     let first: Duration
     let longest: Duration
 
-    /// The wait after this many failures in a row (at least 1): between half and all of the doubled time, by `jitter`
-    /// between 0 and 1.
+    /// The wait after this many consecutive failures (at least 1).
+    ///
+    /// Between half and all of the doubled time, by `jitter` between 0 and 1.
     func delay(afterFailures failures: Int, jitter: Double) -> Duration {
         let doublings = min(max(failures - 1, 0), 16)
         let full = min(longest, first * (1 << doublings))

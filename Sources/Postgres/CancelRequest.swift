@@ -1,7 +1,9 @@
 import Synchronization
 
-/// One request to cancel, sent from a thread of its own: PQcancel connects and waits without a time-out, which with a
-/// server that is stopped or cut off would hold up the connection's thread and every deadline it keeps.
+/// One request to cancel, sent from a separate thread.
+///
+/// PQcancel connects and waits without a time-out. With a server that is stopped or cut off it would hold up the
+/// connection's thread and every deadline it keeps.
 ///
 /// While a request is under way the connection must not start other work, which the request could hit instead. That
 /// thread may outlive the connection for as long as the kernel keeps trying; it holds nothing but its own socket.

@@ -33,11 +33,14 @@ struct Collector {
         return action
     }
 
-    /// Whether prepared statements no longer fit: a changed schema altered a result's columns, or they are gone.
+    /// Whether prepared statements no longer fit.
+    ///
+    /// A changed schema altered a result's columns, or they do not exist any more.
     var needsFreshConnection: Bool { error?.sqlState == "0A000" || error?.sqlState == "26000" }
 
-    /// The answer once all results are in. `interruption` tells why the statement was cancelled, if it was; results
-    /// that came before are good.
+    /// The answer once all results are in.
+    ///
+    /// `interruption` is why the statement was cancelled, if it was; results that came before are good.
     func outcome(interruption: PostgresError.Kind?) -> Job.Outcome {
         if let error { return .failure(error.interpreted(interruption)) }
         guard results.count == queries.count else {
@@ -48,8 +51,10 @@ struct Collector {
 }
 
 extension PostgresError {
-    /// The server says 57014 for every cancelled statement; only this side knows the reason. Without a request of ours
-    /// it is the server's own time-out.
+    /// The error with the reason for a cancellation.
+    ///
+    /// The server reports 57014 for every cancelled statement; only this side has the reason. Without a request from
+    /// here it is the server's own time-out.
     func interpreted(_ interruption: Kind?) -> PostgresError {
         guard sqlState == "57014" else { return self }
         return PostgresError(interruption ?? .timedOut, message, statement: statement, statementIndex: statementIndex)

@@ -1,5 +1,6 @@
-/// The rows that a statement takes in, column by column: the one place where a column's name, type and value stand
-/// together. The SQL for a statement's input is made from it.
+/// The rows that a statement takes in, column by column.
+///
+/// It is the only place that combines a column's name, type and value. The SQL for a statement's input is made from it.
 ///
 /// ```swift
 /// private static let columns = Columns<Device>(
@@ -16,7 +17,7 @@
 /// )
 /// ```
 ///
-/// The values of a column are sent as one array: no value is boxed, whatever the number of rows.
+/// The values of a column are sent as one array: no value is boxed, for any number of rows.
 public struct Columns<Row>: Sendable {
     private struct Column: Sendable {
         let name: String
@@ -27,7 +28,9 @@ public struct Columns<Row>: Sendable {
 
     private let columns: [Column]
 
-    /// The columns of all parts, which are a statement's first parameters, in this order.
+    /// The columns of all parts, in this order.
+    ///
+    /// They are a statement's first parameters.
     public init(_ parts: Columns<Row>...) {
         columns = parts.flatMap(\.columns)
     }
@@ -55,7 +58,9 @@ public struct Columns<Row>: Sendable {
 
     public var count: Int { columns.count }
 
-    /// Whether no row has a value in any of the columns, so that a statement may leave them out.
+    /// Whether no row has a value in any of the columns.
+    ///
+    /// A statement may then leave them out.
     public func areNull(_ rows: [Row]) -> Bool { columns.allSatisfy { $0.areNull(rows) } }
 
     /// `a, b, c`
@@ -66,7 +71,9 @@ public struct Columns<Row>: Sendable {
         columns.map { "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// `a = excluded.a, b = excluded.b`, for all but the named columns: an upsert's assignments.
+    /// An upsert's assignments for all but the named columns.
+    ///
+    /// `a = excluded.a, b = excluded.b`
     public func overwritten(except keys: Set<String>) -> String {
         columns.map(\.name).filter { !keys.contains($0) }.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
     }
@@ -76,7 +83,9 @@ public struct Columns<Row>: Sendable {
         columns.map { "\($0.name) = \(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// `a = NULL, b = NULL`: an update's assignments where no row has a value in any of the columns.
+    /// An update's assignments where no row has a value in any of the columns.
+    ///
+    /// `a = NULL, b = NULL`
     public var cleared: String { columns.map { "\($0.name) = NULL" }.joined(separator: ", ") }
 
     /// `unnest($1::uuid[], $2::text[]) AS k (a, b)`: the rows as a table.

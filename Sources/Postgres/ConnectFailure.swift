@@ -1,4 +1,4 @@
-/// Why a server did not give a connection, as far as the reason decides what to do about it.
+/// Why a server did not give a connection, for decisions on how to continue.
 public enum ConnectFailure: String, Sendable, CaseIterable {
     // The server answered, and refused the session.
     /// SQLSTATE 28000: no such role.
@@ -11,10 +11,14 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     case passwordMissing
     /// 28000: no line of `pg_hba.conf` admits this host, role and database.
     case notAdmitted
-    /// 28000 without a text that separates the cases above, as from a server that reports in another language.
+    /// 28000 without a text that separates the cases above.
+    ///
+    /// For example from a server that reports in another language.
     case roleRefused
     /// 3D000.
     case databaseMissing
+    /// The database does not admit the role.
+    ///
     /// 42501: the role lacks CONNECT on the database; 55000: the database accepts no connections.
     case databaseClosed
     /// 53300.
@@ -37,7 +41,7 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     case hostUnreachable
     /// Nothing answered in time.
     case timedOut
-    /// TLS: the server has none, or its certificate, the client's or a file of either is refused.
+    /// TLS: the server lacks it, or its certificate, the client's or a file is refused.
     case encryption
 
     /// Whether a PostgreSQL server or a pooler answered.
@@ -54,7 +58,7 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
 }
 
 extension ConnectFailure {
-    /// What libpq reports of a failed connection.
+    /// The contents of libpq's message of a failed connection.
     struct Report: Equatable {
         /// For people: the message without the parts that only verbose errors have.
         var message: String
@@ -63,11 +67,11 @@ extension ConnectFailure {
         var sqlState: String?
     }
 
-    /// Reads libpq's message of a failed connection, one line for each host that was tried.
+    /// Reads libpq's message of a failed connection, one line for each tried host.
     ///
     /// libpq has no other way to the SQLSTATE of an error that comes before the session: with verbose errors it is
     /// between severity and text, as in `FATAL:  28000: role "x" does not exist`. The first host's error decides, but a
-    /// server's answer goes before the absence of one.
+    /// server's answer has precedence over a missing one.
     static func read(_ text: String) -> Report {
         var report = Report(message: "")
         var lines: [String] = []
@@ -118,7 +122,7 @@ extension ConnectFailure {
         }
     }
 
-    /// Of an error that arises on this side; nil for one that is not known.
+    /// The failure of an error that arises on this side; nil for an unknown one.
     private static func of(_ text: String) -> ConnectFailure? {
         let isSocket = text.contains("on socket \"")
         if text.contains("no password supplied") { return .passwordMissing }

@@ -1,19 +1,20 @@
 import Synchronization
 
-/// One session on the server, driven by an operating-system thread of its own, or by its caller's.
+/// One session on the server, driven by its own system thread or its caller's.
 ///
-/// Calls from several tasks run one after the other, in the order they were made. Cancelling the task that awaits a
-/// call, or letting its deadline pass, cancels the statement on the server; the connection is then drained and usable
-/// again, or, where the server does not react within a second, closed.
+/// Calls from several tasks run in sequence, in the order they were made. Cancelling the task that awaits a call, or
+/// letting its deadline pass, cancels the statement on the server. The connection is then drained and usable again, or,
+/// if the server does not react within a second, closed.
 ///
-/// The thread ends with `close()`, when the last reference goes, and when the connection is lost.
+/// The thread ends with `close()`, when the last reference is released, and when the connection is lost.
 public final class Connection: Sendable {
-    /// How much longer than `statementTimeout` a call may take by default, so that normally the server's own time-out
-    /// comes first.
+    /// How much longer than `statementTimeout` a call may take by default.
+    ///
+    /// So normally the server's own time-out comes first.
     public static let timeoutMargin: Duration = .seconds(1)
 
     private let mailbox: Mailbox
-    /// Nil where a thread of its own drives the session.
+    /// Nil where a separate thread drives the session.
     private let driver: DriverInPlace?
     private let defaultTimeout: Duration?
     private let statements = Atomic(0)
@@ -52,9 +53,10 @@ public final class Connection: Sendable {
         return connection
     }
 
-    /// Connects on the calling thread, which this call and all later ones keep until they are done: for a caller that
-    /// has a thread for itself. A call then costs no change of threads. That the server has closed the session shows
-    /// only at the next call.
+    /// Connects on the calling thread, for a caller that has a thread for itself.
+    ///
+    /// This call and all later ones keep the thread until they are done. A call then costs no change of threads. That
+    /// the server has closed the session shows only at the next call.
     ///
     /// Throws as ``open(_:)`` does.
     public static func openInPlace(_ configuration: ConnectionConfiguration) throws(PostgresError) -> Connection {
@@ -66,7 +68,9 @@ public final class Connection: Sendable {
         )
     }
 
-    /// Runs all queries in one pipeline with one Sync, and returns their results in order.
+    /// Runs all queries in one pipeline with one Sync, and returns their results.
+    ///
+    /// The results are in order.
     ///
     /// Outside an explicit transaction the queries are one implicit transaction. After a failure the server skips the
     /// rest of the pipeline; the error thrown is the first, with the index of its statement. `timeout` replaces the
@@ -90,7 +94,9 @@ public final class Connection: Sendable {
         return rows
     }
 
-    /// Runs a text of one or more statements without parameters, dropping their results: for migrations.
+    /// Runs a text of one or more statements without parameters, for migrations.
+    ///
+    /// It drops their results.
     ///
     /// Without a `timeout` only the server's time-outs apply, which the script may set. Outside an explicit transaction
     /// all of the script is one implicit transaction. COPY to or from the client is refused and ends the connection.
@@ -102,7 +108,7 @@ public final class Connection: Sendable {
         _ = try await perform(.pipeline([]), timeout: timeout).get()
     }
 
-    /// What `run` was called for so far, whatever came of it.
+    /// The work that `run` was called for so far, including failed calls.
     public var traffic: Traffic {
         var traffic = Traffic()
         traffic.statements = statements.load(ordering: .relaxed)
@@ -113,35 +119,46 @@ public final class Connection: Sendable {
     /// The number of calls of `run` that ended with a successful COMMIT.
     public var commits: Int { commitCount.load(ordering: .relaxed) }
 
-    /// Whether the server has reported that it cannot write, although the configuration requires it.
+    /// Whether the server has reported that it cannot write.
+    ///
+    /// False unless the configuration requires writes.
     public var isReadOnly: Bool { mailbox.isReadOnly }
 
-    /// Whether calls can still succeed. When the server closes an idle connection, this shows it at once.
+    /// Whether calls can still succeed.
+    ///
+    /// When the server closes an idle connection, this shows it at once.
     public var isUsable: Bool { mailbox.isUsable }
 
-    /// The server process that the connection's user has announced. A pooler gives a number of its own.
+    /// The server process announced to the connection's user.
+    ///
+    /// A pooler announces its own number.
     var announcedProcess: Int32 { mailbox.serverProcess }
 
     /// Whether the last call left a transaction open, failed or not.
     public var isInTransaction: Bool { mailbox.transaction == .open }
 
-    /// Whether the connection works but had better be replaced: it buffers much memory, or its prepared statements no
-    /// longer fit the schema.
+    /// Whether the connection works but should be replaced.
+    ///
+    /// It buffers much memory, or its prepared statements no longer fit the schema.
     var isWorn: Bool { mailbox.isWorn }
 
-    /// Ends the session and its thread, without waiting for either. A call under way throws `connectionLost`.
+    /// Ends the session and its thread, without waiting for either.
+    ///
+    /// A call in progress throws `connectionLost`.
     public func close() {
         mailbox.close()
         driver?.close()
     }
 
-    /// Ends the session and returns when its thread is done and its descriptors are closed.
+    /// Ends the session and returns when its thread and its descriptors are closed.
     public func closeAndWait() async {
         mailbox.close()
         await mailbox.waitForEnd()
     }
 
-    /// Rolls an open transaction back, even in a cancelled task; otherwise closes the connection.
+    /// Rolls an open transaction back, even in a cancelled task.
+    ///
+    /// If that fails, closes the connection.
     func rollback() async {
         guard isInTransaction, isUsable else { return }
         let outcome = await perform(.pipeline([.rollback]), timeout: .seconds(1), heedsCancellation: false)

@@ -2,7 +2,9 @@
 public struct ConnectionConfiguration: Sendable {
     /// A libpq connection URI or keyword string. It may hold a password, so it must not be logged.
     public var uri: String
-    /// Another server of the dialect's kind to connect to, for the same database and role; nil for the URI's.
+    /// Another server of the dialect's kind to connect to; nil for the URI's.
+    ///
+    /// For the same database and role.
     public var server: ServerAddress?
     /// Shown in `pg_stat_activity`.
     public var applicationName: String
@@ -16,26 +18,32 @@ public struct ConnectionConfiguration: Sendable {
     /// Whether settings are applied to the session. Without it only run statements without a name, which leave nothing
     /// behind in a session that may be another client's next.
     public var ownsSession = true
-    /// Whether to refuse servers that cannot write (`target_session_attrs=read-write`) and to replace sessions whose
-    /// server stops writing. A `target_session_attrs` in the URI or in `PGTARGETSESSIONATTRS` takes precedence.
+    /// Whether to refuse servers that cannot write, and to replace such sessions.
+    ///
+    /// It sets `target_session_attrs=read-write`, and replaces sessions whose server stops writing. A
+    /// `target_session_attrs` in the URI or in `PGTARGETSESSIONATTRS` takes precedence.
     public var requiresWrites = true
-    /// How statements are put to servers of another kind; nil where there is only one kind.
+    /// How statements are sent to servers of another kind.
+    ///
+    /// Nil where there is only one kind.
     public var dialect: Dialect?
     /// Called on the connection's thread for each notice or warning. It must not block.
     public var onNotice: (@Sendable (String) -> Void)?
-    /// Called on the connection's thread for each NOTIFY on a channel that the connection listens to. It must not
-    /// block.
+    /// Called on the connection's thread for each NOTIFY on a subscribed channel.
+    ///
+    /// It must not block.
     public var onNotification: (@Sendable (Notification) -> Void)?
 
     /// A NOTIFY from another session.
     public struct Notification: Sendable, Equatable {
         public let channel: String
-        /// The payload; empty where there is none.
+        /// The payload; empty if the notification lacks one.
         public let payload: String
     }
 
-    /// Whether a text is a libpq connection URI or keyword string that can be tried. False for one whose password is
-    /// not percent-encoded, so that a part of it would be taken for something else.
+    /// Whether a text is a libpq connection URI or keyword string that can be tried.
+    ///
+    /// False for one whose password is not percent-encoded, so that a part of it would be taken for something else.
     public static func isURI(_ text: String) -> Bool { Handle.password(in: text) != nil }
 
     /// - Parameter connectTimeout: positive.

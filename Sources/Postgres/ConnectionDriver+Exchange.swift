@@ -20,7 +20,9 @@ extension ConnectionDriver {
     private struct Interruption {
         /// How long the server has to react.
         static let grace: Duration = .seconds(1)
-        /// The server ignores a request that arrives between two statements, so it is repeated.
+        /// The interval of repetitions of a request to cancel.
+        ///
+        /// The server ignores a request that arrives between two statements.
         static let interval: Duration = .milliseconds(100)
 
         let kind: PostgresError.Kind
@@ -29,8 +31,9 @@ extension ConnectionDriver {
         var requestAt: ContinuousClock.Instant
     }
 
-    /// Sends what is buffered and receives until `drain` has all results, cancelling the statement on the server when
-    /// the limits say so. Also tells why it was cancelled.
+    /// Sends what is buffered and receives until `drain` has all results.
+    ///
+    /// Cancels the statement on the server when the limits require it, and returns why.
     func exchange(_ limits: Limits, drain: () -> Drained) -> (End, interruption: PostgresError.Kind?) {
         var interruption: Interruption?
         var isDone = false
@@ -40,12 +43,12 @@ extension ConnectionDriver {
                 switch drain() {
                 case .done: isDone = true
                 case .broken: return (.broken, interruption?.kind)
-                // A dying server's last words may still have been in the socket.
+                // A dying server's last message may still have been in the socket.
                 case .pending where unsent == nil: return (.broken, interruption?.kind)
                 case .pending: break
                 }
             }
-            // A request under way must not hit the next job.
+            // A request in progress must not hit the next job.
             if isDone, interruption?.request.map(\.isSent) ?? true { return (.done, interruption?.kind) }
             let now = ContinuousClock.now
             interrupt(&interruption, limits, at: now, isDone: isDone)

@@ -1,10 +1,14 @@
 extension ConnectionDriver {
-    /// A message of the protocol holds less than 1 GiB, a part of it not for the values.
+    /// The most bytes of a statement's values.
+    ///
+    /// A message of the protocol has less than 1 GiB, a part of it not for the values.
     private static let maximumMessage = 0x3fff_0000
     /// libpq keeps the largest send buffer it ever needed.
     private static let wornAfter = 16 << 20
 
-    /// Sends all queries with one Sync and collects their results; `isAlive` tells whether the connection can go on.
+    /// Sends all queries with one Sync and collects their results.
+    ///
+    /// `isAlive` is whether the connection can continue.
     func pipeline(_ queries: [Query], _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
         guard let vigil else { return plainPipeline(queries, limits) }
         let guarded = Guarded(queries, by: vigil)
@@ -65,8 +69,9 @@ extension ConnectionDriver {
         return nil
     }
 
-    /// Hands the queries to libpq, preparing statements at their first use. An error is one of libpq itself; queries
-    /// sent before are still to be answered.
+    /// Passes the queries to libpq, preparing statements at their first use.
+    ///
+    /// An error is one of libpq itself; queries sent before are still to be answered.
     private func send(_ queries: [Query]) -> (steps: [PipelineProgress.Step], PostgresError?) {
         var steps: [PipelineProgress.Step] = []
         steps.reserveCapacity(queries.count)

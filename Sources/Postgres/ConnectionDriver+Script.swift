@@ -1,5 +1,7 @@
 extension ConnectionDriver {
-    /// Runs a text of several statements with the simple protocol, which pipeline mode does not allow.
+    /// Runs a text of several statements with the simple protocol.
+    ///
+    /// Pipeline mode does not allow that protocol.
     func script(_ text: String, _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
         // libpq takes a C string, which would end there.
         if text.utf8.contains(0) {

@@ -2,7 +2,9 @@ import Glibc
 
 /// A connection's thread: connects, then takes jobs from the mailbox until the end. Only that thread uses this object.
 final class ConnectionDriver {
-    /// The text and types that a statement was prepared with, to recognise another use of its name.
+    /// The text and types that a statement was prepared with.
+    ///
+    /// They detect another use of its name.
     struct Prepared {
         let sql: String
         let types: [UInt32]
@@ -16,7 +18,7 @@ final class ConnectionDriver {
     var isWorn = false
     /// Turns queries into the server's words, where it is of another kind.
     private(set) var translation: (@Sendable (Query) throws(PostgresError) -> Query)?
-    /// What its transactions are held by.
+    /// The statements around its transactions.
     private(set) var vigil: Dialect.Vigil?
     private let configuration: ConnectionConfiguration
 
@@ -45,7 +47,7 @@ final class ConnectionDriver {
         opened: (PostgresError?) -> Void
     ) {
         var isOpen = false
-        // A function of its own, so that libpq's resources are gone when the end is announced.
+        // A separate function, so that libpq's resources are gone when the end is announced.
         func live() -> PostgresError {
             do throws(PostgresError) {
                 let driver = try ConnectionDriver.open(configuration, mailbox)
@@ -87,7 +89,7 @@ final class ConnectionDriver {
         vigil = dialect.vigil
     }
 
-    /// Sets parameters of the session, and answers what is asked in the same round trip.
+    /// Sets parameters of the session, and reads answers in the same round trip.
     private func apply(
         _ settings: [(String, String)],
         asking questions: [Query] = []
@@ -99,7 +101,7 @@ final class ConnectionDriver {
         return Array(results.suffix(questions.count))
     }
 
-    /// Works until the connection is closed or lost, and says which.
+    /// Works until the connection is closed or lost, and returns which.
     private func serve() -> PostgresError {
         while !mailbox.isClosing {
             if let job = mailbox.next() {
@@ -117,14 +119,16 @@ final class ConnectionDriver {
         return PostgresError(.connectionLost, "the connection is closed")
     }
 
-    /// Runs one job and answers it; `false` where the connection can't go on.
+    /// Runs one job and answers it; `false` where the connection can't continue.
     private func perform(_ job: Job) -> Bool {
         let (outcome, isAlive) = perform(job.work, job.limits)
         job.continuation.resume(returning: outcome)
         return isAlive
     }
 
-    /// Does one piece of work; also tells whether the connection can go on, and closes it where it can't.
+    /// Does one piece of work; also returns whether the connection can continue.
+    ///
+    /// Closes the connection if it cannot.
     func perform(_ work: Job.Work, _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
         if let kind = limits.interruption(at: .now) {
             return (.failure(PostgresError(kind, "before it was sent")), true)
@@ -135,7 +139,7 @@ final class ConnectionDriver {
             case .script(let text): script(text, limits)
             }
         deliverNotifications()
-        // The caller may look at the connection next, so its state is published first.
+        // The caller may read the connection's state next, so it is published first.
         mailbox.finished(in: handle.transaction, isWorn: isWorn, isReadOnly: handle.isReadOnly)
         if !isAlive { mailbox.close() }
         return (outcome, isAlive)
@@ -147,7 +151,7 @@ final class ConnectionDriver {
         }
     }
 
-    /// Answers waiting jobs that are cancelled or late, and says when to look again.
+    /// Answers waiting jobs that are cancelled or late; returns when to check again.
     @discardableResult
     func answerInterrupted() -> ContinuousClock.Instant? {
         let (jobs, nextDeadline) = mailbox.takeInterrupted(at: .now)

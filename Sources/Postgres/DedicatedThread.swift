@@ -1,8 +1,10 @@
 import CLibPQ
 import Glibc
 
-/// Runs blocking work on an operating-system thread of its own, away from Swift's cooperative pool.
+/// Runs blocking work on a separate thread, away from Swift's cooperative pool.
 enum DedicatedThread {
+    /// The size of a thread's stack.
+    ///
     /// libpq and the callbacks are shallow; the default of 8 MiB a thread would only reserve address space.
     private static let stackSize = 512 * 1024
 
@@ -11,7 +13,7 @@ enum DedicatedThread {
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }
     }
 
-    /// Starts a detached thread; `false` where the system has none left.
+    /// Starts a detached thread; `false` where the system has no more threads.
     static func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
         var attributes = pthread_attr_t()
         guard pthread_attr_init(&attributes) == 0 else { return false }

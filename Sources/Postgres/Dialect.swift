@@ -1,28 +1,36 @@
-/// How statements are put to servers of another kind. Each connection asks its server once whether it is of that kind,
-/// in the round trip that applies the settings.
+/// How statements are sent to servers of another kind.
+///
+/// Each connection asks its server once whether it is of that kind, in the round trip that applies the settings.
 public struct Dialect: Sendable {
     /// Answers one row with one boolean: whether the server is of the kind.
     public var question: Statement
-    /// Answers one row with one text: which of the servers of its kind it is. Asked where another server than the URI's is
-    /// connected to, whose name may mean something else from here; see `ServerAddress.identity`.
+    /// Returns one row with one text, which identifies the server among its kind.
+    ///
+    /// Asked where another server than the URI's is connected to, whose name may refer to another server from here; see
+    /// `ServerAddress.identity`.
     public var identity: Statement
-    /// What a server of the kind needs set otherwise than the configuration says.
+    /// Settings that a server of the kind needs in place of the configuration's.
     public var settings: [(String, String)]
-    /// What is sent there for a query: another text for the same parameters, or another query with the same result. Under
-    /// one name it is always the same text. Errors name the statement that was asked for. What it refuses is not sent, and
-    /// fails with nothing done.
+    /// The query that is sent there in place of a query.
+    ///
+    /// It is another text for the same parameters, or another query with the same result. Under one name it is always
+    /// the same text. Errors name the original statement. A query that it refuses is not sent, and fails with nothing
+    /// done.
     public var translation: @Sendable (Query) throws(PostgresError) -> Query
-    /// What a transaction is held by there.
+    /// The statements around a transaction there.
     public var vigil: Vigil?
     /// Called on the connection's thread with each answer. It must not block.
     public var onAnswer: @Sendable (Bool) -> Void
 
-    /// Two statements that stand around what a transaction does, for servers that may do it in two places: `BEGIN` is
-    /// followed by one, and `COMMIT` comes behind the other. Nobody sees their results.
+    /// Two statements around a transaction, for servers that may run it in two places.
+    ///
+    /// One follows `BEGIN`, and the other precedes `COMMIT`. Their results are not returned.
     public struct Vigil: Sendable {
-        /// Notes how things are.
+        /// Records the present state.
         public var note: Statement
-        /// Divides by zero where they have changed. Whoever commits is told of a serialization failure (40001) then.
+        /// Divides by zero where they have changed.
+        ///
+        /// The committing caller then gets a serialization failure (40001).
         public var check: Statement
 
         public init(note: Statement, check: Statement) {

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Drives a connection on the threads of its callers, one after the other.
+/// Drives a connection on the threads of its callers, one at a time.
 final class DriverInPlace: Sendable {
     private let mailbox: Mailbox
     /// Nil once the session has ended.
@@ -28,7 +28,9 @@ final class DriverInPlace: Sendable {
         }
     }
 
-    /// Ends the session; one under way is ended by its call, which finds the mailbox closing.
+    /// Ends the session.
+    ///
+    /// One in progress is ended by its call, which finds the mailbox closing.
     func close() {
         guard driver.withLockIfAvailable({ $0 = nil }) != nil else { return }
         end()

@@ -1,7 +1,7 @@
-/// A pipeline with the statements of a ``Dialect/Vigil`` around what its transactions do.
+/// A pipeline with the statements of a ``Dialect/Vigil`` around its transactions.
 struct Guarded {
     private(set) var queries: [Query] = []
-    /// By place in ``queries``: the place of what was asked for; nil for what stands around it.
+    /// By place in ``queries``: the place of the original query; nil for added ones.
     private var places: [Int?] = []
     private let vigil: Dialect.Vigil
 
@@ -19,14 +19,14 @@ struct Guarded {
         places.append(place)
     }
 
-    /// The outcome of what was asked for.
+    /// The outcome of the original queries.
     func outcome(_ outcome: Job.Outcome) -> Job.Outcome {
         switch outcome {
         case .success(let results):
             return .success(zip(places, results).compactMap { $0 == nil ? nil : $1 })
         case .failure(let error):
             guard let index = error.statementIndex, places.indices.contains(index) else { return outcome }
-            // the server's own words for a transaction that cannot be put in an order with another
+            // the server's own message for a transaction that cannot be serialized with another
             let hasChanged = error.sqlState == "22012" && error.statement == vigil.check.name
             return .failure(
                 PostgresError(

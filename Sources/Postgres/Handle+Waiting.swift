@@ -1,16 +1,16 @@
 import Glibc
 
-/// Connecting and waiting, on a thread that does nothing else meanwhile.
+/// Connecting and waiting, on a thread that does nothing else during it.
 extension Handle {
     /// Connects and authenticates; sends and receives do not wait from then on.
     ///
-    /// - Parameter wait: waits for the socket to be ready, and says whether it is; may throw to give up.
+    /// - Parameter wait: waits for the socket to be ready, and returns whether it is; may throw to give up.
     func connect(
         within limit: Duration,
         wait: (_ events: Int32, _ deadline: ContinuousClock.Instant) throws(PostgresError) -> Bool
     ) throws(PostgresError) {
         let deadline = ContinuousClock.now + limit
-        // libpq asks to be treated as if it wanted to write at first.
+        // libpq requires that its first step is treated as if it wanted to write.
         var step = ConnectStep.writing
         while !hasFailed {
             switch step {
@@ -44,7 +44,9 @@ extension Handle {
         return (ready > 0 && descriptors[0].revents != 0, ready > 0 && descriptors[1].revents != 0)
     }
 
-    /// The time left in whole milliseconds, rounded up, so that waiting does not end just before the deadline.
+    /// The time left in whole milliseconds, rounded up.
+    ///
+    /// So waiting does not end just before the deadline.
     private static func milliseconds(until deadline: ContinuousClock.Instant) -> Int32 {
         let left = (deadline - ContinuousClock.now) / .milliseconds(1)
         return Int32(min(max(left.rounded(.up), 0), 60_000))

@@ -13,7 +13,7 @@ final class Handle {
     /// Whether the session is of no use on a server that cannot write.
     private let requiresWrites: Bool
 
-    /// Receives notices; kept alive for as long as libpq may call it.
+    /// Receives notices; kept alive as long as libpq may call it.
     private final class Listener {
         let onNotice: (@Sendable (String) -> Void)?
         init(_ onNotice: (@Sendable (String) -> Void)?) { self.onNotice = onNotice }
@@ -33,7 +33,7 @@ final class Handle {
             )
         }
         self.password = password.isEmpty ? nil : password
-        // libpq connects to it, whatever the host's name
+        // libpq connects to it, regardless of the host's name
         if configuration.server != nil, Self.option("hostaddr", in: configuration.uri) != nil {
             throw PostgresError(.unavailable, "hostaddr in the connection URI leaves no choice of a server")
         }
@@ -42,7 +42,7 @@ final class Handle {
             && getenv("PGTARGETSESSIONATTRS") == nil
         let options =
             (requiresWrites ? [("target_session_attrs", "read-write")] : []) + [
-                // A silent peer is noticed in this time; the URI may say otherwise.
+                // A silent peer is noticed in this time; the URI may override it.
                 ("tcp_user_timeout", "10000"), ("keepalives_idle", "30"), ("keepalives_interval", "10"),
                 ("dbname", configuration.uri),
                 ("application_name", configuration.applicationName), ("client_encoding", "UTF8"),
@@ -71,7 +71,7 @@ final class Handle {
 
     deinit { PQfinish(connection) }
 
-    /// The password in the URI, empty where there is none; `nil` where it is no URI.
+    /// The password in the URI, empty if missing; `nil` for an invalid URI.
     ///
     /// A password with an `@` or `/` that is not percent-encoded ends, in part, in what libpq takes for host, port or
     /// database, and from there in its messages. No such URI is used.
@@ -93,7 +93,7 @@ final class Handle {
         return password
     }
 
-    /// What a URI or keyword string says of an option, where it says something.
+    /// The value of an option in a URI or keyword string, if it is set there.
     private static func option(_ name: String, in uri: String) -> String? {
         guard let options = PQconninfoParse(uri, nil) else { return nil }
         defer { PQconninfoFree(options) }
@@ -137,8 +137,9 @@ final class Handle {
         text.split(separator: "\n").joined(separator: " ")
     }
 
-    /// Whether the server has reported that it cannot write any more, although the session needs to. PostgreSQL reports
-    /// both parameters with the result after each change; a pooler may not.
+    /// Whether the server has reported that it cannot write but the session must.
+    ///
+    /// PostgreSQL reports both parameters with the result after each change; a pooler may not.
     var isReadOnly: Bool {
         requiresWrites
             && ["in_hot_standby", "default_transaction_read_only"].contains { (name: String) in
@@ -170,8 +171,9 @@ final class Handle {
         ) == 1
     }
 
-    /// Sends buffered bytes, as far as the socket takes them: whether some are left, `nil` where the connection is
-    /// gone.
+    /// Sends buffered bytes, as far as the socket takes them.
+    ///
+    /// Returns whether some are left, `nil` where the connection is lost.
     func flush() -> Bool? {
         switch PQflush(connection) {
         case 0: false
@@ -182,7 +184,7 @@ final class Handle {
 
     // Receiving
 
-    /// Reads from the socket; `false` where the connection is gone.
+    /// Reads from the socket; `false` where the connection is lost.
     func receive() -> Bool { PQconsumeInput(connection) == 1 }
 
     /// Whether `nextResult` would have to wait.

@@ -1,4 +1,4 @@
-/// What ends a job early.
+/// The limits that end a job early.
 struct Limits: Sendable {
     let deadline: ContinuousClock.Instant?
     let ticket: Ticket

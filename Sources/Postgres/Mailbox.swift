@@ -42,7 +42,7 @@ final class Mailbox: Sendable {
         return accepted
     }
 
-    /// Makes the thread look at its jobs' tickets and at `isClosing`.
+    /// Makes the thread check its jobs' tickets and `isClosing`.
     func nudge() {
         if state.withLock({ $0.raiseSignal() }) { wakeUp.signal() }
     }
@@ -76,13 +76,17 @@ final class Mailbox: Sendable {
         state.withLock { $0.jobs.isEmpty || $0.isClosing ? nil : $0.jobs.removeFirst() }
     }
 
-    /// To be called before looking at the jobs, so that a signal after the look is not lost.
+    /// Clears the signal.
+    ///
+    /// To be called before reading the jobs, so that a later signal is not lost.
     func clearSignal() {
         wakeUp.clear()
         state.withLock { $0.isSignalled = false }
     }
 
-    /// Takes the waiting jobs that are cancelled or late, and tells when the next one will be late.
+    /// Takes the waiting jobs that are cancelled or late.
+    ///
+    /// Also returns when the next one will be late.
     func takeInterrupted(
         at now: ContinuousClock.Instant
     ) -> (jobs: [(Job, PostgresError.Kind)], nextDeadline: ContinuousClock.Instant?) {
@@ -110,7 +114,9 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// The last act of the thread: no more jobs; answers those left and all callers that wait for the end.
+    /// The last act of the thread: no more jobs.
+    ///
+    /// Answers the remaining ones and all callers that wait for the end.
     func end(_ error: PostgresError) {
         let (jobs, waiters) = state.withLock { state in
             state.hasEnded = true

@@ -1,9 +1,11 @@
 extension Migration {
-    /// The statements of a text, without what is only comment, so that they can be run one by one: Citus takes a change of a
-    /// distributed table to the other servers by the whole text that it came in.
+    /// The statements of a text, without parts that are only comments.
     ///
-    /// A semicolon ends a statement, but not within quotes, dollar quotes and comments. The bodies of SQL-standard functions
-    /// (`BEGIN ATOMIC`) are not known.
+    /// So they can be run one by one: Citus takes a change of a distributed table to the other servers by the whole
+    /// text that it came in.
+    ///
+    /// A semicolon ends a statement, but not within quotes, dollar quotes and comments. The bodies of SQL-standard
+    /// functions (`BEGIN ATOMIC`) are not recognized.
     static func statements(in text: String) -> [String] {
         let bytes = Array(text.utf8)
         var statements: [String] = []
@@ -47,7 +49,7 @@ extension Migration {
                 quote == UInt8(ascii: "'") && place > 0 && bytes[place - 1] | 0x20 == UInt8(ascii: "e")
                 && (place < 2 || !isWord(bytes[place - 2]))
             var next = place + 1
-            // a quote that is doubled ends here and begins anew
+            // a quote that is doubled ends here and begins again
             while next < bytes.count, bytes[next] != quote {
                 next += hasEscapes && bytes[next] == UInt8(ascii: "\\") ? 2 : 1
             }

@@ -13,7 +13,7 @@ public struct Migration: Sendable, Hashable {
     /// The text with each `:name` that has a variable replaced.
     ///
     /// A token is a colon and an identifier, with no colon or identifier before it; so `::text` and `a[1:n]` stay as
-    /// they are, as do tokens without a variable. Comments and strings are not told apart from the rest.
+    /// they are, as do tokens without a variable. Comments and strings are treated like the rest.
     func text(with variables: [String: String]) -> String {
         if variables.isEmpty { return sql }
         var text = ""

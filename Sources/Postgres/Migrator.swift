@@ -1,15 +1,17 @@
 /// Brings a database's schema forward, one file a transaction.
 ///
 /// Table `schema_migrations` records the applied migrations, with the SHA-256 of each text before its variables were
-/// put in. Runners that start together take turns by locking the one row of `schema_migrations_lock`. A database that
-/// a newer build has migrated further is left alone.
+/// replaced. Runners that start together take turns by locking the one row of `schema_migrations_lock`. A database that
+/// a newer build has migrated further is not changed.
 public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]
     private let patience: MigratorPatience
 
-    /// A migrator for these files. Each `:name` in a file that has a variable is replaced by its value as it is,
-    /// unquoted, unless a colon or an identifier stands right before it; so `::text` stays.
+    /// A migrator for these files.
+    ///
+    /// Each `:name` in a file that has a variable is replaced by its value as it is, unquoted, unless a colon or an
+    /// identifier directly precedes it; so `::text` stays.
     public init(
         migrations: [Migration],
         variables: [String: String] = [:],
@@ -34,11 +36,13 @@ public struct Migrator: Sendable {
         try await status(on: connection).pending
     }
 
-    /// Applies pending migrations, and returns the names applied by this call, in order.
+    /// Applies pending migrations, and returns the names applied by this call.
+    ///
+    /// They are in order.
     ///
     /// The connection must not be in a transaction. Time-outs for statements do not apply; the migrator's patience
-    /// bounds how long a migration waits for other sessions' locks. A migration that fails leaves nothing behind;
-    /// those before it stay. Throws `MigratorError` and `PostgresError`.
+    /// bounds how long a migration waits for other sessions' locks. A migration that fails leaves nothing behind; those
+    /// before it stay. Throws `MigratorError` and `PostgresError`.
     ///
     /// - Parameter onWait: called before a migration that met other sessions' locks is tried again.
     public func migrate(
@@ -111,7 +115,9 @@ extension Migrator {
         INSERT INTO schema_migrations_lock VALUES (true) ON CONFLICT DO NOTHING;
         """
 
-    /// CREATE … IF NOT EXISTS looks first and creates then; if two run together, one may fail on a catalogue's unique
+    /// Creates the migrator's tables.
+    ///
+    /// CREATE … IF NOT EXISTS checks first and creates then. If two run together, one may fail on a catalogue's unique
     /// index, and finds the table there the next time.
     private func createTables(on connection: Connection) async throws {
         for _ in 1...20 {
@@ -125,7 +131,7 @@ extension Migrator {
         try await connection.execute(script: Self.tables)
     }
 
-    /// Applies the first pending migration; `nil` where there is none.
+    /// Applies the first pending migration; `nil` if no migration is pending.
     private func applyNext(on connection: Connection) async throws -> String? {
         do {
             // For this transaction only. After the lock, READ COMMITTED sees what the previous holder has applied.
@@ -151,7 +157,7 @@ extension Migrator {
     private func apply(_ migration: Migration, checksum: String, on connection: Connection) async throws {
         do {
             // A migration that waits for a lock makes all later statements wait behind it. So it does not wait long
-            // behind a transaction that goes on and on: it is undone and tried again later.
+            // behind a long transaction: it is undone and tried again later.
             let limit = Int(max(patience.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             for statement in Migration.statements(in: migration.text(with: variables)) {

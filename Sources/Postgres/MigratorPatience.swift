@@ -1,6 +1,8 @@
 /// How long a migration waits for locks of other sessions.
 public struct MigratorPatience: Sendable {
-    /// For one lock, with all others that want the table queued behind; then the migration is undone.
+    /// The time to wait for one lock; then the migration is undone.
+    ///
+    /// All other sessions that need the table queue behind it.
     public var forLock: Duration
     /// Between a migration that was undone and the next try.
     public var pause: Duration

@@ -29,6 +29,8 @@ enum OID {
     static let jsonArray: UInt32 = 199
     static let uuidArray: UInt32 = 2951
 
-    /// Types at and above this number belong to the database: enums above all, which are sent as their label.
+    /// Types at and above this number belong to the database.
+    ///
+    /// Enums above all, which are sent as their label.
     static let firstUserDefined: UInt32 = 16384
 }

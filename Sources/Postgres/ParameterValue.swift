@@ -1,12 +1,13 @@
 public import FoundationEssentials
 
-/// What can stand in a list of parameters, ``Parameters/init(_:)``. Most are one parameter; a key of several columns is
-/// as many.
+/// A value in a list of parameters, ``Parameters/init(_:)``.
+///
+/// Most are one parameter; a key of several columns is as many.
 public protocol ParameterValue {
     func add(to parameters: inout Parameters)
 }
 
-/// A value that has NULL beside it.
+/// A value that may be NULL.
 public protocol NullableParameterValue: ParameterValue {
     static func add(_ value: Self?, to parameters: inout Parameters)
 }
@@ -78,7 +79,7 @@ public enum BytesParameter: ParameterValue {
 }
 
 extension Parameters {
-    /// $1 and what follows, from left to right.
+    /// The values of $1 and the following parameters, from left to right.
     public init<each Value: ParameterValue>(_ values: repeat each Value) {
         self.init()
         repeat (each values).add(to: &self)

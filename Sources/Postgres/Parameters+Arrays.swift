@@ -1,7 +1,7 @@
 public import FoundationEssentials
 
 // One-dimensional arrays, for `unnest` and `= ANY`. Elements may be NULL where the element type is optional. Arrays and
-// slices of bytes have overloads of their own because the generic one is a good deal slower.
+// slices of bytes have separate overloads because the generic one is a good deal slower.
 extension Parameters {
     public mutating func add(_ values: [UUID]) {
         addFixed(values, size: 16, element: OID.uuid, array: OID.uuidArray) { value, target in

@@ -1,12 +1,14 @@
 public import FoundationEssentials
 
-/// The values of a statement's parameters in PostgreSQL's binary format, encoded as they are added.
+/// The values of a statement's parameters in PostgreSQL's binary format.
+///
+/// They are encoded as they are added.
 ///
 /// All values share one buffer. Each is declared to the server with the type its `add` names, so a value that does not
 /// fit its place in the statement is an error there and never a misread byte. Text that holds U+0000 is refused by the
 /// server (22021).
 public struct Parameters: Sendable {
-    /// The place of a value in `buffer`; a negative length stands for NULL.
+    /// The place of a value in `buffer`; a negative length means NULL.
     struct Slot {
         var offset: Int
         var length: Int

@@ -1,4 +1,6 @@
-/// Follows the results of one pipeline: the statement that each belongs to, the first failure, and the end.
+/// Follows the results of one pipeline.
+///
+/// It tracks the statement that each result belongs to, the first failure, and the end.
 ///
 /// libpq answers each command with a result (or PIPELINE_ABORTED, after an error) and then with nothing, and the Sync
 /// with PIPELINE_SYNC alone. Pure: it sees outcomes, not results.

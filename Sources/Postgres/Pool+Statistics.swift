@@ -10,8 +10,9 @@ extension Pool {
         public let created: Int
         /// The largest number of connections.
         public let maximum: Int
-        /// Callers refused since the pool's creation: all connections stayed in use, or too many callers waited
-        /// already.
+        /// Callers refused since the pool's creation.
+        ///
+        /// All connections stayed in use, or too many callers waited already.
         public let exhausted: Int
         /// The total time that callers have waited in line.
         public let waited: Duration

@@ -1,11 +1,13 @@
 extension Pool {
     private static let retryBackoff = Backoff(first: .milliseconds(5), longest: .milliseconds(250))
 
-    /// Runs `body` between BEGIN and COMMIT on one connection; any error that it throws rolls back.
+    /// Runs `body` between BEGIN and COMMIT on one connection.
+    ///
+    /// Any error that it throws rolls back.
     ///
     /// A serialization failure, a deadlock or a lock time-out runs `body` again after a jittered pause, up to
-    /// `attempts` times in all (at least once), so `body` must have no effects outside the transaction. Throws what
-    /// the last attempt threw. `connectionLost` may mean that COMMIT took effect.
+    /// `attempts` times in all (at least once), so `body` must have no effects outside the transaction. Throws what the
+    /// last attempt threw. `connectionLost` may mean that COMMIT took effect.
     nonisolated(nonsending) public func transaction<T: Sendable>(
         attempts: Int = 5,
         _ body: nonisolated(nonsending) (Connection) async throws -> T

@@ -8,14 +8,16 @@ import Synchronization
 public final class Pool: Sendable {
     typealias State = PoolState<Connection, CheckedContinuation<Loan, Never>>
 
-    /// A caller's answer: a connection with the time since when it was idle, or an error.
+    /// A caller's answer: a connection, or an error.
+    ///
+    /// The connection comes with the time since which it was idle.
     typealias Loan = Result<(connection: Connection, idleSince: ContinuousClock.Instant?), PostgresError>
 
     struct Shell: Sendable {
         var state: State
         var timerAt: ContinuousClock.Instant?
         var lastID: UInt64 = 0
-        /// Connections being made; without a task until it is known.
+        /// Connections being made; without a task until it is created.
         var attempts: [UInt64: Task<Void, Never>?] = [:]
         var closers: [CheckedContinuation<Void, Never>] = []
     }
@@ -45,7 +47,9 @@ public final class Pool: Sendable {
 
     public var statistics: Statistics { shell.withLock { $0.state.statistics } }
 
-    /// Lends a connection for the time of `body`; a transaction left open is rolled back.
+    /// Lends a connection for the time of `body`.
+    ///
+    /// A transaction left open is rolled back.
     ///
     /// Throws what `body` throws, `poolExhausted`, `cancelled`, or the error that connecting met.
     nonisolated(nonsending) public func withConnection<T: Sendable>(
@@ -67,8 +71,10 @@ public final class Pool: Sendable {
         try await withConnection { try await $0.run(queries) }
     }
 
-    /// Refuses new callers and those in line, waits for lent connections to come back, and returns when all are closed
-    /// and their threads done.
+    /// Closes the pool.
+    ///
+    /// Refuses new and queued callers, waits for lent connections to come back, and returns when all are closed and
+    /// their threads done.
     public func close() async {
         apply { state, _ in state.close() }
         let attempts = shell.withLock { Array($0.attempts.values) }
@@ -84,7 +90,7 @@ public final class Pool: Sendable {
 }
 
 extension Pool {
-    /// A connection that works as far as one can know.
+    /// A connection that works as far as can be known.
     private func checkOut() async throws(PostgresError) -> Connection {
         while true {
             let (connection, idleSince) = try await acquire().get()

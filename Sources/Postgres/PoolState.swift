@@ -1,7 +1,9 @@
-/// Lends connections, queues callers, and decides when to connect. Pure: it is told the time and returns effects.
+/// Lends connections, queues callers, and decides when to connect.
 ///
-/// While connecting fails, waiters ride out an outage as long as their own time-out; after that an outage is taken for
-/// a long one, and callers are refused at once until an attempt, made with back-off when a caller asks, succeeds.
+/// Pure: the time is an argument, and the results are effects.
+///
+/// While connecting fails, waiters wait as long as their own time-out. After that the outage is considered a long one:
+/// callers are refused at once until an attempt succeeds, made with back-off when a caller asks.
 struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
     struct Limits: Sendable {
         /// The largest number of connections, those being made included.
@@ -16,7 +18,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         case refuse(PostgresError)
     }
 
-    /// What the owner has to do.
+    /// The tasks of the owner.
     struct Effects: Sendable {
         var answers: [(Waiter, Answer)] = []
         /// How many connections to start making.
@@ -172,7 +174,9 @@ extension PoolState {
         return Effects(answers: [(first.waiter, .lend(member, idleSince: nil))])
     }
 
-    /// One connection for each waiter, within the maximum; while connecting fails, one at a time.
+    /// The number of connections to make.
+    ///
+    /// One for each waiter, within the maximum; while connecting fails, one at a time.
     private mutating func connects(at now: ContinuousClock.Instant) -> Int {
         guard !isClosed else { return 0 }
         if let nextAttemptAt, now < nextAttemptAt { return 0 }

@@ -1,11 +1,13 @@
-/// What stands between this process and the server, as far as it can be told from here.
+/// The pooler between this process and the server, as far as it can be detected.
 public enum Pooling: Sendable, Equatable {
     /// No visible pooler. A proxy that passes on the server's own process number looks like this, too.
     case none
-    /// A pooler that gives each client a session of its own for as long as it is connected.
+    /// A pooler that gives each client its own session for as long as it is connected.
     case session
-    /// A pooler that passes sessions from client to client between transactions or statements. Prepared statements,
-    /// settings and LISTEN, which belong to a session, are then lost, or met by other clients.
+    /// A pooler that shares sessions between clients.
+    ///
+    /// It passes them on between transactions or statements. Prepared statements, settings and LISTEN, which belong to
+    /// a session, are then lost, or met by other clients.
     case shared
 }
 
@@ -13,11 +15,13 @@ extension Pooling {
     private static let attempts = 4
     private static let process = Query(Statement("", "SELECT pg_backend_pid()"))
 
-    /// Detects a pooler, over connections made for this, which leave nothing behind in a session.
+    /// Detects a pooler, over connections made for this.
     ///
-    /// A pooler tells its clients a process number that is not the server's. Where sessions are shared, one client
-    /// comes upon several of them or, since the one given back last is lent first, two clients upon the same. Throws
-    /// as `Connection.open` does.
+    /// They leave nothing behind in a session.
+    ///
+    /// A pooler announces a process number that is not the server's. Where sessions are shared, one client uses several
+    /// of them or, since the one given back last is lent first, two clients use the same. Throws as `Connection.open`
+    /// does.
     public static func look(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
         -> Pooling
     {

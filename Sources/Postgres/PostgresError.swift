@@ -11,16 +11,20 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         case connectionLost
         /// No connection can be made at present.
         case unavailable
-        /// A client-side deadline or the server's `statement_timeout` passed, and the server has ended the statement:
-        /// the database is there, and the statement was too much.
+        /// A deadline passed, and the server has ended the statement.
+        ///
+        /// A client-side deadline or the server's `statement_timeout`. The database is available, and the statement was
+        /// too much.
         case timedOut
-        /// A deadline passed, and the server did not react to the request to end the statement.
+        /// A deadline passed, and the server did not react to the request to cancel.
         case unresponsive
         /// The awaiting task was cancelled.
         case cancelled
         /// Every connection of the pool stayed in use for the whole acquire time-out.
         case poolExhausted
-        /// A value was read as a type it does not have, or parameters can't be sent: a programmer's error.
+        /// A programming error: a wrong type, or parameters that can't be sent.
+        ///
+        /// A value was read as a type it does not have.
         case decoding
     }
 
@@ -31,7 +35,7 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     public let statement: String?
     /// The position of that statement in its pipeline, counted from 0.
     public let statementIndex: Int?
-    /// Of a connection that could not be made: the reason, where it is known.
+    /// The reason for a connection that could not be made, where it is known.
     public private(set) var connectFailure: ConnectFailure?
 
     public init(_ kind: Kind, _ message: String, statement: String? = nil, statementIndex: Int? = nil) {
@@ -51,7 +55,9 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         if case .server(let sqlState) = kind { sqlState } else { nil }
     }
 
-    /// Whether the same transaction may succeed when run again: serialization failure, deadlock, lock time-out.
+    /// Whether the same transaction may succeed when run again.
+    ///
+    /// Serialization failure, deadlock, lock time-out.
     public var isRetryable: Bool {
         switch sqlState {
         case "40001", "40P01", "55P03": true
@@ -59,11 +65,14 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         }
     }
 
-    /// Whether a statement took too long, or waited too long for a lock: the database is there, and statements that
-    /// ran together with it may pass without it.
+    /// Whether a statement took too long, or waited too long for a lock.
+    ///
+    /// The database is available, and statements that ran together with it may succeed without it.
     public var isTooLong: Bool { kind == .timedOut || sqlState == "55P03" }
 
-    /// Whether the database can't be reached or has no room at present, so that the caller should try later.
+    /// Whether the database can't be reached or has no room at present.
+    ///
+    /// The caller should try later.
     public var isUnavailable: Bool {
         switch kind {
         case .connectionLost, .unavailable, .unresponsive, .poolExhausted: true
@@ -74,14 +83,18 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         }
     }
 
-    /// The session was ended: by an administrator, a crash, the removal of its database, for idling within a
-    /// transaction, for the length of a transaction, or for idling; or there is no room for it.
+    /// SQLSTATEs of an ended session.
+    ///
+    /// It was ended by an administrator, a crash, the removal of its database, for idling within a transaction, for the
+    /// length of a transaction, or for idling; or there is no room for it.
     private static let unavailableStates: Set = ["57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"]
 
-    /// Whether the server cannot write at present: a standby, or a session that is read-only by default.
+    /// Whether the server cannot write at present.
+    ///
+    /// It is a standby, or the session is read-only by default.
     ///
     /// 25006 is PostgreSQL's code for a write in such a session, LISTEN and row locks included. A few functions report
-    /// recovery under 55000 or 0A000, which have other meanings too, so these go by the message.
+    /// recovery under 55000 or 0A000, which have other meanings too, so these are detected by the message.
     public var isOfReadOnlyServer: Bool {
         switch kind {
         case .server(sqlState: "25006"): true
@@ -93,25 +106,31 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         }
     }
 
-    /// Whether the server lacks a resource that writes need, such as space on its disk (class 53 and class 58). A
-    /// single write may succeed meanwhile: one that reuses space, for example. A limit that one statement exceeds
-    /// (53400) is no such failure.
+    /// Whether the server lacks a resource that writes need, such as disk space.
+    ///
+    /// Class 53 and class 58. A single write may still succeed: one that reuses space, for example. A limit that one
+    /// statement exceeds (53400) is no such failure.
     public var isOfLackingResource: Bool {
         guard let sqlState, sqlState != "53300", sqlState != "53400" else { return false }
         return sqlState.hasPrefix("53") || sqlState.hasPrefix("58")
     }
 
-    /// What a session of a Citus cluster says whose own server dies while it waits for another one; as an internal error
-    /// (XX000).
+    /// The message of a Citus session whose server dies while it waits for another one.
+    ///
+    /// Reported as an internal error (XX000).
     private static let lastWords = "postmaster was shut down, exiting"
 
-    /// Class 08, connection exceptions, as a pooler or a proxy of its own protocol reports them; class 53,
-    /// insufficient resources; class 58, errors of the system beneath.
+    /// The error classes of an outage.
+    ///
+    /// Class 08, connection exceptions, as a pooler or a proxy reports them in its own protocol; class 53, insufficient
+    /// resources; class 58, errors of the system beneath.
     private static func isOutage(_ sqlState: String) -> Bool {
         ["08", "53", "58"].contains { sqlState.hasPrefix($0) }
     }
 
-    /// For people: the server's or the connection's message, with the code by which it can be looked up.
+    /// For people: the server's or the connection's message.
+    ///
+    /// It has the code by which the error can be looked up.
     public var words: String {
         switch kind {
         case .server(let sqlState): message.isEmpty ? "SQLSTATE \(sqlState)" : "\(message) (SQLSTATE \(sqlState))"

@@ -5,7 +5,9 @@ public struct Query: Sendable {
     public let parameters: Parameters
     /// Whether the arrays among them, which are the columns of rows, hold one row each. A ``Dialect`` may make use of it.
     public var isOfOneRow = false
-    /// A query with the same result, which a ``Dialect`` may send instead; made only where it does.
+    /// A query with the same result, which a ``Dialect`` may send instead.
+    ///
+    /// It is only made where it is sent.
     public var alternative: (@Sendable () -> Query)?
 
     public init(_ statement: Statement, _ parameters: Parameters = .init()) {
@@ -15,8 +17,9 @@ public struct Query: Sendable {
 
     /// `BEGIN`, at the isolation level the connection is set to.
     public static let begin = Query(Statement("postgres_begin", "BEGIN"))
-    /// Begins a read-only transaction whose statements all see the database as of one moment, and which may take no
-    /// locks.
+    /// Begins a read-only transaction that may take no locks.
+    ///
+    /// All its statements see the database as of one moment.
     public static let beginReading = Query(
         Statement("postgres_begin_reading", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     )

@@ -11,8 +11,10 @@ extension ResultHandle {
         }
     }
 
-    /// The error in a result of outcome `failure`. Without a SQLSTATE it does not come from the server: the connection
-    /// is gone. The detail is left out, as it may quote whole rows.
+    /// The error in a result of outcome `failure`.
+    ///
+    /// Without a SQLSTATE it does not come from the server: the connection is lost. The detail is left out, as it may
+    /// quote whole rows.
     func error(statement: String?, index: Int?) -> PostgresError {
         guard let sqlState = field("C") else {
             let text = PQresultErrorMessage(pointer).map { String(cString: $0) } ?? ""
@@ -24,8 +26,9 @@ extension ResultHandle {
         return PostgresError(kind, message, statement: statement, statementIndex: index)
     }
 
-    /// A field by the letter that libpq's macros (`PG_DIAG_SQLSTATE`, `PG_DIAG_MESSAGE_PRIMARY`) stand for; Swift does
-    /// not import them.
+    /// A field by the letter of libpq's macros, which Swift does not import.
+    ///
+    /// Examples of macros are `PG_DIAG_SQLSTATE` and `PG_DIAG_MESSAGE_PRIMARY`.
     private func field(_ code: Unicode.Scalar) -> String? {
         PQresultErrorField(pointer, Int32(code.value)).map { String(cString: $0) }
     }

@@ -1,10 +1,12 @@
 public import FoundationEssentials
 
-/// Reads one row from its first column to its last: the caller names each column in turn.
+/// Reads one row from its first column to its last.
+///
+/// The caller names each column in turn.
 ///
 /// The name is checked in builds with assertions, so that a column which is taken for another fails a test at once.
-/// Types and NULLs are checked in all builds: each reads what the getter of ``Rows`` of its name does, `optional…`
-/// NULL too.
+/// Types and NULLs are checked in all builds: each method reads what the getter of ``Rows`` of its name does,
+/// `optional…` NULL too.
 public struct RowReader: Sendable {
     private let rows: Rows
     private let row: Int

@@ -12,7 +12,9 @@ extension Rows {
         return withExtendedLifetime(handle) { String(decoding: bytes, as: UTF8.self) }
     }
 
-    /// Reads the bytes of a `bytea`, text, `json`, `jsonb` (without its version byte) or enum label.
+    /// Reads the bytes of a `bytea`, text, `json`, `jsonb` or enum label.
+    ///
+    /// Of a `jsonb` without its version byte.
     public func bytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8] {
         try required(optionalBytes(row, column), row, column)
     }

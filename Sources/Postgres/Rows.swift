@@ -11,7 +11,9 @@ public struct Rows: Sendable {
 
     public var count: Int { handle.rows }
 
-    /// The rows that an INSERT, UPDATE, DELETE or SELECT counted; 0 for other statements.
+    /// The rows that an INSERT, UPDATE, DELETE or SELECT counted.
+    ///
+    /// 0 for other statements.
     public var affected: Int { handle.affected }
 
     /// Whether a cell is NULL. A cell that does not exist counts as NULL.
@@ -89,7 +91,9 @@ public struct Rows: Sendable {
         return value != 0
     }
 
-    /// Reads a `timestamptz` or `timestamp` (taken as UTC) in microseconds since the Unix epoch.
+    /// Reads a `timestamptz` or `timestamp` in microseconds since the Unix epoch.
+    ///
+    /// A `timestamp` is taken as UTC.
     public func timestamp(_ row: Int, _ column: Int) throws(PostgresError) -> Int64 {
         try required(optionalTimestamp(row, column), row, column)
     }
@@ -114,7 +118,9 @@ extension Rows {
         return handle.type(column)
     }
 
-    /// The bytes of a cell whose type is accepted, which live as long as `handle`; `nil` for NULL.
+    /// The bytes of a cell whose type is accepted; `nil` for NULL.
+    ///
+    /// They live as long as `handle`.
     @inline(__always)
     func cell(
         _ row: Int,

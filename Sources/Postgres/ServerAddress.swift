@@ -1,9 +1,10 @@
-/// Where a server is reached, as libpq's `host` and `port` say it.
+/// Where a server is reached, as in libpq's `host` and `port`.
 public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     public let host: String
     public let port: Int32
-    /// What it says to `Dialect.identity`: under that name there may be another server from here, above all under
-    /// `localhost`.
+    /// The server's result for `Dialect.identity`.
+    ///
+    /// Under its name there may be another server from here, above all under `localhost`.
     public let identity: String
 
     public init(host: String, port: Int32, identity: String) {

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Carries a task's cancellation to the connection's thread, whichever of the two comes first.
+/// Carries a task's cancellation to the connection's thread, in either order.
 final class Ticket: Sendable {
     private let cancelled = Atomic(false)
 

@@ -10,7 +10,9 @@ enum TimestampEpoch {
         return overflow ? .min + 1 : value
     }
 
-    /// Microseconds since the Unix epoch; `infinity` and `-infinity` are `Int64.max` and `Int64.min`.
+    /// Microseconds since the Unix epoch.
+    ///
+    /// `infinity` and `-infinity` are `Int64.max` and `Int64.min`.
     static func unix(fromWire value: Int64) -> Int64 {
         let (microseconds, overflow) = value.addingReportingOverflow(offset)
         return value == .min || overflow ? value : microseconds

@@ -1,6 +1,8 @@
-/// What a connection was asked to do.
+/// The work of a connection.
 public struct Traffic: Sendable, Equatable {
-    /// Statements, `BEGIN` and `COMMIT` among them; what prepares one at its first use is not.
+    /// Statements, including `BEGIN` and `COMMIT`.
+    ///
+    /// The preparation of a statement at its first use does not count.
     public var statements = 0
     /// Pipelines, each of which is sent whole and then waited for.
     public var roundTrips = 0

@@ -1,6 +1,8 @@
 import Glibc
 
-/// The pointer arrays that libpq wants, reused by a connection for all its statements.
+/// The pointer arrays that libpq needs.
+///
+/// A connection reuses them for all its statements.
 struct ValuePointers: ~Copyable {
     private(set) var count = 0
     private(set) var values: UnsafeMutablePointer<UnsafePointer<CChar>?>

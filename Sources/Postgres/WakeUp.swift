@@ -3,7 +3,9 @@ import Glibc
 
 /// An eventfd: any thread may signal it, one thread polls it.
 final class WakeUp: Sendable {
-    /// For polling; closed with the last reference to this object, so never while a thread may still signal it.
+    /// For polling.
+    ///
+    /// Closed with the last reference to this object, so never while a thread may still signal it.
     let descriptor: Int32
 
     init?() {

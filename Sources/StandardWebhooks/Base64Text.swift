@@ -4,7 +4,9 @@ import FoundationEssentials
 enum Base64Text {
     static func encode(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
 
-    /// Nil for anything that ``encode(_:)`` would not have written, but for padding that is left out.
+    /// Decodes a text; nil for anything that ``encode(_:)`` would not have written.
+    ///
+    /// Padding may be left out.
     static func decode(_ text: some StringProtocol) -> [UInt8]? {
         let digits = text.utf8.count
         guard digits % 4 != 1, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else { return nil }

@@ -1,4 +1,4 @@
-/// What is signed: id, time and body, with dots between them.
+/// The signed bytes: id, time and body, with dots between them.
 struct SignedMessage {
     /// The id, the time, and the dots behind them.
     let head: [UInt8]

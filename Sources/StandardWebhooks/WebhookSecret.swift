@@ -1,11 +1,11 @@
 import Crypto
 import FoundationEssentials
 
-/// A secret that sender and receiver share, for signatures of the scheme `v1`: HMAC-SHA256.
+/// A secret that sender and receiver share, for signatures of the scheme `v1`.
 ///
-/// Its text is `whsec_` and the base64 of 24 to 64 bytes. Never logged: its description is not its text.
+/// HMAC-SHA256. Its text is `whsec_` and the base64 of 24 to 64 bytes. Never logged: its description is not its text.
 public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
-    /// What the text of a secret begins with.
+    /// The beginning of a secret's text.
     public static let prefix = "whsec_"
     /// Bytes of a secret.
     public static let sizes = 24...64

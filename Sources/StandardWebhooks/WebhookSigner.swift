@@ -1,4 +1,6 @@
-/// Signs messages as [Standard Webhooks](https://www.standardwebhooks.com) 1.0 has it.
+/// Signs messages according to Standard Webhooks 1.0.
+///
+/// See [Standard Webhooks](https://www.standardwebhooks.com).
 ///
 /// ```swift
 /// let signer = WebhookSigner(secrets: [secret, previous], key: key)

@@ -6,7 +6,7 @@ import FoundationEssentials
 /// Its text is `whsk_` and the base64 of the 32 bytes that the key is made from, or of these and the public key. Never
 /// logged: its description is not its text.
 public struct WebhookSigningKey: Sendable, CustomStringConvertible {
-    /// What the text of a private key begins with.
+    /// The beginning of a private key's text.
     public static let prefix = "whsk_"
 
     private let key: Curve25519.Signing.PrivateKey
@@ -33,7 +33,7 @@ public struct WebhookSigningKey: Sendable, CustomStringConvertible {
 
     public var description: String { Self.prefix + "…" }
 
-    /// What receivers verify its signatures by.
+    /// The key by which receivers verify its signatures.
     public var publicKey: WebhookPublicKey { WebhookPublicKey(key.publicKey) }
 
     /// - Throws: what the cryptography throws when it has no randomness; otherwise nothing.
@@ -44,7 +44,7 @@ public struct WebhookSigningKey: Sendable, CustomStringConvertible {
 
 /// A sender's public key, for signatures of the scheme `v1a`. Its text is `whpk_` and the base64 of its 32 bytes.
 public struct WebhookPublicKey: Sendable, CustomStringConvertible {
-    /// What the text of a public key begins with.
+    /// The beginning of a public key's text.
     public static let prefix = "whpk_"
 
     private let key: Curve25519.Signing.PublicKey

@@ -1,18 +1,21 @@
-/// Verifies messages as [Standard Webhooks](https://www.standardwebhooks.com) 1.0 has it.
+/// Verifies messages according to Standard Webhooks 1.0.
+///
+/// See [Standard Webhooks](https://www.standardwebhooks.com).
 ///
 /// ```swift
 /// let verifier = WebhookVerifier(secrets: [secret])
 /// try verifier.verify(id: id, timestamp: timestamp, signatures: signatures, body: body, now: seconds)
 /// ```
 ///
-/// Whoever verifies still has to remember ids for as long as ``tolerance``, if a repetition must not take effect twice.
+/// The caller has to remember ids for as long as ``tolerance``, if a repetition must not take effect twice.
 public struct WebhookVerifier: Sendable {
     /// How far a message's time may be from the receiver's, in seconds, to either side.
     public static let usualTolerance: Int64 = 300
     /// Bytes that an id may have.
     public static let maximumIDBytes = 256
-    /// Bytes that the list of signatures may have, and signatures that are looked at: cryptography is not to be had for
-    /// nothing.
+    /// The most bytes of a list of signatures.
+    ///
+    /// The number of signatures is bounded, too, because cryptography costs time.
     public static let maximumSignatureBytes = 4_096
     public static let maximumSignatures = 16
 
@@ -30,11 +33,13 @@ public struct WebhookVerifier: Sendable {
         self.tolerance = max(0, tolerance)
     }
 
-    /// Verifies a message: one good signature is enough, signatures of schemes that are not known are skipped.
+    /// Verifies a message: one good signature is enough.
+    ///
+    /// Signatures of unknown schemes are skipped.
     ///
     /// - Parameters:
     ///   - id: the header `webhook-id`; nil where it is missing. The same of the others.
-    ///   - body: byte for byte as it came.
+    ///   - body: byte for byte as it arrived.
     ///   - now: seconds since 1970.
     /// - Throws: ``WebhookVerificationError``.
     public func verify(
@@ -52,24 +57,24 @@ public struct WebhookVerifier: Sendable {
         guard signatures.utf8.count <= Self.maximumSignatureBytes else { throw .tooManySignatures }
         let list = signatures.split(separator: " ")
         guard list.count <= Self.maximumSignatures else { throw .tooManySignatures }
-        // as it came, so that what was signed is what is verified
+        // the received texts, so that exactly the signed bytes are verified
         let message = SignedMessage(id: id, timestamp: seconds, body: body)
         // each once, however many signatures there are: a body may be long
         let codes = secrets.map { $0.signature(of: message) }
         guard list.contains(where: { isGood($0, message, codes) }) else {
             throw list.contains { $0.hasPrefix("v1,") || $0.hasPrefix("v1a,") } ? .wrongSignature : .unknownScheme
         }
-        // only of what is really the sender's is it said how old it is
+        // the age is reported only for messages that are proven to be the sender's
         let age = now - seconds
         if age > tolerance { throw .tooOld(seconds: age) }
         if -age > tolerance { throw .tooNew(seconds: -age) }
     }
 
-    /// - Parameter codes: what the secrets' signatures are.
+    /// - Parameter codes: the secrets' signatures.
     private func isGood(_ signature: Substring, _ message: SignedMessage, _ codes: [[UInt8]]) -> Bool {
         let parts = signature.split(separator: ",", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let bytes = Base64Text.decode(parts[1]) else { return false }
-        // all of them are tried, so that the time says nothing about which
+        // all of them are tried, so that the time does not reveal which matched
         switch parts[0] {
         case "v1": return codes.reduce(false) { WebhookSecret.areSame($1, bytes) || $0 }
         case "v1a": return bytes.count == 64 && keys.contains { $0.verifies(bytes, of: message) }
@@ -77,23 +82,25 @@ public struct WebhookVerifier: Sendable {
         }
     }
 
-    /// Digits only, without leading zeros, so that the text is the number that was signed.
+    /// Reads digits only, without leading zeros.
+    ///
+    /// So the text is exactly the number that was signed.
     private static func seconds(_ text: String) -> Int64? {
         guard text.utf8.count <= 12, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return Int64(text).flatMap { String($0) == text ? $0 : nil }
     }
 }
 
-/// Why a message was not taken. Its description says nothing that is secret.
+/// Why a message was not accepted. Its description contains no secrets.
 public enum WebhookVerificationError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The header is not there, or empty.
     case missing(String)
     case malformedID
     case malformedTimestamp
     case tooManySignatures
-    /// No signature of a scheme that is known.
+    /// No signature has a known scheme.
     case unknownScheme
-    /// None of the signatures was made of this id, time and body with one of the secrets or keys.
+    /// No signature matches this id, time and body with one of the secrets or keys.
     case wrongSignature
     /// Well signed, but so long ago.
     case tooOld(seconds: Int64)

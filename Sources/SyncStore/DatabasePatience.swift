@@ -5,8 +5,9 @@ package struct DatabasePatience: Sendable {
     /// twice this time, the five seconds of the contract by default.
     package var statement: Duration
 
-    /// How long a statement waits for a lock, less than it may take in all, and how long connecting may take: 2 s by
-    /// default.
+    /// How long a statement waits for a lock: 2 s by default.
+    ///
+    /// It is less than its total time, and also limits connecting.
     package var lock: Duration
 
     /// - Parameter statement: how long one statement may take.
@@ -15,15 +16,16 @@ package struct DatabasePatience: Sendable {
         lock = statement * 4 / 5
     }
 
-    /// How long a push may wait, queued or for the database, before it is answered `store_unavailable`: 4.5 s by
-    /// default.
+    /// How long a push may wait before it is answered `store_unavailable`.
+    ///
+    /// Queued or for the database: 4.5 s by default.
     package var push: Duration { statement * 9 / 5 }
     /// How long a caller waits for a connection of the pool: 3 s by default.
     package var connection: Duration { statement * 6 / 5 }
     /// How long a transaction may stay idle: 5 s by default.
     package var idleTransaction: Duration { statement * 2 }
-    /// How long all statements of one write of a settlement may take together: 10 s by default.
+    /// How long all statements of one write of a settlement may take: 10 s by default.
     package var settlement: Duration { statement * 4 }
-    /// How long a lane's step may wait before its worker is told that it was not written: 10 s by default.
+    /// How long a lane's step may wait until its worker gets an error: 10 s by default.
     package var laneStep: Duration { statement * 4 }
 }

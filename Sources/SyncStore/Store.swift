@@ -7,7 +7,7 @@ import Synchronization
 /// All database services of the gateway, wired once.
 package final class Store: Sendable {
     package let catalog: Catalog
-    /// Which users and organizations are meant by what issuers call them.
+    /// Resolves issuers' names of users and organizations.
     package let identities: Identities
     /// Which listeners are served no more.
     package let lastingCallers: LastingCallers
@@ -17,7 +17,7 @@ package final class Store: Sendable {
     package let quotas: RequestQuotas
     /// Wakes tasks that wait for a change; a service to run.
     package let notifier: ChangeNotifier
-    /// Tells what a push would come to.
+    /// Computes the results of pushes without committing them.
     package let previews: PushPreviewer
     /// Runs lanes step by step; a service to run.
     package let lanes: LaneStore
@@ -38,11 +38,13 @@ package final class Store: Sendable {
     package let settling: Settlement
     /// Connections for everything but group commit.
     package let pool: Pool
-    /// Connections to the server by which gateways tell each other of changes; nil where that is the same.
+    /// Connections to the server by which gateways notify each other of changes.
+    ///
+    /// Nil where that is the same.
     private let hintsPool: Pool?
     /// The cluster that the database is, if it is one.
     package let cluster: Cluster
-    /// Run by whoever serves for long.
+    /// Run by processes that serve for long.
     package let clusterCensus: ClusterCensus
     package let now: TimeSource
     package let failure: StoreFailure
@@ -56,8 +58,9 @@ package final class Store: Sendable {
     private let keyCheck: MasterKeyCheck
     /// The time limit of ``readiness()``, less than the five seconds of a health check.
     private static let readinessPatience: Duration = .seconds(2)
-    /// How long ago a cluster's server may have been seen so that it counts as there: twice what a look takes beside its
-    /// pause, while one server hangs.
+    /// How recently a cluster's server must have been seen to count as available.
+    ///
+    /// Twice what a poll takes without its pause, while one server hangs.
     private static let clusterPatience: Duration = .seconds(15)
     private let lastReadiness = Mutex<[String]>([])
     private let parts = Mutex<[ObjectIdentifier: any Sendable]>([:])
@@ -229,8 +232,9 @@ package final class Store: Sendable {
         )
     }
 
-    /// An object of a feature that lives as long as the store, one of each type: for caches and signals that several of
-    /// the feature's parts share.
+    /// An object of a feature that lives as long as the store, one of each type.
+    ///
+    /// For caches and signals that several of the feature's parts share.
     package func shared<Part: Sendable>(_ make: () -> Part) -> Part {
         parts.withLock { parts in
             if let part = parts[ObjectIdentifier(Part.self)] as? Part { return part }
@@ -246,13 +250,14 @@ package final class Store: Sendable {
     /// Why requests cannot be served; empty when they can.
     package func readiness() async -> [String] {
         do {
-            // the prober (an orchestrator, `sluice healthcheck`) has its own time limit, whatever statements have
+            // the prober (an orchestrator, `sluice healthcheck`) has its own time limit, independent of that of
+            // statements
             let reasons = try await within(Self.readinessPatience) { try await self.unreadiness() }
             lastReadiness.withLock { $0 = reasons }
             return reasons
         } catch let error as PostgresError {
-            // connections that all wait for one server of a cluster keep no one from the others; where there is none, or it
-            // was ended, nobody waits
+            // connections that all wait for one server of a cluster do not block the others; if there is no cluster, or
+            // it was ended, none waits
             let waited = [.timedOut, .unresponsive, .poolExhausted].contains(error.kind) && pool.statistics.open > 0
             if waited, cluster.servers.wasSeen(within: Self.clusterPatience) { return lastReadiness.withLock { $0 } }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
@@ -278,8 +283,9 @@ package final class Store: Sendable {
 
     private static let readOnly = "the database is read-only: a standby, or default_transaction_read_only is on"
 
-    /// Why writes are not possible although the database can be read; nil while they are. A cluster's servers fail one
-    /// by one, and the organizations of the others are served.
+    /// Why writes are not possible although the database can be read; nil if they are.
+    ///
+    /// A cluster's servers fail one by one, and the organizations of the others are served.
     private var writeTrouble: String? {
         guard !cluster.isThere else { return nil }
         let trouble = pushes.trouble ?? lanes.trouble ?? ingest.trouble ?? notifier.hints.trouble
@@ -288,14 +294,15 @@ package final class Store: Sendable {
         return error.isOfReadOnlyServer ? Self.readOnly : "the database takes no writes"
     }
 
-    /// Which master keys wrap the stored data keys, looked at anew.
+    /// Which master keys wrap the stored data keys, read again.
     package func masterKeysInUse() async throws -> MasterKeysInUse { try await keyCheck.look() }
 
-    /// What an operator should know although requests can be served, as of the last look.
+    /// Notices for operators while requests can be served, as of the last check.
     package var notices: [String] { keyCheck.notices }
 
-    /// Logs the organizations whose data cannot be opened with the configured master keys. Logs nothing while the
-    /// database is away.
+    /// Logs the organizations whose data the configured master keys cannot open.
+    ///
+    /// Logs nothing while the database is unavailable.
     package func warnOfUnknownMasterKeys() async {
         for (label, count) in (try? await keyCheck.look().unknown) ?? [] {
             logger.warning(
@@ -328,7 +335,9 @@ package final class Store: Sendable {
         return connection
     }
 
-    /// For every connection: no statement waits long for a lock, and no transaction stays open.
+    /// For every connection.
+    ///
+    /// No statement waits long for a lock, and no transaction stays open.
     static func pooledSettings(with patience: DatabasePatience) -> [(String, String)] {
         func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
         return [
@@ -337,8 +346,10 @@ package final class Store: Sendable {
         ]
     }
 
-    /// For committers: statements are planned once, with index look-ups row by row whatever the tables' size at that
-    /// moment. A plan that was made on small tables and kept would hash-join all partitions for ever.
+    /// For committers: statements are planned once, with index look-ups row by row.
+    ///
+    /// That is so independent of the tables' size at that moment. A plan that was made on small tables and kept would
+    /// always hash-join all partitions.
     static func hotSettings(with patience: DatabasePatience) -> [(String, String)] {
         pooledSettings(with: patience) + [
             ("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off"),

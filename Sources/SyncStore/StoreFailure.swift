@@ -5,10 +5,14 @@ import Metrics
 import Postgres
 package import SyncModel
 
-/// Turns database errors into the caller's problem, in one place: no details outside, everything in the log.
+/// Turns database errors into the caller's problem, in one place.
+///
+/// No details outside, everything in the log.
 package struct StoreFailure: Sendable {
     package let logger: Logger
-    /// While the database is away all requests fail in the same way: one line a second says so.
+    /// While the database is unavailable all requests fail in the same way.
+    ///
+    /// One line a second logs it.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
     private let warnedOfUnreadable = Throttle(.seconds(1), isDueFirst: true)
     /// Counts values that could not be opened when their rows were read.
@@ -18,6 +22,8 @@ package struct StoreFailure: Sendable {
         self.logger = logger
     }
 
+    /// SQLSTATEs of prepared statements that another session replaced.
+    ///
     /// A prepared statement is missing, or exists although this session did not make it. Only the gateway uses its
     /// sessions, unless a pooler shares them.
     private static let lostStatements: Set = ["26000", "42P05"]
@@ -115,7 +121,9 @@ package struct StoreFailure: Sendable {
         return problem
     }
 
-    /// For trouble with one organization, while the database is there; in seconds.
+    /// The `Retry-After` for a failure of one organization, in seconds.
+    ///
+    /// The database is available then.
     package static let sealedRetryAfter = 30
 
     /// One thing took too long, while the database is there.
@@ -123,6 +131,8 @@ package struct StoreFailure: Sendable {
 }
 
 extension Problem {
-    /// Whether the reason is that an organization's data cannot be opened, and not that the database is unavailable.
+    /// Whether the reason is that an organization's data cannot be opened.
+    ///
+    /// Otherwise the database is unavailable.
     package var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
 }

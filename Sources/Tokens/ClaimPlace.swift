@@ -1,8 +1,10 @@
 package import JSONText
 
-/// Where a claim stands: a member of the payload by its name, as settings have always said it, or a path.
+/// The place of a claim: the name of a payload's member, or a path.
+///
+/// Names are the older form of the settings.
 package struct ClaimPlace: Sendable {
-    /// A name is the query of one step, whatever characters it has.
+    /// A name, with any characters, is the query of one step.
     package let query: SingularQuery
     /// As the operator wrote it.
     package let description: String
@@ -15,7 +17,9 @@ package struct ClaimPlace: Sendable {
         self.description = description
     }
 
-    /// Reads a path (``SingularQuery``), which begins with `$.` or `$[`, or takes the text for a name.
+    /// Reads a path (``SingularQuery``), which begins with `$.` or `$[`, or a name.
+    ///
+    /// Any other text is taken for a name.
     package init(parsing text: String) throws(SingularQueryError) {
         guard !text.isEmpty else { throw SingularQueryError(place: 0, reason: "is empty") }
         guard text == "$" || text.hasPrefix("$.") || text.hasPrefix("$[") else {

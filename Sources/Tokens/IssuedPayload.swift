@@ -26,9 +26,9 @@ struct IssuedPayload: Encodable {
 
     func encode(to encoder: any Encoder) throws { try members.encode(to: encoder) }
 
-    /// Puts a value where a path leads, in objects that are made for it.
+    /// Puts a value at a path, and makes the objects on the way.
     ///
-    /// - Throws: ``TokenConfigurationError`` for a path through a list, and where another claim stands.
+    /// - Throws: ``TokenConfigurationError`` for a path through a list, and if another claim is in the way.
     mutating func set(_ value: Value, at place: ClaimPlace) throws(TokenConfigurationError) {
         var names: [String] = []
         for step in place.query.steps {

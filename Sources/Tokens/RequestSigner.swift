@@ -3,14 +3,15 @@ import JWTKit
 package import SyncModel
 import Synchronization
 
-/// Makes the tokens that tell upstreams on whose behalf a request is: short-lived JWTs, signed with the gateway's own
-/// key, whose public half is published.
+/// Makes the tokens that identify a request's user to upstreams.
+///
+/// They are short-lived JWTs, signed with the gateway's own key, whose public half is published.
 package final class RequestSigner: Sendable {
     /// The `iss` of its tokens.
     package static let issuer = "sluice"
     /// How long a token lives, in seconds.
     package static let lifetimeSeconds: Int64 = 300
-    /// How long a token must still live to be used for another request, in seconds.
+    /// The least remaining life of a token for another request, in seconds.
     private static let reserveSeconds: Int64 = 60
     private static let rememberedTokens = 10_000
 
@@ -36,8 +37,9 @@ package final class RequestSigner: Sendable {
     private let prefix: String
     private let cache = Mutex(GenerationCache<Bearer, Token>(capacity: rememberedTokens))
 
-    /// A signer with the private key of a PEM file: EC on P-256 signs by ES256, Ed25519 by EdDSA, RSA of at least 2048
-    /// bits by RS256.
+    /// A signer with the private key of a PEM file.
+    ///
+    /// EC on P-256 signs by ES256, Ed25519 by EdDSA, RSA of at least 2048 bits by RS256.
     ///
     /// - Throws: ``TokenConfigurationError`` for any other key, and where there is not exactly one.
     package init(
@@ -56,8 +58,9 @@ package final class RequestSigner: Sendable {
             Base64URL.encode(Array(#"{"alg":"\#(key.algorithm.rawValue)","kid":"\#(key.id)","typ":"JWT"}"#.utf8)) + "."
     }
 
-    /// A token for requests on behalf of a user, good for at least another minute. Signed once in four minutes for
-    /// each user, unless too many other users push it out of the cache.
+    /// A token for requests on behalf of a user, good for at least another minute.
+    ///
+    /// Signed once in four minutes for each user, unless too many other users push it out of the cache.
     ///
     /// - Throws: what JWTKit throws when it cannot sign; with an accepted key, nothing.
     package func sign(organization: UUID, user: UUID) async throws -> String {

@@ -5,15 +5,20 @@ import JWTKit
 /// A private key that signs tokens, and its public half.
 struct SigningKey: Sendable {
     let algorithm: TokenAlgorithm
-    /// The thumbprint of the public half (RFC 7638): the same for the same key, wherever it is computed.
+    /// The thumbprint of the public half (RFC 7638).
+    ///
+    /// The same for the same key, wherever it is computed.
     let id: String
-    /// The public half as a member of a JWKS document: names and values that need no escaping.
+    /// The public half as a member of a JWKS document.
+    ///
+    /// Names and values that need no escaping.
     let publicMembers: [(name: String, value: String)]
     /// JWTKit's implementation, with the key in it; see ``TokenKey/implementation``.
     let implementation: any JWTAlgorithm
 
-    /// Reads the one private key of a PEM file, PKCS #8 or the older forms. Other blocks, such as openssl's
-    /// `EC PARAMETERS`, are skipped.
+    /// Reads the one private key of a PEM file, PKCS #8 or the older forms.
+    ///
+    /// Other blocks, such as openssl's `EC PARAMETERS`, are skipped.
     ///
     /// - Throws: `TokenConfigurationError` for anything else.
     init(pem source: TokenKeySource) async throws {

@@ -1,5 +1,7 @@
-/// The accepted signature algorithms. A key is for exactly one of them, by its own type, whatever a token says: that
-/// prevents algorithm confusion.
+/// The accepted signature algorithms.
+///
+/// A key is for exactly one of them, by its own type. The token's header cannot change that, which prevents algorithm
+/// confusion.
 enum TokenAlgorithm: String, Sendable {
     case hs256 = "HS256"
     case rs256 = "RS256"

@@ -3,11 +3,13 @@ import JSONText
 package import SyncModel
 
 extension TokenConfiguration {
-    /// No token of the issuer is taken for the user that a text is.
+    /// No token of the issuer can be for a user of this text.
     package struct NobodysText: Error {}
 
-    /// Who comes under a text that an issuer says: what its tokens would be taken for, so that operators let in whoever
-    /// comes. An issuer that no setting names yet says subjects, and so do several of one name that do not agree.
+    /// The user for a text in an issuer's tokens, so that operators can admit users.
+    ///
+    /// It is the user that the issuer's tokens would be taken for. For an issuer that no setting names yet, the text is
+    /// a subject, and also for several issuers of one name that do not agree.
     ///
     /// - Parameter issuer: as it is remembered.
     package func user(called text: ExactText, by issuer: ExactText) throws(NobodysText) -> TokenClaims.User {

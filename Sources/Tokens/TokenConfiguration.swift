@@ -1,15 +1,18 @@
 /// Which tokens are accepted.
 package struct TokenConfiguration: Sendable, Equatable {
-    /// The issuer from the settings of a single one; it speaks for every organization, and is left out if it has no
-    /// key.
+    /// The issuer from the settings of a single one.
+    ///
+    /// It is trusted for every organization, and is left out if it has no key.
     package var own: TrustedIssuer
-    /// How far the issuer's clock may be off, in seconds, 0 to 600: a token lives this much longer and starts this
-    /// much earlier.
+    /// How far the issuer's clock may be off, in seconds, 0 to 600.
+    ///
+    /// A token lives this much longer and starts this much earlier.
     package var leewaySeconds: Int64
-    /// Verified tokens that are cached at most; a cached token costs no signature check. About 250 bytes each, 130
-    /// where user and organization are UUIDs; 0 caches none.
+    /// Verified tokens that are cached at most; 0 caches none.
+    ///
+    /// A cached token costs no signature check. About 250 bytes each, 130 where user and organization are UUIDs.
     package var cacheCapacity: Int
-    /// Issuers beside ``own``.
+    /// Issuers in addition to ``own``.
     package var otherIssuers: [TrustedIssuer]
 
     /// An unchecked configuration; ``TokenVerifier`` checks it.

@@ -1,6 +1,8 @@
 import Crypto
 
-/// The SHA-256 of a token's text: the key of cached tokens, so that a memory dump holds no token.
+/// The SHA-256 of a token's text: the key of cached tokens.
+///
+/// So a memory dump contains no token.
 struct TokenDigest: Hashable, Sendable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 

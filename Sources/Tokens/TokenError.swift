@@ -1,40 +1,49 @@
-/// Why a token is refused. Every case means 401, except the two that say otherwise.
+/// Why a token is refused.
+///
+/// Every case means 401, except the two with another status.
 package enum TokenError: Error, Sendable, Hashable {
     case missing
     /// Not three base64url parts of JSON.
     case malformed
     /// Longer than ``TokenVerifier/maximumTokenBytes``.
     case tooLong
-    /// An object of its header or payload repeats a name: one reader would take the first, another the last.
+    /// An object of its header or payload repeats a name.
+    ///
+    /// One reader would take the first, another the last.
     case repeatedMember
-    /// A parameter of its header is invalid; with the words for what it must be.
+    /// A parameter of its header is invalid; with a text of the required form.
     case malformedHeader(String, mustBe: String)
     /// No key that may speak for this token made its signature.
     case badSignature
     /// `exp` has passed.
     case expired
-    /// `nbf` is yet to come.
+    /// The time in `nbf` has not come yet.
     case notYetValid
     /// `iss` is not the configured issuer.
     case wrongIssuer
-    /// The claim that says for whom the token is, `aud` as a rule, does not hold the configured audience.
+    /// The audience claim, `aud` as a rule, does not contain the configured audience.
     case wrongAudience(claim: String)
     /// A required claim is missing.
     case missingClaim(String)
-    /// A claim's value has the wrong type or form; with the words for what it must be.
+    /// A claim's value has the wrong type or form; with a text of the required form.
     case malformedClaim(String, mustBe: String)
     /// `kid` names a key that is not configured; a newer key set may have it.
     case unknownKey
     /// `alg` is not an accepted one, is `none`, or is not the one that the key is for.
     case algorithmNotAllowed
-    /// The issuer does not speak for the organization that the token names. To be answered (403) as if there were no
-    /// such organization, so that callers do not learn which organizations exist.
+    /// The issuer is not trusted for the organization that the token names.
+    ///
+    /// To be answered (403) as if there were no such organization, so that callers do not learn which organizations
+    /// exist.
     case organizationNotCovered
-    /// The keys that could verify the token have never been fetched: 503, with the seconds to wait before a retry.
+    /// The keys that could verify the token have never been fetched.
+    ///
+    /// 503, with the seconds to wait before a retry.
     case keysUnavailable(retryAfter: Int)
 
-    /// A sentence for the client: nothing about our keys, nothing that came from the token. Claims are named as the
-    /// settings name them, and never shown.
+    /// A sentence for the client, without keys and without values from the token.
+    ///
+    /// Claims are named as in the settings, and their values are never shown.
     package var explanation: String {
         switch self {
         case .missing: "A bearer token is required."

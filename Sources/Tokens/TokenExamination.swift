@@ -2,17 +2,17 @@ package import JSONText
 package import SyncModel
 import Synchronization
 
-/// What a verifier found before it came to a verdict about a token.
+/// The findings of a verifier before its verdict about a token.
 struct TokenFindings: Sendable {
     /// Nil: the token is malformed.
     var text: TokenText?
-    /// The issuer whose token it claims to be; nil: none that is configured.
+    /// The configured issuer that the token claims; nil if there is no such issuer.
     var entry: IssuerEntry?
     /// The key that signed it; nil: none that may.
     var key: TokenKey?
 }
 
-/// A verifier's verdict about a token, and how it came to it, for `sluice token explain`.
+/// A verifier's verdict about a token, and its reasons, for `sluice token explain`.
 package struct TokenExamination: Sendable {
     /// The key that made a signature.
     package struct Key: Sendable {
@@ -26,7 +26,7 @@ package struct TokenExamination: Sendable {
     package let verdict: Result<TokenClaims, TokenError>
     /// Why the issuer's keys could not be fetched.
     package let fetchProblem: String?
-    /// The payload, whoever wrote it: nothing in it is to be believed unless the verdict is good.
+    /// The payload, of unverified origin: do not trust it unless the verdict is good.
     package let payload: JSONValue?
 
     fileprivate init(_ findings: TokenFindings, _ verdict: Result<TokenClaims, TokenError>, fetchProblem: String?) {
@@ -36,16 +36,16 @@ package struct TokenExamination: Sendable {
         payload = findings.text.flatMap { try? TokenPayload($0.payload).claims }
     }
 
-    /// As the token's header says it.
+    /// The algorithm in the token's header.
     package var algorithm: String? { findings.text?.header.alg }
-    /// As the token's header says it.
+    /// The key id in the token's header.
     package var keyID: String? { findings.text?.header.kid }
-    /// The issuer whose token it claims to be; nil: none that is configured.
+    /// The configured issuer that the token claims; nil if there is no such issuer.
     package var issuer: TrustedIssuer? { findings.entry?.issuer }
-    /// Ids of the keys that the issuer has at hand, those without one left out.
+    /// Ids of the issuer's cached keys, without keys that have no id.
     package var knownKeys: [String] { findings.entry?.keys.keys.compactMap(\.id?.string) ?? [] }
 
-    /// The algorithms of the keys that the issuer has at hand, each once.
+    /// The algorithms of the issuer's cached keys, each once.
     package var knownAlgorithms: [String] {
         Set(findings.entry?.keys.keys.map(\.algorithm.rawValue) ?? []).sorted()
     }
@@ -59,8 +59,9 @@ package struct TokenExamination: Sendable {
 }
 
 extension TokenVerifier {
-    /// Says what is thought of a token, by the steps that decide it, and fetches the keys of its issuer for that; for
-    /// verifiers that nobody keeps the keys of.
+    /// Reports the verdict on a token, by the steps that decide it.
+    ///
+    /// Fetches the keys of its issuer for that; for verifiers without a ``KeyKeeper``.
     package func examine(
         _ token: Substring,
         now: Timestamp,

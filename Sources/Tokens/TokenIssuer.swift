@@ -3,7 +3,9 @@ import JSONText
 import JWTKit
 import SyncModel
 
-/// Makes HS256 tokens with the shared secret: for a developer's command line, not for production users.
+/// Makes HS256 tokens with the shared secret.
+///
+/// For a developer's command line, not for production users.
 package struct TokenIssuer: Sendable {
     private let issuer: TrustedIssuer
     private let key: TokenKey

@@ -2,7 +2,9 @@ import SyncModel
 
 /// All keys of an issuer that are in force.
 struct TokenKeySet: Sendable {
-    /// A kid-less token is tried against every key of its algorithm, so there must not be many.
+    /// The most keys of a set.
+    ///
+    /// A token without `kid` is tried against every key of its algorithm, so there must not be many.
     static let maximumKeys = 64
 
     let keys: [TokenKey]

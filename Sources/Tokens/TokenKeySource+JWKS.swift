@@ -43,16 +43,21 @@ struct PublishedKeys: Sendable {
     var keys: [TokenKey] = []
     var skipped: [SkippedKey] = []
 
-    /// Whether the issuer has withdrawn the earlier keys: no key of the document is usable, and all of them can be read.
+    /// Whether the issuer has withdrawn the earlier keys.
     ///
-    /// What is left may be keys for encryption, or secrets, which are never used: the earlier keys are not published any
-    /// more either way. A key that cannot be read may be a usable one with a mistake in it, so it withdraws nothing.
+    /// No key of the document is usable, and all of them can be read.
+    ///
+    /// The remaining ones may be keys for encryption, or secrets, which are never used: the earlier keys are not
+    /// published any more either way. A key that cannot be read may be a usable one with a mistake in it, so it
+    /// withdraws nothing.
     var withdrawsAll: Bool { keys.isEmpty && skipped.allSatisfy { $0.reason != TokenKeySource.unusable } }
 }
 
 extension TokenKeySource {
-    /// The signature keys of a configured JWKS document. Keys of other types, curves, algorithms and uses are skipped,
-    /// as RFC 7517 wants it; a private or a broken one is an error.
+    /// The signature keys of a configured JWKS document.
+    ///
+    /// Keys of other types, curves, algorithms and uses are skipped, as RFC 7517 requires; a private or a broken one is
+    /// an error.
     func jwksKeys() async throws -> [TokenKey] {
         let published = try await publishedKeys()
         if let secret = published.skipped.first(where: \.isSecret), secret.reason != Self.symmetric {
@@ -72,10 +77,12 @@ extension TokenKeySource {
         return published.keys
     }
 
-    /// The signature keys of a published document, where one bad key is no reason to do without the others (RFC 7517,
-    /// section 5). Secrets and private keys are never used: every reader of the document could sign.
+    /// The signature keys of a published document.
     ///
-    /// - Throws: `TokenConfigurationError` where it is no JWKS document, or holds too many keys.
+    /// One bad key is no reason to reject the others (RFC 7517, section 5). Secrets and private keys are never used:
+    /// every reader of the document could sign.
+    ///
+    /// - Throws: `TokenConfigurationError` for another document, or too many keys.
     func publishedKeys() async throws -> PublishedKeys {
         do throws(JSONParseError) {
             _ = try JSONTree(parsing: Array(text.utf8))

@@ -2,7 +2,9 @@ import FoundationEssentials
 import JWTKit
 
 extension TokenKeySource {
-    /// The keys of all `PUBLIC KEY` blocks; other text between them is ignored, as openssl does.
+    /// The keys of all `PUBLIC KEY` blocks.
+    ///
+    /// Other text between them is ignored, as openssl does.
     func pemKeys() async throws -> [TokenKey] {
         var keys: [TokenKey] = []
         for block in try pemBlocks() {
@@ -17,7 +19,9 @@ extension TokenKeySource {
         return keys
     }
 
-    /// All blocks, with their labels. A label of no known kind counts as text, and appears in no message.
+    /// All blocks, with their labels.
+    ///
+    /// A block with an unknown label counts as text, and the label appears in no message.
     func pemBlocks() throws -> [(label: String, text: String)] {
         var blocks: [(label: String, text: String)] = []
         var open: (label: String, lines: [String])?
@@ -39,6 +43,8 @@ extension TokenKeySource {
         return blocks
     }
 
+    /// Reads one key.
+    ///
     /// Each kind of key refuses other kinds, so the first that accepts the block is the right one.
     private static func key(pem: String, position: String) async throws -> TokenKey {
         if let key = try? EdDSA.PublicKey(pem: pem) { return try await .eddsa(key, id: nil) }

@@ -1,4 +1,6 @@
-/// A text that holds public keys: PEM blocks or a JWKS document, told apart by their first character.
+/// A text with public keys: PEM blocks or a JWKS document.
+///
+/// Its first character distinguishes the two.
 package struct TokenKeySource: Sendable, Equatable {
     /// The largest source, in bytes.
     package static let maximumBytes = 1_048_576
@@ -22,7 +24,7 @@ package struct TokenKeySource: Sendable, Equatable {
 extension TokenKeySource {
     /// Its keys, where the operator configured it.
     ///
-    /// - Throws: `TokenConfigurationError` when a key is unusable, or there is none.
+    /// - Throws: `TokenConfigurationError` when a key is unusable, or no key is there.
     func keys() async throws -> [TokenKey] {
         try requireSize()
         return text.first(where: { !$0.isWhitespace }) == "{" ? try await jwksKeys() : try await pemKeys()

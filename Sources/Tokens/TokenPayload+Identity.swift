@@ -8,7 +8,7 @@ extension TokenPayload {
     private static let keysForm =
         "an object, or a list of texts, with at most \(IdentityPlaces.maximumNames) names, each "
 
-    /// Who the bearer is.
+    /// Reads the bearer.
     func user(_ place: ClaimPlace, _ form: IdentityPlaces.UserForm) throws(TokenError) -> TokenClaims.User {
         guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
         if form != .mapped, let id = value.uuid { return .id(id) }
@@ -16,7 +16,7 @@ extension TokenPayload {
         return .subject(try name(value, place))
     }
 
-    /// On whose behalf the bearer acts.
+    /// Reads the organization for which the bearer acts.
     func organization(
         _ organization: IdentityPlaces.Organization,
         _ form: IdentityPlaces.OrganizationForm
@@ -32,8 +32,9 @@ extension TokenPayload {
         }
     }
 
-    /// The names of an object's members, or of a list. They are never taken for ids: providers let customers choose
-    /// them, and one could choose another's id.
+    /// The names of an object's members, or of a list.
+    ///
+    /// They are never taken for ids: providers let customers choose them, and one could choose another's id.
     private func keys(_ place: ClaimPlace) throws(TokenError) -> [ExactText] {
         guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
         let names: [String?]

@@ -1,6 +1,8 @@
 import JSONText
 
-/// A payload's claims. Settings say where user and organization stand, so these are read by their places.
+/// A payload's claims.
+///
+/// Settings specify the places of user and organization, so these are read by their places.
 struct TokenPayload {
     let claims: JSONValue
 

@@ -20,19 +20,21 @@ extension TokenVerifier {
 
     var configuration: TokenConfiguration { state.withLock { $0.configuration } }
 
-    /// Makes the ``KeyKeeper`` look for due fetches.
+    /// Makes the ``KeyKeeper`` check for due fetches.
     func lookForWork() { wake.yield() }
 
     package struct KeyReport: Sendable {
         /// URLs, without their queries, whose keys have never been fetched.
         package var missing: [String] = []
-        /// URLs, without their queries, that publish no usable key: the issuer has withdrawn all of them.
+        /// URLs, without their queries, that publish no usable key.
+        ///
+        /// The issuer has withdrawn all of them.
         package var empty: [String] = []
-        /// Whether no key is at hand at all, so that no token can be verified.
+        /// Whether no key is available at all, so that no token can be verified.
         package var isWithoutKeys = false
         /// Providers that keys are fetched from.
         package var providers = 0
-        /// The time of the oldest fetched key set; nil when all are missing, or there are none.
+        /// The time of the oldest fetched key set; nil if all are missing, or none exist.
         package var oldest: Timestamp?
         /// Numbers of fetches by result: `changed`, `unchanged`, `failed`.
         package var refreshes: [(outcome: String, count: Int)] = []

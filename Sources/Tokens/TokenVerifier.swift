@@ -2,12 +2,12 @@ package import FoundationEssentials
 package import SyncModel
 import Synchronization
 
-/// Finds the user that a bearer token stands for.
+/// Finds the user of a bearer token.
 ///
 /// Accepts HS256 by the secret, and RS256, ES256 and EdDSA by public keys, each key for its own algorithm and its own
-/// issuer only; `exp` is required, `nbf` honoured, `iss` and `aud` checked when configured. A cached token costs a
-/// hash and a look-up (about a microsecond), a new one a signature check (tens); one whose key is unknown may wait for
-/// its issuer's newer keys. Refusals are not cached.
+/// issuer only; `exp` is required, `nbf` honoured, `iss` and `aud` checked when configured. A cached token costs a hash
+/// and a look-up (about a microsecond), a new one a signature check (tens); one whose key is unknown may wait for its
+/// issuer's newer keys. Refusals are not cached.
 package final class TokenVerifier: Sendable {
     /// Longer tokens are refused unread.
     package static let maximumTokenBytes = 8_192
@@ -18,7 +18,7 @@ package final class TokenVerifier: Sendable {
         /// By URL.
         var remotes: [ExactText: RemoteKeys]
         var cache: GenerationCache<TokenDigest, TokenClaims>
-        /// Counts key changes, so that a verdict by an old key set is not cached after the change.
+        /// Counts key changes, so that a verdict by an old key set is not cached.
         var epoch = 0
         /// Numbers of fetches by result.
         var refreshes: [RemoteKeysState.Outcome: Int] = [:]
@@ -35,13 +35,15 @@ package final class TokenVerifier: Sendable {
         var remote: RemoteKeys?
     }
 
-    /// Tells a ``KeyKeeper`` to look for due fetches.
+    /// Wakes a ``KeyKeeper`` to check for due fetches.
     let wakes: AsyncStream<Void>
     let wake: AsyncStream<Void>.Continuation
     private let leewaySeconds: Int64
     let state: Mutex<State>
 
-    /// A verifier with the configured keys. Published ones are not there yet: see ``KeyKeeper``.
+    /// A verifier with the configured keys.
+    ///
+    /// Published keys are fetched later: see ``KeyKeeper``.
     ///
     /// - Throws: ``TokenConfigurationError`` when no key is configured or one is unusable.
     package init(configuration: TokenConfiguration) async throws {
@@ -52,8 +54,9 @@ package final class TokenVerifier: Sendable {
         state = Mutex(State(configuration: configuration, table: table, remotes: remotes, cache: cache))
     }
 
-    /// Puts other issuers and keys in force, for files that have changed; leeway and capacity stay, and so do keys
-    /// fetched from a URL that is still named. Every cached token is dropped.
+    /// Puts other issuers and keys in force, for files that have changed.
+    ///
+    /// Leeway and capacity stay, and so do keys fetched from a URL that is still named. Every cached token is dropped.
     ///
     /// - Throws: ``TokenConfigurationError``; then nothing has changed.
     package func replace(_ configuration: TokenConfiguration) async throws {
@@ -63,7 +66,7 @@ package final class TokenVerifier: Sendable {
             state.configuration = configuration
             state.table = table
             state.remotes = remotes
-            // keys may have been fetched meanwhile
+            // keys may have been fetched since
             for remote in remotes.values { state.table.takeKeys(of: remote) }
             state.forget()
         }
@@ -72,10 +75,12 @@ package final class TokenVerifier: Sendable {
 
     // MARK: - Verifying
 
-    /// The claims of a token, verified now or before. A token that names an unknown key waits for its issuer's newer
-    /// keys, for 3 seconds at most, and not always: see ``RemoteKeysState``.
+    /// The claims of a token, verified now or before.
     ///
-    /// - Parameter token: what follows `Bearer ` in the header.
+    /// A token that names an unknown key waits for its issuer's newer keys, for 3 seconds at most, and not always: see
+    /// ``RemoteKeysState``.
+    ///
+    /// - Parameter token: the text after `Bearer ` in the header.
     package func verifyOrFetch(_ token: Substring, now: Timestamp) async throws(TokenError) -> TokenClaims {
         do throws(Refused) {
             return try decide(token, now: now)
@@ -85,7 +90,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The claims of a token, verified now or before by the keys at hand.
+    /// The claims of a token, verified now or before by the cached keys.
     package func verify(_ token: Substring, now: Timestamp) throws(TokenError) -> TokenClaims {
         do throws(Refused) {
             return try decide(token, now: now)
@@ -94,13 +99,17 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The claims of a token that was verified before and is still valid; nil says nothing about any other token.
+    /// The claims of a token that was verified before and is still valid.
+    ///
+    /// Nil means unknown for any other token.
     package func knownClaims(_ token: Substring, now: Timestamp) -> TokenClaims? {
         cached(Self.digest(of: token), now: now.seconds)
     }
 
-    /// Whether the issuer of claims that were verified before still speaks for an organization, and still is remembered
-    /// as then. It asks about settings alone: a request that lasts longer than they do asks again.
+    /// Whether the issuer of verified claims is still trusted for an organization.
+    ///
+    /// It must also still be remembered under the same name. This checks the settings alone: a request that outlasts
+    /// the settings in force checks again.
     package func stillSpeaks(for organization: UUID, _ issuer: ExactText?, rememberedAs namespace: ExactText) -> Bool {
         guard let rules = state.withLock({ $0.table.issuer(named: issuer)?.rules }) else { return false }
         return rules.namespace == namespace && rules.organizations.covers(organization)
@@ -124,7 +133,9 @@ package final class TokenVerifier: Sendable {
         return claims
     }
 
-    /// The claims of a cached token that is still valid; nil says nothing about any other token.
+    /// The claims of a cached token that is still valid.
+    ///
+    /// Nil means unknown for any other token.
     func cached(_ digest: TokenDigest, now: Int64) -> TokenClaims? {
         state.withLock { state in
             guard let claims = state.cache.find(digest) else { return nil }
@@ -142,10 +153,11 @@ package final class TokenVerifier: Sendable {
         return token.withUTF8 { TokenDigest(UnsafeRawBufferPointer($0)) }
     }
 
-    /// The signature comes first: before it is verified, only the header and, where there are several issuers, the
-    /// issuer's name are used.
+    /// Verifies the signature first.
     ///
-    /// - Parameter findings: what was found before the verdict.
+    /// Before it is verified, only the header and, where there are several issuers, the issuer's name are used.
+    ///
+    /// - Parameter findings: the findings before the verdict.
     static func decide(
         _ token: [UInt8],
         table: IssuerTable,

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-// Offsets are 32 bits wide and depths 16, so these bounds hold whatever limits a caller asks for.
+// Offsets are 32 bits wide and depths 16, so these bounds apply to any limits that a caller requests.
 #define CSJ_MAXIMUM_BYTES 1073741824u
 #define CSJ_MAXIMUM_DEPTH 1024u
 
@@ -48,7 +48,7 @@ enum csj_defect_kind {
     CSJ_NUMBER_OUT_OF_RANGE = 3,  // node: the number
 };
 
-// What is JSON by its grammar but can't be stored or understood in one way only.
+// A part that is JSON by its grammar but can't be stored or understood in one way only.
 typedef struct {
     uint32_t node;
     uint32_t kind;
@@ -83,11 +83,11 @@ typedef struct {
 
 typedef struct {
     csj_node *nodes;
-    csj_defect *defects;  // in the order of their nodes; NULL when there are none
+    csj_defect *defects;  // in the order of their nodes; NULL without defects
     uint32_t node_count;
     uint32_t defect_count;
     uint32_t error;         // a csj_error; the arrays are NULL unless it is CSJ_OK
-    uint32_t error_offset;  // the byte at fault
+    uint32_t error_offset;  // the offset of the invalid byte
 } csj_result;
 
 // Parses the whole text (RFC 8259). Time is linear in its length, memory in its nodes. Free the result.

@@ -5,11 +5,13 @@ import Glibc
 extension Handle {
     enum CopyStep {
         case part, nothing
-        /// The server has ended the stream, or the connection is gone: the next result says which.
+        /// The server has ended the stream, or the connection is gone.
+        ///
+        /// The next result shows which.
         case end
     }
 
-    /// Hands over the next part that has come, if one has.
+    /// Passes on the next part that has arrived, if any.
     func nextCopyPart(
         _ body: (UnsafeRawBufferPointer) throws(PostgresError) -> Void
     ) throws(PostgresError) -> CopyStep {
@@ -21,7 +23,7 @@ extension Handle {
         return .part
     }
 
-    /// Puts a part into the buffer of what is sent; false where the connection is gone.
+    /// Buffers a part to be sent; false where the connection is lost.
     func putCopyPart(_ bytes: [UInt8]) -> Bool {
         bytes.withUnsafeBytes { part in
             let start = part.bindMemory(to: CChar.self).baseAddress
@@ -29,12 +31,14 @@ extension Handle {
         }
     }
 
-    /// What the system has received and nobody has read; encrypted, where the connection is.
+    /// Bytes that the system has received and that are not read yet.
+    ///
+    /// Encrypted, where the connection is.
     var bytesWaiting: Int {
         var count: Int32 = 0
         return ioctl(socket, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
     }
 
-    /// Ends what this side sends.
+    /// Ends the sending from this side.
     func endCopy() -> Bool { PQputCopyEnd(connection, nil) == 1 }
 }

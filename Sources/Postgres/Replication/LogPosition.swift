@@ -1,6 +1,6 @@
 /// A place in a server's write-ahead log (`pg_lsn`): bytes since its beginning.
 public struct LogPosition: Sendable, Hashable, Comparable, CustomStringConvertible {
-    /// Where nothing is yet; to a server that is asked for a stream, "where the slot stands".
+    /// No position. In a request for a stream it means the position of the slot.
     public static let zero = LogPosition(0)
 
     public let bytes: UInt64

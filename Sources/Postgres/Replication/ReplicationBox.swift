@@ -1,13 +1,13 @@
 import Synchronization
 
-/// What a stream's reader and its thread share.
+/// The state that a stream's reader and its thread share.
 final class ReplicationBox: Sendable {
     typealias Outcome = Result<[ReplicationStream.Entry], PostgresError>
     private typealias Waiter = CheckedContinuation<Outcome, Never>
 
     private struct State {
         var entries: [ReplicationStream.Entry] = []
-        /// Bytes of the messages that nobody has taken.
+        /// Bytes of the messages that are not taken yet.
         var bytes = 0
         var waiter: Waiter?
         var confirmed = LogPosition.zero
@@ -109,8 +109,10 @@ final class ReplicationBox: Sendable {
         waiter?.0.resume(returning: .success(waiter?.1 ?? []))
     }
 
-    /// How far the reader has come, where the server has sent all up to `sent`: there, once the reader has confirmed all
-    /// that it was given, so that a server is not kept from forgetting what other tables' changes fill its log with.
+    /// How far the reader has come, if the server has sent everything up to `sent`.
+    ///
+    /// If the reader has confirmed all that it was given, the result is `sent`, so that the server can discard log that
+    /// other tables' changes fill.
     func progress(sent: LogPosition, isRequested: Bool, confirmsIdle: Bool) -> LogPosition {
         state.withLock { state in
             state.sent = max(state.sent, sent)
@@ -126,7 +128,7 @@ final class ReplicationBox: Sendable {
         }
     }
 
-    /// Announces the end, for which everybody who waits is answered.
+    /// Announces the end, and answers all waiting callers.
     func end(_ error: PostgresError) {
         let (waiter, endWaiters) = state.withLock { state in
             defer { (state.waiter, state.endWaiters) = (nil, []) }

@@ -1,5 +1,7 @@
-/// Reads messages of `pgoutput`. The bytes come from a server that somebody else runs: whatever they are, nothing is read
-/// out of bounds, and nothing is made that is larger than they are.
+/// Reads messages of `pgoutput`.
+///
+/// The bytes come from a server outside of the operator's control. With any input, nothing is read out of bounds, and
+/// nothing is made that is larger than it.
 struct ReplicationDecoder {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0
@@ -18,7 +20,7 @@ struct ReplicationDecoder {
             let commit = try position()
             return .begin(commit: commit, at: TimestampEpoch.unix(fromWire: try integer(Int64.self)))
         case UInt8(ascii: "C"):
-            // flags, and where the commit stands
+            // flags, and the position of the commit
             _ = try (byte(), position())
             return .commit(end: try position())
         case UInt8(ascii: "R"): return .relation(try relation())
@@ -66,7 +68,7 @@ struct ReplicationDecoder {
         isAlone: Bool = false
     ) throws(PostgresError) -> (tuple: ReplicationTuple?, mark: UInt8) {
         let mark = try byte()
-        // what identifies the row, or all of it
+        // the columns that identify the row, or all of it
         guard mark == UInt8(ascii: "K") || mark == UInt8(ascii: "O") else { return (nil, mark) }
         let tuple = try tuple()
         return (tuple, isAlone ? 0 : try byte())
@@ -96,7 +98,9 @@ struct ReplicationDecoder {
         return Value(bigEndian: part.loadUnaligned(as: type))
     }
 
-    /// A number of parts that take so many bytes each: more than are left there cannot be.
+    /// Reads a number of parts that take so many bytes each.
+    ///
+    /// It cannot exceed the remaining bytes.
     private mutating func count<Value: FixedWidthInteger>(
         _ type: Value.Type,
         each size: Int

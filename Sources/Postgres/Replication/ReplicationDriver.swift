@@ -8,10 +8,10 @@ final class ReplicationDriver {
     private let box: ReplicationBox
     /// Up to where the server has sent all that concerns this stream.
     private var sent = LogPosition.zero
-    /// What the server was last told.
+    /// The position last reported to the server.
     private var told = LogPosition.zero
     private var isAnswerDue = false
-    /// What has come of a message that is not whole.
+    /// Bytes received of an incomplete message.
     private var bytesOfPart = 0
 
     private init(
@@ -43,7 +43,7 @@ final class ReplicationDriver {
         opened: (PostgresError?) -> Void
     ) {
         var isOpen = false
-        // A function of its own, so that libpq's resources are gone when the end is announced.
+        // A separate function, so that libpq's resources are gone when the end is announced.
         func live() -> PostgresError {
             do throws(PostgresError) {
                 let driver = try ReplicationDriver(configuration, source, box)
@@ -118,7 +118,7 @@ final class ReplicationDriver {
             let events = (box.bytesAhead < source.maximumBytesAhead ? POLLIN : 0) | (isMore ? POLLOUT : 0)
             _ = try wait(for: events, until: nextStatus, isServing: true)
         }
-        // a farewell, as far as the socket takes it
+        // a last report, as far as the socket takes it
         try tell(progress)
         _ = handle.endCopy()
         _ = handle.flush()
@@ -128,7 +128,7 @@ final class ReplicationDriver {
         box.progress(sent: sent, isRequested: isAnswerDue, confirmsIdle: source.confirmsIdle)
     }
 
-    /// Takes what has come, up to the room that there is.
+    /// Takes the arrived messages, up to the available room.
     private func read() throws(PostgresError) {
         while box.bytesAhead < source.maximumBytesAhead {
             switch try handle.nextCopyPart({ part throws(PostgresError) in try take(part) }) {
@@ -141,9 +141,11 @@ final class ReplicationDriver {
         }
     }
 
-    /// One message of the stream: "Streaming Replication Protocol" of PostgreSQL's manual.
+    /// Reads one message of the stream.
+    ///
+    /// "Streaming Replication Protocol" of PostgreSQL's manual.
     private func take(_ part: UnsafeRawBufferPointer) throws(PostgresError) {
-        // libpq may have read more of it than the system told before
+        // libpq may have read more of it than the system reported before
         guard part.count <= source.maximumMessageBytes else { throw tooLarge() }
         var decoder = ReplicationDecoder(UnsafeRawBufferPointer(rebasing: part.dropFirst()))
         switch part.first {
@@ -168,7 +170,7 @@ final class ReplicationDriver {
         func add<Value: FixedWidthInteger>(_ value: Value) {
             withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
         }
-        // written, flushed, applied: what is not kept elsewhere may be lost at any moment
+        // written, flushed, applied: data that are not stored elsewhere may be lost at any moment
         for _ in 0..<3 { add(progress.bytes) }
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)

@@ -1,27 +1,32 @@
 import Synchronization
 
-/// What other sessions of a server commit, as a logical replication slot and `pgoutput` tell it.
+/// Commits of other sessions of a server, from a logical replication slot.
 ///
-/// A thread of its own reads ahead as far as its memory allows, and tells the server how far the reader has come: the
-/// server keeps its log from there. After a connection is lost, a new stream begins behind what was confirmed, so a
-/// reader meets again what it had taken and not confirmed.
+/// The slot uses `pgoutput`. A separate thread reads ahead as far as its memory allows, and reports to the server how
+/// far the reader has come: the server keeps its log from there. After a connection is lost, a new stream begins behind
+/// what was confirmed, so a reader receives again what it had taken and not confirmed.
 public final class ReplicationStream: Sendable {
-    /// What to read.
+    /// The slot and the publications to read.
     public struct Source: Sendable {
         /// The slot, made for `pgoutput`. One stream at a time reads it: the server refuses a second one (55006).
         public var slot: String
         public var publications: [String]
-        /// How many bytes of messages are read ahead; a message that is larger than all of that is read alone.
+        /// How many bytes of messages are read ahead.
+        ///
+        /// A message that is larger than all of that is read alone.
         public var maximumBytesAhead = 4 << 20
-        /// How large a message may be, in bytes, as far as the system tells what has come of one: a server that sends more
-        /// is left.
+        /// How large a message may be, in bytes, as far as the system reports its bytes.
+        ///
+        /// The stream ends if a server sends more.
         public var maximumMessageBytes = 64 << 20
-        /// How often the server is told how far the reader is, in any case. The server gives a silent reader up after
-        /// its `wal_sender_timeout`, a minute by default.
+        /// How often the reader's position is reported to the server, in any case.
+        ///
+        /// The server gives a silent reader up after its `wal_sender_timeout`, a minute by default.
         public var statusInterval: Duration = .seconds(10)
-        /// Whether a stream without unconfirmed changes confirms what the server has sent, such as changes of other
-        /// tables. Set it to false if the reader must store each position before the server receives it; the reader
-        /// then confirms ``ReplicationStream/idlePosition`` itself.
+        /// Whether a stream without unconfirmed changes confirms what the server has sent.
+        ///
+        /// For example changes of other tables. Set it to false if the reader must store each position before the
+        /// server receives it; the reader then confirms ``ReplicationStream/idlePosition`` itself.
         public var confirmsIdle = true
 
         public init(slot: String, publications: [String]) {
@@ -30,7 +35,9 @@ public final class ReplicationStream: Sendable {
         }
     }
 
-    /// A message with the place in the log where it stands: a row's changes stand one behind the other.
+    /// A message with its place in the log.
+    ///
+    /// A row's changes are in sequence.
     public struct Entry: Sendable, Hashable {
         public let position: LogPosition
         public let message: ReplicationMessage
@@ -42,10 +49,10 @@ public final class ReplicationStream: Sendable {
 
     deinit { box.close() }
 
-    /// Connects, and begins where the slot stands.
+    /// Connects, and begins at the position of the slot.
     ///
-    /// - Throws: `unavailable` where no connection can be made, `server` where the slot or a publication is refused
-    ///   (42704: there is none; 55006: somebody else reads the slot; 42501: the role may not), `cancelled`.
+    /// - Throws: `unavailable` if no connection can be made, `server` if the slot or a publication is refused (42704:
+    ///   it does not exist; 55006: another session reads the slot; 42501: the role may not), `cancelled`.
     public static func open(
         _ configuration: ConnectionConfiguration,
         _ source: Source
@@ -66,10 +73,11 @@ public final class ReplicationStream: Sendable {
         return stream
     }
 
-    /// What has come since the last call, in order; waits until something has. One task at a time may wait.
+    /// The entries since the last call, in order; waits until there is one.
     ///
-    /// - Throws: `connectionLost` or `server` once the stream has ended, `decoding` for messages that are none,
-    ///   `cancelled`.
+    /// One task at a time may wait.
+    ///
+    /// - Throws: `connectionLost` or `server` once the stream has ended, `decoding` for invalid messages, `cancelled`.
     public func next() async throws(PostgresError) -> [Entry] {
         let outcome = await withTaskCancellationHandler {
             await withCheckedContinuation { box.take($0) }
@@ -79,12 +87,15 @@ public final class ReplicationStream: Sendable {
         return try outcome.get()
     }
 
-    /// Notes that everything up to a place is kept elsewhere: the end of a transaction, as its `commit` tells it. The
-    /// server may forget it, and no later stream of the slot begins before it.
+    /// Confirms that everything up to a place is stored elsewhere.
+    ///
+    /// The place is the end of a transaction, from its `commit`. The server may discard the log before it, and no later
+    /// stream of the slot begins before it.
     public func confirm(_ position: LogPosition) { box.confirm(position) }
 
-    /// The position up to which the server has sent its log, if the reader has confirmed every change before it.
-    /// Nil while changes wait or are unconfirmed.
+    /// The position up to which the server has sent its log, if all is confirmed.
+    ///
+    /// The reader has confirmed every change before it. Nil while changes wait or are unconfirmed.
     public var idlePosition: IdlePosition? { box.idlePosition }
 
     /// A position that a reader without unconfirmed changes may confirm.
@@ -95,10 +106,14 @@ public final class ReplicationStream: Sendable {
         public let isRequested: Bool
     }
 
-    /// Ends the stream; `next` throws from then on. The server is told first how far the reader came.
+    /// Ends the stream; `next` throws from then on.
+    ///
+    /// The reader's position is reported to the server first.
     public func close() { box.close() }
 
-    /// Ends the stream and returns when its thread is done: the slot is free then, as far as this side knows.
+    /// Ends the stream and returns when its thread is done.
+    ///
+    /// The slot is free then, as far as this side can see.
     public func closeAndWait() async {
         box.close()
         await box.waitForEnd()

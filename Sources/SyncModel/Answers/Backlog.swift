@@ -1,6 +1,8 @@
 public import Foundation
 
-/// A user's mutations that are not final, counted by device and in the lane, with the head of the lane.
+/// A user's mutations that are not final, and the head of the lane.
+///
+/// They are counted by device and in the lane.
 public struct Backlog: Sendable, Hashable {
     /// Mutations that are not final, by status.
     public struct Counts: Sendable, Hashable {
@@ -24,7 +26,9 @@ public struct Backlog: Sendable, Hashable {
         /// When the device last pushed or registered.
         public var lastSeenAt: Timestamp
         public var counts = Counts()
-        /// The first of its mutations, in lane order, that is pending, in flight or blocked.
+        /// The first of its open mutations in lane order.
+        ///
+        /// It is pending, in flight or blocked.
         public var oldestPending: Mutation?
 
         public init(id: UUID, acceptedSequence: Int64, lastSeenAt: Timestamp) {
@@ -88,7 +92,7 @@ public struct Backlog: Sendable, Hashable {
     public var counts = Counts()
     /// Whether the user has more mutations than were counted.
     public var isTruncated = false
-    /// The mutation that halts the lane, else the next to run, else the first blocked one.
+    /// The mutation that halts the lane, else the next one, else the first blocked one.
     public var head: Mutation?
     /// Why the head does not run.
     public var hold: LaneHold?

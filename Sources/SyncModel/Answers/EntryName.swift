@@ -1,6 +1,8 @@
 public import Foundation
 
-/// The identifiers of a rejected entry that the answer repeats, as far as the entry could be read.
+/// The identifiers of a rejected entry, as far as it could be read.
+///
+/// The answer repeats them.
 public struct EntryName: Sendable {
     public var id: UUID?
     public var idempotencyKey: UUID?

@@ -3,10 +3,12 @@ public import Foundation
 /// Why the head of a lane does not run.
 public struct LaneHold: Sendable, Hashable {
     public enum Reason: String, Sendable, Hashable, CaseIterable {
-        /// An attempt failed, and the next is not due yet.
+        /// An attempt failed, and the time of the next has not come.
         case backOff = "back_off"
-        /// The lane was put off: the circuit breaker was open, for the upstream failed too often, or nothing might be sent
-        /// when the lane was looked at last.
+        /// The lane was postponed, because nothing could be sent.
+        ///
+        /// The circuit breaker was open after repeated failures of the upstream, or nothing was allowed to be sent at
+        /// the last poll of the lane.
         case circuitOpen = "circuit_open"
         /// The entity type is forwarded, and the organization has no upstream.
         case noUpstream = "no_upstream"
@@ -19,7 +21,7 @@ public struct LaneHold: Sendable, Hashable {
     }
 
     public var reason: Reason
-    /// When a worker looks at the lane again; nil where that is unknown.
+    /// When a worker polls the lane again; nil where that is unknown.
     public var until: Timestamp?
     /// The mutations that the head waits for, or that halt the lane.
     public var mutationIDs: [UUID]
@@ -58,8 +60,8 @@ public struct LaneHold: Sendable, Hashable {
             if isForwarded, !hasUpstream {
                 self.init(.noUpstream, until: until)
             } else if hasUpstream, until != nil {
-                // an open circuit puts off all lanes of the organization, also those whose head needs no upstream; so does a
-                // search that finds no upstream, or a suspended organization
+                // an open circuit postpones all lanes of the organization, also those whose head needs no upstream; so
+                // does a poll that finds no upstream, or a suspended organization
                 self.init(.circuitOpen, until: until)
             } else {
                 return nil

@@ -1,4 +1,6 @@
-/// A request as the mutation's user may see it: without the organization's credential, headers and base URL.
+/// A request as the mutation's user may see it.
+///
+/// It lacks the organization's credential, headers and base URL.
 public struct PreviewedRequest: Sendable, Hashable {
     /// A header of the mutation, or one that the gateway sets.
     public struct Header: Sendable, Hashable {

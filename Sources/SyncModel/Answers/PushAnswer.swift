@@ -29,15 +29,18 @@ public struct PushAnswer: Sendable {
     /// By index in the request.
     public var warnings: [Int: PushWarning] = [:]
 
-    /// Blocked mutations that wait for a failed or conflicting one, so that only a person can move them: they count as
-    /// settled.
+    /// Blocked mutations that only a person can unblock; they count as settled.
+    ///
+    /// They wait for a failed or conflicting mutation.
     public var stuck: Set<UUID> = []
 
     /// The lane as the push found it, or after the push halted it.
     public var lane = LaneState()
 
-    /// Why the head of the user's lane does not run while mutations behind it wait; nil where nothing holds the lane,
-    /// where all queued mutations wait for other mutations, and where the gateway could not find out.
+    /// Why the head of the user's lane does not run while mutations behind it wait.
+    ///
+    /// Nil where the lane is not held, where all queued mutations wait for other mutations, and where the gateway could
+    /// not find out.
     public var hold: LaneHold?
 
     /// Bytes of entities and of upstreams' bodies that the answer has room for.
@@ -89,7 +92,7 @@ public struct PushAnswer: Sendable {
         }
     }
 
-    /// The push itself, or what remains of it in ``withoutBody()``.
+    /// The push itself, or the part that ``withoutBody()`` keeps.
     private enum Subject: Sendable {
         case push(PushRequest)
         /// The names of entries without a record, by index.

@@ -1,10 +1,13 @@
 public import Foundation
 
-/// Finds blocked mutations that are stuck: a mutation that they wait for, directly or through others, has failed or is
-/// in conflict, so that only a person can move them. They count as settled.
+/// Finds blocked mutations that only a person can unblock.
 ///
-/// The search starts from some mutations, says which others it needs to know, and takes them in. It looks at each
-/// dependency once, however many mutations share it. An unknown mutation counts as not settled. Pure.
+/// Such a mutation waits, directly or through others, for a mutation that has failed or is in conflict. It counts as
+/// settled.
+///
+/// The search starts from some mutations, lists the others that it needs in ``unknown``, and accepts them with
+/// ``add(_:)``. It visits each dependency once, however many mutations share it. An unknown mutation counts as not
+/// settled. Pure.
 public struct StuckSearch: Sendable {
     /// A mutation on the path from a mutation in question to those that it waits for.
     public struct Step: Sendable {
@@ -33,8 +36,9 @@ public struct StuckSearch: Sendable {
     }
 
     private var steps: [UUID: Step] = [:]
-    /// By entity name: the lowest lane position of a failed or conflicting mutation of the entity, where the path to it
-    /// is not known.
+    /// The lowest lane position of an entity's failed or conflicting mutation.
+    ///
+    /// By entity name, where the path to the mutation is not known.
     private var troubles: [Name: Int64] = [:]
     private let asked: Set<UUID>
 
@@ -62,13 +66,14 @@ public struct StuckSearch: Sendable {
         return unknown
     }
 
-    /// Takes in mutations that blocked ones wait for; a mutation that is known already stays as it is.
+    /// Adds mutations that blocked ones wait for; known ones are not replaced.
     public mutating func add(_ found: [Step]) {
         for step in found where steps[step.id] == nil { steps[step.id] = step }
     }
 
-    /// Takes in failed and conflicting mutations of the lane where the paths to them are too long to follow. A mutation
-    /// waits for all earlier ones of its entity (product rule 3), so one of these is enough.
+    /// Adds failed and conflicting mutations whose paths are too long to follow.
+    ///
+    /// A mutation waits for all earlier ones of its entity (product rule 3), so one of these is enough.
     public mutating func add(troubled found: [Step]) {
         for step in found where step.isTrouble {
             for name in Self.names(of: step.entity) {
@@ -77,7 +82,9 @@ public struct StuckSearch: Sendable {
         }
     }
 
-    /// Whether all mutations in question are known to be stuck, so that more knowledge changes nothing.
+    /// Whether all mutations in question are known to be stuck.
+    ///
+    /// Further knowledge would change nothing.
     public var isDecided: Bool { stuck.count == asked.count }
 
     /// The stuck mutations among those in question.

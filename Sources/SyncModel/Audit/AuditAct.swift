@@ -1,6 +1,8 @@
 public import Foundation
 
-/// What an operator does, or looks at, as the audit keeps it. Names and ids alone: nothing that users wrote, no secret.
+/// An operator's action, or read access, as stored in the audit log.
+///
+/// It has names and ids alone: nothing that users wrote, no secret.
 public struct AuditAct: Sendable, Hashable {
     /// The organization of acts that concern none.
     public static let noOrganization = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
@@ -9,23 +11,25 @@ public struct AuditAct: Sendable, Hashable {
     /// The longest actor, in bytes.
     public static let longestActor = 64
 
-    /// Whom it is done to; ``noOrganization`` for nobody in particular.
+    /// The organization that the act is about, else ``noOrganization``.
     public var organization: UUID
-    /// Who does it: an operator's name, or `cli:` and the system's user.
+    /// The actor: an operator's name, or `cli:` and the system's user.
     @Exact public var actor: String
     public var scope: OperatorScope
-    /// The operation's name in the contract; of commands without one, a name of their own.
+    /// The act's operation in the API contract, else the command's name.
     public var action: String
     /// Why, in the operator's words.
     public var reason: String?
-    /// What it is done to beside users: the name of a kind (`webhook`, `mutation` …) and which one.
+    /// What the act applies to, apart from users.
+    ///
+    /// Pairs of a kind (`webhook`, `mutation` …) and an id.
     public var target: [(name: String, value: String)] {
         get { names.map { ($0.name, $0.value) } }
         set { names = newValue.map { Name(name: $0.name, value: String($0.value.prefix(Self.longestValue))) } }
     }
-    /// The user whom it is about. Apart from the target, since an erasure takes it out.
+    /// The user concerned. Separate from the target, since an erasure removes it.
     public var user: UUID?
-    /// Whom the user is joined into.
+    /// The user into whom this user is joined.
     public var into: UUID?
     /// The request's id, as the log has it.
     @Exact public var requestID: String?

@@ -1,38 +1,38 @@
 public import Foundation
 public import JSONText
 
-/// What came of an act, as it is noted while it goes on.
+/// The outcome of an act, collected while the act runs.
 public struct AuditOutcome: Sendable {
-    /// What is kept of it at most, in bytes.
+    /// The most that is stored of the outcome, in bytes.
     static let maximumBytes = 8_192
 
     /// JSON members, in order.
     private var members: [(name: StaticString, value: [UInt8])] = []
     private var bytes = 0
-    /// The user whom the act turned out to be about.
+    /// The user concerned, if that became known during the act.
     public var user: UUID?
-    /// Whom the user is joined into.
+    /// The user into whom this user is joined.
     public var into: UUID?
-    /// Why it was done, where the request's body said so and no header did.
+    /// The reason, where the request's body contained it and no header did.
     public var reason: String?
 
     public init() {}
 
-    /// Notes something; what no longer fits is left out.
+    /// Adds a member, unless it exceeds the limit.
     public mutating func note(_ name: StaticString, _ value: some JSONWritable) {
         var writer = JSONWriter(capacity: 64)
         value.write(to: &writer)
         note(name, raw: writer.bytes)
     }
 
-    /// Notes a text that is JSON already.
+    /// Adds a member whose value is JSON already.
     public mutating func note(_ name: StaticString, raw value: [UInt8]) {
         guard bytes + value.count <= Self.maximumBytes else { return }
         bytes += value.count
         members.append((name, value))
     }
 
-    /// Adds what was noted elsewhere.
+    /// Adds the members of another outcome.
     public mutating func add(_ other: AuditOutcome) {
         for member in other.members { note(member.name, raw: member.value) }
         user = other.user ?? user

@@ -1,6 +1,8 @@
 /// Finds numbers that a device has not assigned to one of its entities yet.
 public struct FreeNumbers: Sendable {
-    /// How many numbers in use are looked at beyond those that could be needed; gaps behind them stay unused.
+    /// The numbers in use that are read beyond those that could be needed.
+    ///
+    /// Gaps behind them stay unused.
     public static let slack = 1_000
 
     private let base: Int64?
@@ -50,7 +52,7 @@ public struct FreeNumbers: Sendable {
     /// The same numbers with more of them in use; `numbers` ascend.
     func avoiding(_ numbers: [Int64]) -> FreeNumbers {
         guard !numbers.isEmpty else { return self }
-        // beyond the known numbers, counting goes on after the highest
+        // beyond the known numbers, counting continues after the highest
         let known = isWhole ? numbers : numbers.filter { number in taken.last.map { number < $0 } ?? false }
         return FreeNumbers(
             from: start,

@@ -1,8 +1,10 @@
 import Crypto
 public import Foundation
 
-/// The id by which one device knows an entity of a type with device ids (seed 002): a 64-bit integer from the device's
-/// own counter. On another device the same number means another entity, and the same entity has another number.
+/// The id of an entity on one device, for types with device ids (seed 002).
+///
+/// A 64-bit integer from the device's own counter. On another device the same number means another entity, and the same
+/// entity has another number.
 public struct LocalID: Sendable, Hashable, Comparable {
     @Exact public private(set) var entityType: String
     /// Any 64-bit integer; devices count from 1.
@@ -13,9 +15,11 @@ public struct LocalID: Sendable, Hashable, Comparable {
         self.number = number
     }
 
-    /// The UUID that stands for this id wherever the gateway uses client ids: in look-ups, dependencies, and the
-    /// mutations that a blocked one waits for. A hash of device, type and number, so that every gateway computes the
-    /// same; no client sees it. A UUID of version 8 (RFC 9562, 5.8).
+    /// The UUID that represents this id where the gateway uses client ids.
+    ///
+    /// The gateway uses it in look-ups, dependencies, and the mutations that a blocked one waits for. A hash of device,
+    /// type and number, so that every gateway computes the same; no client sees it. A UUID of version 8 (RFC 9562,
+    /// 5.8).
     public func clientID(on device: UUID) -> UUID {
         var hash = SHA256()
         withUnsafeBytes(of: device.uuid) { hash.update(bufferPointer: $0) }

@@ -7,7 +7,7 @@ public struct LocalReference: Sendable {
     public static let limit = 1_000
 
     public let id: LocalID
-    /// The client id that stands for it.
+    /// The client id that represents the device id.
     public let clientID: UUID
     public let place: RelatedValue
 
@@ -33,8 +33,10 @@ extension EntityType {
 }
 
 extension ContentRules {
-    /// Checks that relations hold ids: relations to a type with device ids hold 64-bit integers of the device, or
-    /// permanent ids as strings. Relations to other types may hold any value, as elsewhere in a payload.
+    /// Checks that relations contain ids.
+    ///
+    /// Relations to a type with device ids contain 64-bit integers of the device, or permanent ids as strings.
+    /// Relations to other types may contain any value, as elsewhere in a payload.
     static func checkRelations(_ payload: JSONValue?, in type: EntityType) throws(Violation) {
         guard let payload, !type.relations.isEmpty else { return }
         var count = 0

@@ -1,4 +1,6 @@
-/// The state of a page that assigned device ids, when its device pulls on from there (tentative assignments).
+/// The state of a page that assigned device ids, when its device pulls from there.
+///
+/// Its assignments are tentative.
 public enum PageStanding: Sendable, Hashable {
     /// The pull confirms its assignments.
     case outstanding

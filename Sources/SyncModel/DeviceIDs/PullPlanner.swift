@@ -1,7 +1,9 @@
-/// Translates a page of the feed into a device's own ids: which entities it names, which of them get a number, and the
-/// device's counters after it has applied the page.
+/// Translates a page of the feed into a device's own ids.
 ///
-/// The caller adds each change in the feed's order, notes the numbers that the device has, assigns numbers to the
+/// It decides which entities the page names, which of them get a number, and the device's counters after it has applied
+/// the page.
+///
+/// The caller adds each change in the feed's order, adds the numbers that the device has, assigns numbers to the
 /// ``wanted`` entities, and then writes the page.
 public struct PullPlanner: Sendable {
     /// An entity of a type with device ids that the page names.
@@ -17,7 +19,7 @@ public struct PullPlanner: Sendable {
         public let name: String
         /// Each entity once, in order of appearance.
         public fileprivate(set) var ids: [ServerID] = []
-        /// The device's numbers of these entities; nil where it has none.
+        /// The device's numbers of these entities; nil for an entity without a number.
         public fileprivate(set) var numbers: [Int64?] = []
         /// Indices of the entities that get a number, in the order in which they get it.
         public fileprivate(set) var wanted: [Int] = []
@@ -51,7 +53,9 @@ public struct PullPlanner: Sendable {
     private let counters: [ExactText: Int64?]
     /// By type: the highest number that the device had before and that the page shows.
     private var shown: [ExactText: Int64] = [:]
-    /// By type whose numbers in use were looked at: the next number that the device would assign.
+    /// The next number that the device would assign, by type.
+    ///
+    /// It has the types whose numbers in use were read.
     private var starts: [ExactText: Int64?] = [:]
 
     /// - Parameter counters: the device's counters as it sent them.
@@ -79,7 +83,9 @@ public struct PullPlanner: Sendable {
         return types.count - 1
     }
 
-    /// Notes that the page shows a number of the device, for an entity that need not be named here.
+    /// Records that the page shows a number of the device.
+    ///
+    /// For an entity that need not be named here.
     public mutating func show(_ number: Int64, of type: String) {
         if let highest = shown[type], highest >= number { return }
         shown[type] = number
@@ -95,7 +101,7 @@ public struct PullPlanner: Sendable {
         self.targets += targets
     }
 
-    /// Notes numbers that the device has. Of several numbers of one entity, the lowest counts.
+    /// Records numbers that the device has. Of several numbers of one entity, the lowest counts.
     ///
     /// - Parameter places: the entities' indices, counted through all types.
     public mutating func know(_ numbers: [Int64], at places: [Int64]) {
@@ -124,9 +130,10 @@ public struct PullPlanner: Sendable {
 
     // MARK: - Assigning numbers
 
-    /// Decides which entities get a number, once all numbers of the device are noted: first the changed entities, in
-    /// the feed's order, then the entities in relations, in order of appearance, as their changes may come later. A
-    /// deleted entity gets none for its own change.
+    /// Decides which entities get a number, once all numbers of the device are known.
+    ///
+    /// The changed entities come first, in the feed's order, then the entities in relations, in order of appearance,
+    /// because their changes may come later. A deleted entity gets no number for its own change.
     public mutating func want() {
         var seen: Set<Name> = []
         let changed = entries.lazy.filter { !$0.isDeleted }.compactMap(\.name)
@@ -137,8 +144,9 @@ public struct PullPlanner: Sendable {
 
     public var isWanting: Bool { types.contains { !$0.wanted.isEmpty } }
 
-    /// Types whose numbers in use the caller has to look up: those with wanted numbers, and those whose counter the
-    /// device did not send.
+    /// Types whose numbers in use the caller has to look up.
+    ///
+    /// Those with wanted numbers, and those whose counter the device did not send.
     public var open: [(type: String, base: Int64?, wanted: Int)] {
         answered.compactMap { type in
             let wanted = places[type].map { types[$0].wanted.count } ?? 0
@@ -195,14 +203,18 @@ public struct PullPlanner: Sendable {
 
     public func number(of name: Name) -> Int64? { types[name.type].numbers[name.entity] }
 
-    /// Whether the page shows a change: not the deletion of an entity that the device never had.
+    /// Whether the page shows a change.
+    ///
+    /// It does not show the deletion of an entity that the device never had.
     public func isShown(_ change: Int) -> Bool {
         guard let name = entries[change].name, entries[change].isDeleted else { return true }
         return number(of: name) != nil
     }
 
-    /// The device's counters after it has applied the page: of each type whose counter it sent, and of each type of
-    /// which the page shows a number. Nil where no number is left.
+    /// The device's counters after it has applied the page.
+    ///
+    /// Of each type whose counter it sent, and of each type of which the page shows a number. Nil where no number is
+    /// left.
     public var nextLocalIDs: [(type: String, next: Int64?)] {
         answered.map { type in
             guard let start = counter(of: type) ?? starts[type] ?? nil else { return (type, nil) }

@@ -1,8 +1,10 @@
 import JSONText
 
-/// The body of a pull: `{"since":CURSOR|null,"limit":500,"wait":0,"next_local_ids":{"task":2}}`, or none.
+/// The body of a pull, which may be missing.
+///
+/// `{"since":CURSOR|null,"limit":500,"wait":0,"next_local_ids":{"task":2}}`
 public struct PullRequest: Sendable {
-    /// Changes on a page, unless the caller says otherwise.
+    /// Changes on a page, unless the caller specifies another limit.
     public static let defaultLimit = 500
     /// The longest `wait`, in seconds.
     public static let longestWait: Int64 = 60
@@ -15,8 +17,9 @@ public struct PullRequest: Sendable {
     public private(set) var limit = Self.defaultLimit
     /// Seconds to wait for a change to show.
     public private(set) var wait = 0
-    /// By entity type: the number that the device would assign to the next entity that it creates. Nil where it does
-    /// not know, or has none left.
+    /// The number that the device would assign to its next new entity, by entity type.
+    ///
+    /// Nil if the device does not have this number, or has no number left.
     public private(set) var nextLocalIDs: [ExactText: Int64?] = [:]
 
     /// Reads a body, which may be empty.

@@ -5,15 +5,21 @@ public struct PushLocalIDs: Sendable {
     /// Ids that the relations of one push may hold: bounds the size of one look-up.
     public static let limit = 20_000
 
-    /// The references of an entry, by the entry's index; entries without any are left out.
+    /// The references of an entry, by the entry's index.
+    ///
+    /// Entries without references are left out.
     private var references: [Int: [LocalReference]] = [:]
     /// Types of the entries whose relations may hold device ids, by the entry's index.
     private var types: [Int: EntityType] = [:]
     /// Entries that exceed ``limit`` together with the entries before them.
     private(set) var crowded: Set<Int> = []
-    /// Every device id that the push names, those of creates included, by the client id that stands for it.
+    /// Every device id in the push, by the client id that represents it.
+    ///
+    /// Includes those of creates.
     public private(set) var named: [UUID: LocalID] = [:]
-    /// Those of creates: the device did not apply a pull that assigned one of these ids.
+    /// The device ids of creates.
+    ///
+    /// The device did not apply a pull that assigned one of these ids.
     public private(set) var created: Set<UUID> = []
 
     /// A push without device ids.

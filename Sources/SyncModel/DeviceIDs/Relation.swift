@@ -1,7 +1,9 @@
 public import JSONText
 
-/// A member of a type's documents that holds the id of another entity, or an array of such ids (seed 002, "Object
-/// Relations and IDs"). The gateway translates ids of types with device ids there, and nowhere else.
+/// A member of a type's documents with ids of other entities.
+///
+/// It contains an id or an array of ids (seed 002, "Object Relations and IDs"). The gateway translates ids of types
+/// with device ids there, and nowhere else.
 public struct Relation: Sendable, Hashable {
     public static let limit = 100
     public static let maximumNameBytes = 200
@@ -13,7 +15,9 @@ public struct Relation: Sendable, Hashable {
     /// That type's id space; nil while the type is not registered.
     public var idSpace: IDSpace?
 
-    /// Whether a relation may have that name: 1 to ``maximumNameBytes`` bytes without control characters.
+    /// Whether a relation may have that name.
+    ///
+    /// 1 to ``maximumNameBytes`` bytes without control characters.
     public static func isValidMember(_ name: String) -> Bool {
         let bytes = name.utf8
         return !bytes.isEmpty && bytes.count <= maximumNameBytes && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
@@ -47,8 +51,9 @@ extension EntityType {
 }
 
 extension JSONValue {
-    /// The values in some relations of a document, in document order: each value, or each element of an array. Nulls
-    /// are left out.
+    /// The values in some relations of a document, in document order.
+    ///
+    /// Each value, or each element of an array. Nulls are left out.
     public func values(in relations: [Relation]) -> [RelatedValue] {
         guard !relations.isEmpty, let members else { return [] }
         var found: [RelatedValue] = []

@@ -1,13 +1,16 @@
-/// The assignments of pages that the device has not confirmed. A device repeats a pull whose answer was lost, and an
-/// old pull may arrive again, so there may be several such pages; the device has applied one of them at most. A new
-/// page must not assign a number to another entity than a page that the device may have applied: a push that uses the
-/// number must mean the same entity, whichever page the device has.
+/// The assignments of pages that the device has not confirmed.
+///
+/// A device repeats a pull whose response was lost, and an old pull may arrive again, so there may be several such
+/// pages. The device has applied at most one of them. A new page must not assign a number to another entity than a page
+/// that the device may have applied: a push that uses the number must mean the same entity with each of these pages.
 public struct UnconfirmedPages: Sendable {
     public struct Page: Sendable {
         public let number: Int64
         /// The page from whose cursor the device pulled it; 0 for none.
         public let base: Int64
-        /// The device's counters when it pulled; the device applies the page only while they are the same.
+        /// The device's counters when it pulled.
+        ///
+        /// The device applies the page only while they are the same.
         public let counters: [ExactText: Int64]
         public let assignments: [PullPlanner.Assignment]
 
@@ -24,8 +27,9 @@ public struct UnconfirmedPages: Sendable {
         }
     }
 
-    /// Pages that the device cannot have applied, or has gone beyond: their assignments are void unless the device
-    /// pulls from their cursor later.
+    /// Pages that the device cannot have applied, or has gone beyond.
+    ///
+    /// Their assignments are void unless the device pulls from their cursor later.
     public private(set) var superseded: [Int64] = []
     /// Pages that the device pulled in the same state.
     private var equals: [Page] = []
@@ -54,8 +58,10 @@ public struct UnconfirmedPages: Sendable {
         }
     }
 
-    /// Counters only grow, and so do page numbers: a device that shows higher ones has not applied the page, or has
-    /// gone on from it. A device that shows lower ones sent this request earlier, or was restored from a backup.
+    /// Whether a page is older than the state that the device's request shows.
+    ///
+    /// Counters only grow, and so do page numbers. A device with higher ones has not applied the page, or has continued
+    /// from it. A device with lower ones sent this request earlier, or was restored from a backup.
     private static func isOlder(_ page: Page, _ base: Int64, _ counters: [ExactText: Int64]) -> Bool {
         if page.base != base { return page.base < base }
         let common = Set(page.counters.keys).intersection(counters.keys)
@@ -63,13 +69,17 @@ public struct UnconfirmedPages: Sendable {
         return common.contains { page.counters[$0] ?? 0 < counters[$0] ?? 0 }
     }
 
-    /// The page that made the same assignments in the same state: it need not be stored twice.
+    /// The page that made the same assignments in the same state, if any.
+    ///
+    /// Such a page need not be stored twice.
     public func page(with assignments: [PullPlanner.Assignment]) -> Int64? {
         let wanted = Set(assignments)
         return equals.first { Set($0.assignments) == wanted }?.number
     }
 
-    /// Numbers of a type that unconfirmed pages assigned, and that no other entity may get; ascending.
+    /// Numbers of a type that unconfirmed pages assigned, ascending.
+    ///
+    /// No other entity may get them.
     func given(_ type: String) -> [Int64] { owners[type]?.keys.sorted() ?? [] }
 
     /// Numbers that an entity was given, ascending.

@@ -1,8 +1,12 @@
 import JSONText
 
-/// The outcomes of a mutation that met another writer's state upstream (product rule 12).
+/// The outcomes of a mutation that met another writer's state upstream.
+///
+/// Product rule 12.
 extension Attempt {
-    /// A 409 may mean that the upstream has not finished an earlier attempt under the same idempotency key.
+    /// Whether a 409 may mean that the upstream has not finished an earlier attempt.
+    ///
+    /// That attempt had the same idempotency key.
     func mayBeEcho(_ response: UpstreamResponse) -> Bool {
         (response.retryAt != nil || mutation.isOutcomeUnknown)
             && mutation.conflictRetries < RetryPolicy.conflictRetries

@@ -31,7 +31,7 @@ struct Attempt {
         outcome.responseBody = response.json
         let shown = UpstreamEntity(in: response, idPointer: upstream.idPointer)
         if mutation.operation == .create {
-            // a create that overrides an entity, or whose client chose the id, knows the id
+            // a create that overrides an entity, or whose client chose the id, has the id
             guard let id = dispatch.serverID ?? shown?.id ?? located(response) else { return unnamed(response) }
             outcome.serverID = id
         }
@@ -57,8 +57,10 @@ struct Attempt {
         if case .entity(let id) = finding(response) { id } else { nil }
     }
 
-    /// A create took effect, but the answer does not give the new id. A truncated answer is requested once more; with a
-    /// complete one a person has to decide (``SettleSubject/mayHaveTakenEffect``).
+    /// The outcome of a create that took effect, but whose response lacks the new id.
+    ///
+    /// A truncated response is requested again. With a complete one a person has to decide
+    /// (``SettleSubject/mayHaveTakenEffect``).
     private func unnamed(_ response: UpstreamResponse) -> Outcome {
         if response.isCutOff {
             var outcome = again(.unreachable, response.words + ", but the answer broke off", nil)
@@ -131,8 +133,9 @@ struct Attempt {
         return outcome
     }
 
-    /// Keeps the hold: a missing answer does not tell whether earlier answers were the operator's trouble or the
-    /// mutation's.
+    /// Keeps the hold: a missing response does not show the cause of earlier ones.
+    ///
+    /// They may have been caused by the operator's configuration or by the mutation itself.
     func notAnswered(_ reason: String) -> Outcome {
         var outcome = again(.unreachable, reason)
         if outcome.status == .pending { outcome.hold = mutation.hold }
@@ -145,7 +148,9 @@ struct Attempt {
         return outcome
     }
 
-    /// The answer may be the operator's trouble; as long as it may be, no attempt is spent.
+    /// Holds the mutation: the operator may be the cause.
+    ///
+    /// As long as that is possible, no attempt is spent.
     private func held(_ response: UpstreamResponse) -> Outcome {
         let hold = MutationHold.next(after: mutation.hold, now: now)
         var outcome = Outcome(.pending, .misconfigured, of: dispatch, isOpen: true)
@@ -157,8 +162,10 @@ struct Attempt {
         return outcome
     }
 
-    /// The mutation itself is the trouble: the upstream accepts requests of others. Such an answer says nothing about
-    /// an earlier attempt, for it need not come from the component that processes requests.
+    /// The upstream rejects this mutation while it accepts requests of others.
+    ///
+    /// Such a response does not describe an earlier attempt, because it need not come from the component that processes
+    /// requests.
     private func rejectedAlone(_ response: UpstreamResponse) -> Outcome {
         var outcome = failed(
             .upstreamRejected,
@@ -171,8 +178,9 @@ struct Attempt {
 
     // MARK: - Not sent
 
-    /// The gateway itself refuses to send the mutation, however often it is retried: no attempt is spent, and the lane
-    /// goes on.
+    /// The gateway itself refuses to send the mutation, however often it is retried.
+    ///
+    /// No attempt is spent, and the lane continues.
     func refused(_ reason: String) -> Outcome {
         let problem = Problem(.validationFailed, "it cannot be sent: \(reason)")
         var outcome = unsent(.failed, problem.detail)
@@ -180,8 +188,9 @@ struct Attempt {
         return outcome
     }
 
-    /// The upstream's settings let the gateway send nothing: the lane waits, as in an organization without an upstream,
-    /// and no attempt is spent.
+    /// The upstream's settings let the gateway send nothing.
+    ///
+    /// The lane waits, as in an organization without an upstream, and no attempt is spent.
     func unready(_ reason: String) -> Outcome {
         var outcome = unsent(.pending, "nothing can be sent to the upstream: \(reason)")
         outcome.nextRetryAt = now.adding(seconds: TurnPlanner.pauseWithoutUpstream)
@@ -196,6 +205,8 @@ struct Attempt {
         return outcome
     }
 
+    /// The text for `last_error`.
+    ///
     /// "Error message or server response body from the most recent failed attempt" (seed 001, `last_error`).
     private func words(_ response: UpstreamResponse) -> String {
         guard let json = response.json else { return response.words }
@@ -204,7 +215,7 @@ struct Attempt {
 }
 
 extension UpstreamResponse {
-    /// The answer in words, without its body.
+    /// The response as a sentence, without its body.
     var words: String {
         "the upstream answered \(status)" + (pointer.map { " (\($0))" } ?? "")
     }

@@ -1,20 +1,24 @@
-/// A request of a mutation's, for its history: nothing that a user or an upstream wrote.
+/// A request of a mutation, for its history.
+///
+/// It contains nothing that a user or an upstream wrote.
 public struct AttemptNote: Sendable, Hashable {
-    /// What came of it.
+    /// The result of an attempt.
     public enum Result: String, Sendable, Hashable, CaseIterable {
         case succeeded
         /// It is sent again.
         case retry
-        /// The mutation was given up, or refused.
+        /// The mutation has no attempts left, or was refused.
         case failed
         case conflict
-        /// It may have taken effect: there was no answer, or nobody left to hear it.
+        /// The request may have taken effect, but its response was not received.
+        ///
+        /// There was no response, or the process ended before it.
         case unknown
-        /// The answer may be the operator's trouble: it is sent again, and counts as no attempt.
+        /// The operator may be the cause: it is sent again, and counts as no attempt.
         case held
     }
 
-    /// Characters of an error that are kept.
+    /// Characters of an error that are stored.
     static let errorLength = 200
 
     public let result: Result
@@ -22,16 +26,18 @@ public struct AttemptNote: Sendable, Hashable {
     public let revision: Int32
     /// As `attempt_count` counts it; that of the one before where it counts as none.
     public let number: Int16
-    /// Nil where nobody was left to say: then it was sent when the mutation was marked as in flight.
+    /// When the request was sent; nil if the process ended before recording it.
+    ///
+    /// Then it was sent when the mutation was marked as in flight.
     public let sentAt: Timestamp?
-    /// Nil where nobody was left to measure it.
+    /// Nil if the process ended before the measurement.
     public let milliseconds: Int32?
     /// The HTTP status of the answer; nil for none.
     public let status: Int16?
     /// Why there was no answer.
     public let error: String?
 
-    /// As it is stored.
+    /// An attempt as stored.
     public init(
         result: Result,
         revision: Int32,
@@ -50,8 +56,10 @@ public struct AttemptNote: Sendable, Hashable {
         self.error = error
     }
 
-    /// Nil where there is nothing to note: a success at the first attempt, which the mutation's row tells, and what was
-    /// never sent.
+    /// Nil where there is nothing to record.
+    ///
+    /// That is so for a success at the first attempt, which the mutation's row shows, and for a request that was never
+    /// sent.
     ///
     /// - Parameter outcome: of that answer.
     public init?(
@@ -83,7 +91,7 @@ public struct AttemptNote: Sendable, Hashable {
         )
     }
 
-    /// A request whose worker was lost before it had an answer.
+    /// A request whose worker was lost before the answer arrived.
     init(ofLost mutation: QueuedMutation, isExhausted: Bool) {
         self.init(
             result: isExhausted ? .failed : .unknown,
@@ -98,8 +106,8 @@ public struct AttemptNote: Sendable, Hashable {
 }
 
 extension AttemptNote.Result {
-    /// - Parameter isUnknown: whether this very request may have taken effect without an answer; the outcome remembers
-    ///   earlier ones as well.
+    /// - Parameter isUnknown: whether this request may have taken effect unanswered. The outcome covers earlier
+    ///   requests as well.
     fileprivate init(of outcome: Outcome, isUnknown: Bool) {
         self =
             switch (outcome.kind, outcome.status) {

@@ -7,11 +7,11 @@ public struct CircuitReport: Sendable, Hashable {
     public var isHalfOpen: Bool
     /// When it opened.
     public var since: Timestamp
-    /// Requests that have failed since the last that did not, and the first that opened it among them.
+    /// Requests that have failed since the last success, including the first failure.
     public var failures: Int
-    /// What came of the last one.
+    /// The result of the last request.
     public var lastError: String
-    /// When the next probe may be sent, or the one under way is given up.
+    /// When the next probe may be sent, or the one in progress is given up.
     public var nextProbeAt: Timestamp
 
     public init(

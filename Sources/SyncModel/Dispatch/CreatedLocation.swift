@@ -1,12 +1,12 @@
 import Foundation
 
-/// The route of a create's request, which tells whether a `Location` names the created entity.
+/// The route of a create's request, to identify the entity in a `Location`.
 ///
-/// A `Location` may lead anywhere: to a job, to a page for people, to another service. It names the entity only if it
-/// leads to the collection that the create was sent to, on the same host, and has one segment more, or OData's key in
-/// the last one.
+/// A `Location` may lead anywhere: to a job, to a page for people, to another service. It names the created entity only
+/// if it leads to the collection that the create was sent to, on the same host, and has one segment more, or OData's
+/// key in the last one.
 struct CreatedLocation {
-    /// What a `Location` is about.
+    /// The target of a `Location`.
     enum Finding: Hashable {
         case entity(ServerID)
         /// It leads to another host, or to another collection.
@@ -23,7 +23,7 @@ struct CreatedLocation {
 
     /// - Parameters:
     ///   - path: the request's, below the base URL.
-    ///   - clientID: the id that the client gave the entity: where it ends the path, the collection is what is before
+    ///   - clientID: the id that the client gave the entity: where it ends the path, the collection is the part before
     ///     it.
     init(_ upstream: UpstreamSettings, path: String, clientID: String?) {
         base = try? upstream.base.get()
@@ -84,7 +84,9 @@ struct CreatedLocation {
         return Self.normalized(host, isTLS: isTLS) == Self.normalized(base.host[...], isTLS: base.isTLS)
     }
 
-    /// Host and port in lower case, without the scheme's default port and the dot that may end a name.
+    /// Host and port in lower case, without the scheme's default port.
+    ///
+    /// Also without the dot that may end a name.
     private static func normalized(_ authority: Substring, isTLS: Bool) -> String {
         var text = authority.lowercased()
         let port = isTLS ? ":443" : ":80"
@@ -101,8 +103,9 @@ struct CreatedLocation {
         return String(url[authority.upperBound...].from("/"))
     }
 
-    /// The segments of a path, percent-decoded, without empty ones and with `.` and `..` resolved; nil for a path that
-    /// is not UTF-8.
+    /// The segments of a path, percent-decoded; nil for a path that is not UTF-8.
+    ///
+    /// Empty ones are left out, and `.` and `..` are resolved.
     private static func segments(_ path: String) -> [String]? {
         var segments: [String] = []
         for part in path.utf8.split(separator: UInt8(ascii: "/")) {
@@ -128,10 +131,9 @@ struct CreatedLocation {
 
     /// Whether segments lead to the request's collection.
     ///
-    /// Servers behind a proxy may not know the first segments of the base URL, and many name what belongs to something
+    /// Servers behind a proxy may not know the first segments of the base URL, and many name a nested entity
     /// (`/lists/5/items`) directly (`/items/77`). So the end of the path is enough, where it is all of the
-    /// `Location`'s, or follows the base URL. Upper and lower case are one, as many servers have it that write their
-    /// own form.
+    /// `Location`'s, or follows the base URL. Upper and lower case are equal, because many servers normalize the case.
     private func isCollection(_ segments: [String]) -> Bool {
         let (found, own) = (segments.map(Self.folded), collection.map(Self.folded))
         if found == own { return true }

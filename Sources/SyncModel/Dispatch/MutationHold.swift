@@ -1,10 +1,13 @@
-/// Records that the upstream answered a mutation's request in a way that may be the operator's trouble or the
-/// mutation's own (product rule 11): 401, 407 or a redirect. The worker retries after a pause, and no attempt is spent.
+/// A count of answers of unclear cause to a mutation's requests.
+///
+/// 401, 407 or a redirect may be caused by the operator's configuration or by the mutation (product rule 11). The
+/// worker retries after a pause, and no attempt is spent.
 public struct MutationHold: Sendable, Hashable {
     /// Such answers to this revision in a row; 1 or more.
     public var count: Int16
-    /// When the first of them came. If the upstream accepts other requests after this, the trouble is the mutation's
-    /// own.
+    /// When the first of them came.
+    ///
+    /// If the upstream accepts other requests after this, the mutation itself is the cause.
     public var since: Timestamp
 
     public init(count: Int16, since: Timestamp) {

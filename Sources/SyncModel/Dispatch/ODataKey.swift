@@ -1,9 +1,11 @@
 import Foundation
 import JSONText
 
-/// A path segment in which OData names an entity by its key: `Contacts(77)`, `Contacts('abc')`, `Contacts(id=77)`.
+/// A path segment in which OData names an entity by its key.
+///
+/// `Contacts(77)`, `Contacts('abc')`, `Contacts(id=77)`.
 struct ODataKey {
-    /// The entity set, or the navigation property: what stands before the parenthesis.
+    /// The entity set or the navigation property: the text before the parenthesis.
     let name: String
     /// The key; nil where it has several parts, or a form that no id has.
     let id: ServerID?
@@ -40,7 +42,9 @@ struct ODataKey {
         return ServerID(pathText: bare)
     }
 
-    /// The text between quotes, in which a doubled quote is one; nil unless the quotes end with the text.
+    /// The text between quotes, in which a doubled quote is one.
+    ///
+    /// Nil unless the quotes end with the text.
     private static func quoted(_ text: ArraySlice<UInt8>) -> String? {
         guard text.count >= 2, text.first == quote, text.last == quote else { return nil }
         var output: [UInt8] = []
@@ -56,9 +60,11 @@ struct ODataKey {
 }
 
 extension ServerID {
-    /// Reads an id in a path, which has no JSON kinds: a text in the form of an integer counts as one.
+    /// Reads an id in a path.
     ///
-    /// - Parameter isText: whether the path says that it is a text, as OData's quotes do.
+    /// A path has no JSON kinds, so a text in the form of an integer counts as an integer.
+    ///
+    /// - Parameter isText: whether the path marks the id as text, as OData's quotes do.
     init?(pathText text: String, isText: Bool = false) {
         if !isText, ServerID.isInteger(text), text.utf8.count <= Self.maximumBytes, text != "-0" {
             self.init(text: text, isInteger: true)

@@ -39,7 +39,9 @@ extension Dispatch {
         return (outcome, result.version)
     }
 
-    /// A create's payload may name the entity by its client id, or by the client id that stands for its device id.
+    /// Replaces the entity's client id in a create's payload by its server id.
+    ///
+    /// The payload may name the entity by its client id, or by the client id that represents its device id.
     private func naming(_ id: ServerID, in payload: [UInt8]) -> [UInt8] {
         guard mutation.created != nil, let root = try? JSONTree(parsing: payload).root else { return payload }
         return ReferenceResolver(of: mutation.entity.with(id)).payload(root, unresolved: { _ in nil }) ?? payload
@@ -53,11 +55,11 @@ extension Outcome {
         return serverID.map { EntityKey(type: dispatch.mutation.entity.type, id: $0.text) }
     }
 
-    /// Enters the upstream's change into the feed. If the mutation was discarded, adds the entity's current state to
-    /// the error.
+    /// Writes the upstream's change to the feed. If the mutation was discarded, adds the entity's current state to the
+    /// error.
     ///
     /// - Parameter entities: the organization's, loaded under their locks; the outcome changes them.
-    /// - Returns: the entity's version afterwards; nil when the feed does not learn of it.
+    /// - Returns: the entity's version afterwards; nil when it is not written to the feed.
     public mutating func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
         guard let key = entityKey(of: dispatch), let id = serverID else { return nil }
         let stored = entities[key]
@@ -71,8 +73,9 @@ extension Outcome {
         return current.version
     }
 
-    /// The version that a private entity would have if no other user had an entity with its id; only a create makes
-    /// one.
+    /// The version of a private entity if no other user had one with its id.
+    ///
+    /// Only a create makes such a version.
     private mutating func versionAsIfNew(_ id: ServerID, _ dispatch: Dispatch) -> Int64? {
         guard case .document(let document, let etag) = entity, dispatch.mutation.operation == .create else {
             return nil
@@ -85,7 +88,7 @@ extension Outcome {
         return 1
     }
 
-    /// - Returns: the entity's version, where the outcome tells it.
+    /// - Returns: the entity's version, where the outcome contains it.
     private func write(
         _ key: EntityKey,
         _ id: ServerID,
@@ -121,8 +124,8 @@ extension Outcome {
 
     /// Whether the feed has a later state than the one that the request left.
     ///
-    /// Lanes of several users run side by side, and answers come in any order. A request that demanded a state took
-    /// effect on it, so what is neither that state nor the request's own was made of the latter.
+    /// Lanes of several users run concurrently, and answers come in any order. A request that demanded a state took
+    /// effect on it, so any state that is neither that one nor the request's own was made from the latter.
     private func isOvertaken(by stored: EntityState) -> Bool {
         guard ground == .written, let demandedETag else { return false }
         if stored.isDeleted { return true }

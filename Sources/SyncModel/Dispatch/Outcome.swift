@@ -17,7 +17,7 @@ public struct Outcome: Sendable {
     public var responseBody: [UInt8]?
     /// A problem object as JSON.
     public var error: [UInt8]?
-    /// The error in words.
+    /// The error as a sentence.
     public var lastError: String?
     /// The upstream's HTTP status at the last failure.
     public var lastErrorCode: Int16?
@@ -25,18 +25,22 @@ public struct Outcome: Sendable {
     public var isOutcomeUnknown = false
     /// Consecutive 409s that were taken for an echo of an earlier attempt.
     public var conflictRetries: Int16 = 0
-    /// Set while the upstream's answers may be the operator's trouble.
+    /// Set while the operator may be the cause of the upstream's answers.
     public var hold: MutationHold?
     /// The request that the next attempt sends instead, to override a conflict.
     public var override: SentRequest?
-    /// The entity's ETag, from an answer about this entity; nil for every outcome but a success.
+    /// The entity's ETag, from an answer about this entity.
+    ///
+    /// Nil for every outcome but a success.
     public var etag: String?
-    /// The ETag that the request demanded of the entity, in If-Match; nil for none, and for every outcome but a success.
+    /// The ETag that the request demanded of the entity, in If-Match.
+    ///
+    /// Nil if there was no condition, and for every outcome but a success.
     public var demandedETag: String?
     /// The change that enters the feed.
     public var entity: EntityChange = .none
     public var ground: Ground = .written
-    /// The request, for the mutation's history; nil where there is nothing to note.
+    /// The request, for the mutation's history; nil if it is not recorded.
     public var attempt: AttemptNote?
     public var kind: Kind
 
@@ -45,17 +49,20 @@ public struct Outcome: Sendable {
         case none
         /// The entity as the upstream has it.
         case document([UInt8], etag: String?)
-        /// The patch took effect, and the upstream did not show the result: the patch is merged into the known
-        /// document.
+        /// The patch took effect, and the upstream did not show the result.
+        ///
+        /// The patch is merged into the known document.
         case patch([UInt8], etag: String?)
         case deleted
     }
 
-    /// How the gateway knows of a change: not every ground permits changing what other users have written.
+    /// The ground for a change.
+    ///
+    /// Not every ground permits changing what other users have written.
     public enum Ground: Sendable, Hashable {
         /// The upstream took a write of this entity.
         case written
-        /// It created an entity, and says that this is its id.
+        /// The upstream created an entity and returned this id.
         case created
         /// It showed the entity's state in a conflict that it won.
         case adopted
@@ -72,17 +79,21 @@ public struct Outcome: Sendable {
         /// To be sent again by `client_wins`.
         case overridden
         case rejected
-        /// Retried later: the upstream said so (408, 425, 429, a 409 that may be an echo).
+        /// Retried later, as the upstream requests.
+        ///
+        /// The status was 408, 425, 429, or a 409 that may be an echo.
         case deferred
         /// Retried later: 5xx.
         case serverError = "server_error"
         /// Retried later: no answer, or no connection.
         case unreachable
-        /// Retried later without spending an attempt: 401, 407 or a redirect, as long as that may be the operator's
-        /// trouble.
+        /// Retried later without spending an attempt: the operator may be the cause.
+        ///
+        /// 401, 407 or a redirect.
         case misconfigured
-        /// Not sent: the gateway itself refuses it, or cannot send anything to that upstream. Says nothing about the
-        /// upstream.
+        /// Not sent: the gateway refuses it, or cannot send anything to that upstream.
+        ///
+        /// This contains no information about the upstream.
         case refused
         /// Given up because the gateway shut down, or its worker was lost.
         case abandoned
@@ -110,14 +121,16 @@ public struct Outcome: Sendable {
         if isOpen { keep(dispatch.mutation) }
     }
 
-    /// Keeps what earlier attempts of the revision recorded.
+    /// Copies the records of the revision's earlier attempts.
     private mutating func keep(_ mutation: QueuedMutation) {
         isOutcomeUnknown = mutation.isOutcomeUnknown
         override = mutation.override
         conflictRetries = mutation.conflictRetries
     }
 
-    /// The outcome of a conflict that `client_wins` overrides: a new revision, which sends another request.
+    /// The outcome of a conflict that `client_wins` overrides.
+    ///
+    /// A new revision, which sends another request.
     ///
     /// - Parameter id: the entity that is overwritten; nil where it is not known.
     func overridden(by sent: SentRequest, of id: ServerID?) -> Outcome {
@@ -133,8 +146,9 @@ public struct Outcome: Sendable {
         return outcome
     }
 
-    /// Whether the outcome counts as a try of a create's mapping (product rule 10): trouble that may be the operator's
-    /// does not count, nor does a request that was not sent.
+    /// Whether the outcome counts as a try of a create's mapping (product rule 10).
+    ///
+    /// A problem that may be the operator's does not count, nor does a request that was not sent.
     public var isFailedTry: Bool {
         status == .pending && nextRetryAt != nil && kind != .misconfigured && kind != .refused
     }
@@ -146,8 +160,10 @@ public struct Outcome: Sendable {
 }
 
 extension Outcome {
-    /// The outcome of a mutation whose worker was lost: it may have taken effect, and its turn comes again at once,
-    /// unless its attempts are used up (product rule 13; seed 001, `in_flight_lock_prevents_duplicate_dispatch`).
+    /// The outcome of a mutation whose worker was lost.
+    ///
+    /// It may have taken effect, and its turn comes again at once, unless its attempts are used up (product rule 13;
+    /// seed 001, `in_flight_lock_prevents_duplicate_dispatch`).
     ///
     /// - Parameter wasSent: whether it goes to an upstream; the built-in store has no effect without its outcome.
     public init(ofLost mutation: QueuedMutation, wasSent: Bool) {
@@ -172,13 +188,16 @@ extension Outcome {
         }
     }
 
-    /// The outcome of a mutation whose turn had come and that was not sent: its turn comes again.
+    /// The outcome of a dispatched mutation that was not sent.
+    ///
+    /// Its turn comes again.
     public init(ofUnsent dispatch: Dispatch) {
         self.init(ofLost: dispatch.mutation, wasSent: false)
     }
 
-    /// The outcome of a mutation that was marked as in flight but never sent: its turn comes again, and no attempt is
-    /// spent.
+    /// The outcome of a mutation that was marked as in flight but never sent.
+    ///
+    /// Its turn comes again, and no attempt is spent.
     public init(ofUnsent mutation: QueuedMutation, isForwarded: Bool) {
         self.init(ofLost: mutation, wasSent: false)
         attemptCount = isForwarded ? max(0, mutation.attemptCount - 1) : mutation.attemptCount
@@ -186,7 +205,9 @@ extension Outcome {
 }
 
 extension Problem {
-    /// Why a mutation can never be sent as it is stored; nil where every part of it can be opened.
+    /// Why a mutation can never be sent as it is stored.
+    ///
+    /// Nil where every part of it can be opened.
     static func unreadable(_ mutation: QueuedMutation) -> Problem? {
         guard !mutation.unreadable.isEmpty else { return nil }
         let what = mutation.unreadable.joined(separator: ", ")

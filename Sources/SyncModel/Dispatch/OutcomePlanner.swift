@@ -1,4 +1,6 @@
-/// Decides what an upstream's answer means for the mutation that was sent (product rules 6, 7, 11 and 12). Pure.
+/// Decides the meaning of an upstream's answer for the mutation that was sent. Pure.
+///
+/// Product rules 6, 7, 11 and 12.
 public struct OutcomePlanner: Sendable {
     public let policy: RetryPolicy
 
@@ -9,7 +11,7 @@ public struct OutcomePlanner: Sendable {
     /// - Parameters:
     ///   - othersSucceeded: whether the upstream has accepted another request since the mutation was first held;
     ///     relevant only where the answer ``UpstreamAnswer/mayBeOperatorsTrouble``.
-    ///   - jitter: 0 to 1, drawn anew for each attempt.
+    ///   - jitter: 0 to 1, drawn for each attempt.
     public func outcome(
         of answer: UpstreamAnswer,
         to dispatch: Dispatch,
@@ -42,8 +44,9 @@ public struct OutcomePlanner: Sendable {
         }
     }
 
-    /// The outcome of a request that its worker abandoned: the request may have taken effect, and is sent again at once
-    /// unless it was the last attempt.
+    /// The outcome of a request that its worker abandoned.
+    ///
+    /// The request may have taken effect, and is sent again at once unless it was the last attempt.
     public func abandoned(_ dispatch: Dispatch) -> Outcome {
         var outcome = Outcome(.pending, .abandoned, of: dispatch, isOpen: true)
         outcome.isOutcomeUnknown = true

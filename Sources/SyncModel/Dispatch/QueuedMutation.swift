@@ -1,7 +1,9 @@
 public import Foundation
 import JSONText
 
-/// A stored mutation as the worker of its lane needs it: its content, and the state of its attempts.
+/// A stored mutation as the worker of its lane needs it.
+///
+/// It has its content, and the state of its attempts.
 public struct QueuedMutation: EntityWrite, Sendable {
     public let id: UUID
     public let deviceID: UUID
@@ -18,9 +20,13 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public var headers: [UInt8]?
     /// The version that the client saw.
     public var baseVersion: Int64?
-    /// The user's client ids in endpoint and payload, and the entity's own unless this mutation creates it.
+    /// The user's client ids in endpoint and payload.
+    ///
+    /// Includes the entity's own unless this mutation creates it.
     public var references = References()
-    /// Starts at 1; raised each time the mutation is sent again with a new upstream idempotency key.
+    /// Starts at 1; raised with each new upstream idempotency key.
+    ///
+    /// That is each time the mutation is sent again as another request.
     public var revision: Int32 = 1
     public var attemptCount: Int16 = 0
     /// Requests that may be sent before it fails.
@@ -30,22 +36,27 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public let conflictResolution: ConflictResolution
     /// Set when a strategy or a person settled a conflict in this revision.
     public var resolution: ConflictResolution?
-    /// Whether the last request of this revision may have taken effect without the gateway's knowing.
+    /// Whether the last request of this revision may have taken effect unnoticed.
     public var isOutcomeUnknown = false
     /// Consecutive 409s that were taken for an echo of an earlier attempt.
     public var conflictRetries: Int16 = 0
-    /// Set while the upstream's last answers may be the operator's trouble.
+    /// Set while the operator may be the cause of the upstream's last answers.
     public var hold: MutationHold?
-    /// The request that this revision sends to override a conflict; nil for the client's own.
+    /// The request that this revision sends to override a conflict.
+    ///
+    /// Nil for the client's own.
     public var override: SentRequest?
     /// The problem of a settled conflict, JSON.
     public var error: [UInt8]?
     /// W3C trace context of the push.
     public var traceparent: String?
-    /// Whose name its idempotency keys are made with, where it came with a user that was joined into the lane's; nil
-    /// for the lane's user.
+    /// The user for whom its idempotency keys are made; nil for the lane's user.
+    ///
+    /// Set if the mutation came with a user who was joined into the lane's.
     public var keyUser: UUID?
-    /// Parts of the mutation that cannot be opened, so that it cannot be sent; normally none.
+    /// Parts of the mutation that cannot be opened, so that it cannot be sent.
+    ///
+    /// Normally empty.
     public var unreadable: [String] = []
 
     /// A mutation that was never sent.
@@ -97,7 +108,8 @@ public struct QueuedMutation: EntityWrite, Sendable {
         error = outcome.error
     }
 
-    /// The trace of its requests and log entries: that of the push, else one made of the mutation's id, so that all
-    /// attempts share it.
+    /// The trace of its requests and log entries.
+    ///
+    /// That of the push, else one made of the mutation's id, so that all attempts share it.
     public var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
 }

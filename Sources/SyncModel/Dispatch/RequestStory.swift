@@ -1,8 +1,9 @@
 public import Foundation
 import JSONText
 
-/// The request of a mutation as its last attempt sent it, or as its next one will: with permanent ids in place, and
-/// where they were put. Pure.
+/// A mutation's request as the last attempt sent it, or as the next will. Pure.
+///
+/// It has permanent ids in place, and their positions.
 public struct RequestStory: Sendable {
     /// A client's id that gave way to a permanent one.
     public struct Rewrite: Sendable, Hashable {
@@ -20,7 +21,9 @@ public struct RequestStory: Sendable {
     public let idempotencyKey: UUID
     public let rewritten: [Rewrite]
 
-    /// Nil for a mutation that is not replayed to an upstream, and for one that cannot be sent as it is.
+    /// Nil for a mutation without a request.
+    ///
+    /// It is not replayed to an upstream, or cannot be sent as it is.
     ///
     /// - Parameter surroundings: `mappings` of every client id of the content that has a permanent id.
     public init?(of mutation: QueuedMutation, _ surroundings: TurnPlanner.Surroundings, now: Timestamp) {
@@ -78,8 +81,9 @@ public struct RequestStory: Sendable {
 }
 
 extension QueuedMutation {
-    /// Client ids that may stand in the content of a mutation whose references were not kept, as those of a final one are
-    /// not: every UUID of it, and every device id.
+    /// Client ids that may be in the content of a mutation without stored references.
+    ///
+    /// The references of a final mutation are not kept. The result has every UUID of the content, and every device id.
     public func namedIDs(in type: EntityType) -> [UUID] {
         var ids = references.ids + (endpoint?.uuids ?? [])
         if let payload, let root = try? JSONTree(parsing: payload).root {
@@ -89,8 +93,9 @@ extension QueuedMutation {
         return Array(Set(ids))
     }
 
-    /// The mutation as it was before it became final, as far as that can be told: what its content names and has a
-    /// permanent id counts as a reference.
+    /// The mutation before it became final, as far as it can be reconstructed.
+    ///
+    /// Each id in its content that has a permanent id counts as a reference.
     public func recalling(_ mappings: [UUID: [TurnPlanner.ResolvedID]]) -> QueuedMutation {
         var mutation = self
         guard references.ids.isEmpty else { return mutation }

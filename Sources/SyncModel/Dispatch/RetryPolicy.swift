@@ -1,11 +1,14 @@
-/// When a failed attempt is tried again (product rule 11; seed 001, `exponential_backoff_on_failure`).
+/// When a failed attempt is tried again.
+///
+/// Product rule 11; seed 001, `exponential_backoff_on_failure`.
 public struct RetryPolicy: Sendable, Hashable {
     /// `SLUICE_RETRY_BASE_SECONDS`: doubled with every attempt, in seconds.
     public var base: Double
     /// `SLUICE_RETRY_CAP_SECONDS`: the longest pause before jitter, in seconds.
     public var cap: Double
-    /// The longest pause, in seconds before jitter, of a mutation whose answers may be the operator's trouble: after
-    /// the operator has mended it, no lane waits for long.
+    /// The longest hold, in seconds before jitter, if the operator may be the cause.
+    ///
+    /// After the operator has fixed the configuration, no lane waits for longer than this.
     public static let longestHold: Double = 300
     /// Consecutive 409s that are taken for an echo of an earlier attempt.
     public static let conflictRetries: Int16 = 2
@@ -34,8 +37,9 @@ public struct RetryPolicy: Sendable, Hashable {
         return notBefore.map { max($0, due) } ?? due
     }
 
-    /// When to retry a mutation whose answers may be the operator's trouble. As above, but by the number of such
-    /// answers instead of attempts.
+    /// When to retry a mutation if the operator may be the cause of its answers.
+    ///
+    /// As above, but by the number of such answers instead of attempts.
     func nextTry(after hold: MutationHold, now: Timestamp, notBefore: Timestamp?, jitter: Double) -> Timestamp {
         RetryPolicy(base: base, cap: min(cap, Self.longestHold))
             .nextTry(after: hold.count, now: now, notBefore: notBefore, jitter: jitter)

@@ -1,11 +1,11 @@
 import Foundation
 import JSONText
 
-/// What an upstream's answer says about one entity, and so what the feed may take from it.
+/// What an upstream's response proves about one entity, for the feed.
 ///
-/// A mutation names its entity and its endpoint, and the gateway cannot tell whether the two belong together: a 200 to
-/// a request for another resource says nothing about the entity. So an answer counts only if the request's path names
-/// the entity, or the document in the answer has its id.
+/// A mutation names its entity and its endpoint, and the gateway cannot decide whether the two belong together: a 200
+/// to a request for another resource proves nothing about the entity. So a response counts only if the request's path
+/// names the entity, or the document in the response has its id.
 struct Testimony {
     private let mutation: QueuedMutation
     private let request: UpstreamRequest
@@ -15,7 +15,7 @@ struct Testimony {
     /// Whether the request's path holds the id.
     private let isNamed: Bool
 
-    /// - Parameter shown: the entity that the answer shows, whichever that is.
+    /// - Parameter shown: the entity in the response, which need not be the mutation's.
     init(
         about id: ServerID,
         of mutation: QueuedMutation,
@@ -30,7 +30,7 @@ struct Testimony {
         isNamed = id.isSegment(of: request.path)
     }
 
-    /// The ETag of the entity's state: of the entity that the path names, or that a create has made.
+    /// The ETag of the entity that the path names, or that a create has made.
     var etag: String? {
         switch mutation.operation {
         case .delete: nil
@@ -39,7 +39,7 @@ struct Testimony {
         }
     }
 
-    /// The mutation's change to the entity, and the ground on which the gateway knows it.
+    /// The mutation's change to the entity, and the ground for it.
     var change: (Outcome.EntityChange, Outcome.Ground) {
         switch mutation.operation {
         case .create where mutation.override == nil: (whole(document ?? request.body), .created)

@@ -2,7 +2,7 @@ import JSONText
 
 /// The mutation's content with permanent ids in place of client ids and device ids.
 extension Turn {
-    /// For a client id whose type was noted, only its permanent id in that type counts.
+    /// For a client id with a recorded type, only its permanent id in that type counts.
     private var resolver: ReferenceResolver {
         let (mappings, references) = (surroundings.mappings, mutation.references)
         return ReferenceResolver(of: mutation.entity.with(own)) { id in
@@ -12,7 +12,7 @@ extension Turn {
         }
     }
 
-    /// A client id whose type was not noted may belong to one type only.
+    /// Checks that a client id without a recorded type belongs to one type only.
     func checkTypes() throws(Problem) {
         let references = mutation.references
         for id in references.ids where references.types[id] == nil && id != mutation.entity.clientID {
@@ -23,29 +23,29 @@ extension Turn {
         }
     }
 
-    /// The path with ids in place. A create has no server id yet, so the id that its device gave stands for it.
+    /// The path with server ids. A create has no server id yet, so its device's id is used instead.
     func path(_ endpoint: Endpoint) -> String {
         resolver.path(endpoint, own: own ?? mutation.entity.client?.asServerID)
     }
 
-    /// The mutation's payload with server ids in place, or the body that it sends instead.
+    /// The mutation's payload with server ids, or the body that it sends instead.
     ///
-    /// - Throws: `dependency_rejected` where a relation holds a device id without a server id. On another device such a
-    ///   number means another entity, or none.
+    /// - Throws: `dependency_rejected` where a relation has a device id without a server id. On another device such a
+    ///   number means another entity, or does not exist.
     func body(instead sent: [UInt8]?) throws(Problem) -> [UInt8]? {
         let type = surroundings.type
         if let sent, !type.holdsLocalIDs { return sent }
         guard let payload = mutation.payload, let root = try? JSONTree(parsing: payload).root else { return sent }
         let related = type.localReferences(in: root, on: mutation.deviceID)
         guard let sent else { return try resolver.payload(root, related, unresolved: unresolved) ?? payload }
-        // an id that was unknown when this body was decided went in as the UUID that stands for it
+        // an id that was unknown when this body was decided was written as the UUID that represents it
         let replacements = try resolver.replacements(of: related, unresolved: unresolved)
         guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else { return sent }
         return root.rewritten { replacements[$0] } ?? sent
     }
 
     private func unresolved(_ reference: LocalReference) throws(Problem) -> JSONReplacement {
-        // the built-in store puts the id in after making it
+        // the built-in store inserts the id after making it
         if reference.clientID == mutation.created?.clientID, !surroundings.type.isForwarded {
             return .uuid(reference.clientID)
         }

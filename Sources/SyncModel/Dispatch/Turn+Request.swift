@@ -4,7 +4,7 @@ import JSONText
 
 /// The request to an upstream.
 extension Turn {
-    /// - Throws: the reason why no request can say what the mutation means.
+    /// - Throws: the reason why no request can express the mutation.
     func request(to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
         guard let endpoint = mutation.endpoint else {
             let detail = "its type '\(mutation.entity.type)' is forwarded now, and it has no endpoint to be sent to"
@@ -40,13 +40,14 @@ extension Turn {
         return headers
     }
 
-    /// Within a writer's own run of writes the upstream's state is the one that its last answer showed, whatever the
-    /// client saw while it was offline; the client's own If-Match would conflict with itself. A mutation that names no
-    /// state gets no condition.
+    /// The If-Match of the request.
+    ///
+    /// Within a writer's own run of writes, the upstream's state is the one in its last response, even if the client
+    /// saw another state while it was offline. The client's own If-Match would conflict with itself. A mutation that
+    /// names no state gets no condition.
     ///
     /// If-Match requires the strong comparison, which no weak ETag passes (RFC 9110, 13.1.1). So a weak one is sent
-    /// only to an upstream that is known to accept it; to others the mutation goes out without a condition of the
-    /// gateway's.
+    /// only to an upstream that is known to accept it; to others the gateway sends the mutation without a condition.
     private func ifMatch(_ headers: [ExactText: String], sendsWeak: Bool) -> String? {
         guard mutation.operation != .create, mutation.resolution != .clientWins,
             let entity = surroundings.visibleEntity, let etag = entity.etag, HeaderField.isValue(etag)
@@ -62,9 +63,10 @@ extension Turn {
 }
 
 extension TurnPlanner {
-    /// The gateway's own idempotency key, the same for all attempts of a revision (product rule 6): a hash of what
-    /// identifies the revision, so that every gateway makes the same key, also after its user was joined into another.
-    /// A UUID of version 8 (RFC 9562, 5.8).
+    /// The gateway's idempotency key, the same for all attempts of a revision.
+    ///
+    /// Product rule 6. A hash of the revision's identity, so that every gateway makes the same key, also after its user
+    /// was joined into another. A UUID of version 8 (RFC 9562, 5.8).
     public static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
         var hash = SHA256()
         for id in [lane.organization, mutation.keyUser ?? lane.user, mutation.id] {

@@ -1,14 +1,17 @@
-/// The conflict of a forwarded mutation whose base version the entity has left (product rule 12): the gateway knows of
-/// the conflict itself, so it sends nothing and no attempt is spent.
+/// The conflict of a forwarded mutation whose base version is outdated.
+///
+/// Product rule 12. The gateway detects the conflict itself, so it sends nothing and no attempt is spent.
 extension Turn {
     /// An If-Match that matches no state of an entity.
     ///
-    /// A mutation that was sent before, with an unknown outcome, goes out again under its idempotency key even if
-    /// another mutation has written since: only the upstream knows the outcome. It answers for a key that it knows, and
-    /// this If-Match makes it refuse a request that it has not seen.
+    /// A mutation that was sent before, with an unknown outcome, is sent again under its idempotency key even if
+    /// another mutation has written since, because only the upstream has the outcome. The upstream repeats its response
+    /// to a known key. For a request that it has not seen, this If-Match makes it refuse.
     static let passedValidator = #""base-version-was-passed""#
 
-    /// The mutation's conflict with the entity in the feed; nil where the mutation is to be sent.
+    /// The mutation's conflict with the entity in the feed.
+    ///
+    /// Nil where the mutation is to be sent.
     func versionConflict() -> TurnPlanner.Decision? {
         // a mutation that overrides a conflict has met it before
         guard mutation.operation != .create, mutation.override == nil, mutation.resolution != .clientWins,
@@ -16,7 +19,7 @@ extension Turn {
         else { return nil }
         let writer = Writer(user: surroundings.lane.user, device: mutation.deviceID)
         let verdict = entity.run.verdict(on: baseVersion, from: writer)
-        // a deleted entity can be deleted once more
+        // a deleted entity can be deleted again
         if verdict == .fits || (entity.isDeleted && mutation.operation == .delete) { return nil }
         if mutation.isOutcomeUnknown, verdict == .passed, entity.etag != nil { return nil }
         var outcome = unsent(.conflict, .conflict, serverID: own)
@@ -38,8 +41,10 @@ extension Turn {
         }
     }
 
-    /// Lets the client win. The feed's document is the last known state of the entity, and may be behind the
-    /// upstream's, so a patch goes out as it is.
+    /// Lets the client win.
+    ///
+    /// The feed's document is the last known state of the entity, and may be behind the upstream's, so a patch is sent
+    /// as it is.
     private func overriding(_ conflict: Outcome, _ own: ServerID) -> Outcome {
         let sent = ClientWins.plan(
             operation: mutation.operation,

@@ -3,7 +3,9 @@ struct Turn {
     let mutation: QueuedMutation
     let surroundings: TurnPlanner.Surroundings
     let lease: LaneLease
-    /// The entity's permanent id; nil for a create whose entity gets one, and where the id is not known.
+    /// The entity's permanent id.
+    ///
+    /// Nil for a create whose entity gets one, and where the id is not known.
     let own: ServerID?
 
     init(_ mutation: QueuedMutation, _ surroundings: TurnPlanner.Surroundings, _ lease: LaneLease) {
@@ -32,8 +34,9 @@ struct Turn {
         return .run(dispatch(to: .upstream(try request(to: upstream), upstream)))
     }
 
-    /// The outcome of a mutation that can never run. It says nothing about an earlier attempt, which may have taken
-    /// effect all the same.
+    /// The outcome of a mutation that can never run.
+    ///
+    /// It does not cover an earlier attempt, which may have taken effect all the same.
     func failure(_ problem: Problem) -> Outcome {
         var outcome = unsent(.failed, .rejected, serverID: nil)
         outcome.error = problem.json

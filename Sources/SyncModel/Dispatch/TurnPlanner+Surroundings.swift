@@ -1,7 +1,7 @@
 public import Foundation
 
 extension TurnPlanner {
-    /// What a turn depends on besides the mutation's row.
+    /// The inputs of a turn's decision in addition to the mutation's row.
     public struct Surroundings: Sendable {
         public var lane: LaneKey
         /// The lease under which the lane runs.
@@ -13,9 +13,10 @@ extension TurnPlanner {
         public var type: EntityType
         /// Resolved mappings of the client ids that the mutation names.
         public var mappings: [UUID: [ResolvedID]]
-        /// The feed's state of the entity that the mutation changes: the basis of the `base_version` check and of
-        /// If-Match. Nil when the feed does not know the entity; perhaps without its document where the mutation was
-        /// made on this very version.
+        /// The feed's state of the entity: the basis of version checks and of If-Match.
+        ///
+        /// Used for the `base_version` check. Nil when the entity is not in the feed. The document may be missing where
+        /// the mutation was made on exactly this version.
         public var entity: EntityState?
 
         public init(
@@ -36,8 +37,9 @@ extension TurnPlanner {
             self.entity = entity
         }
 
-        /// The entity, where the mutation's user may see it: the gateway sends nothing of another user's private
-        /// entity.
+        /// The entity, where the mutation's user may see it.
+        ///
+        /// The gateway sends nothing of another user's private entity.
         var visibleEntity: EntityState? {
             entity.flatMap { $0.isVisible(to: lane.user, type.visibility) ? $0 : nil }
         }
@@ -54,15 +56,18 @@ extension TurnPlanner {
             return mappings[clientID]?.first { $0.entityType == entity.type }?.serverID
         }
 
-        /// Replaces the entity that was read with the one that the transaction has locked, and perhaps changed: it
-        /// writes entities last, so what it read may be older.
+        /// Replaces the entity that was read with the locked one.
+        ///
+        /// The transaction may have changed it: it writes entities last, so the one that was read may be older.
         mutating func refreshEntity(of mutation: QueuedMutation, from entities: EntityTable) {
             guard mutation.operation != .create, let id = serverID(of: mutation) else { return }
             if let current = entities[EntityKey(type: type.name, id: id.text)] { entity = current }
         }
 
-        /// Whether a mutation was made on a state that an edit from elsewhere may change, which waits to be judged. What
-        /// that edit itself may wait for, the outcome of a request that is sent again, does not.
+        /// Whether a mutation's base state may be changed by a parked edit from elsewhere.
+        ///
+        /// Then it waits until that edit is judged. A request that is sent again does not wait, because the edit itself
+        /// may wait for its outcome.
         func mustWait(_ mutation: QueuedMutation, for waiting: Set<EntityKey>) -> Bool {
             guard !waiting.isEmpty, mutation.baseVersion != nil, !mutation.isOutcomeUnknown, type.isForwarded,
                 let id = serverID(of: mutation)

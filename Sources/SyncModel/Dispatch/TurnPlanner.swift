@@ -1,5 +1,6 @@
-/// Decides about the mutation at the head of a lane: whether its turn has come, and what the gateway sends (product
-/// rules 2, 6 and 8). Pure.
+/// Decides about the mutation at the head of a lane. Pure.
+///
+/// It decides whether the mutation's turn has come, and what the gateway sends (product rules 2, 6 and 8).
 public struct TurnPlanner: Sendable {
     public enum Decision: Sendable {
         /// Its turn has come.

@@ -8,9 +8,9 @@ struct UpstreamEntity {
     /// The object that holds the id; nil where it cannot be stored.
     let document: [UInt8]?
 
-    /// Finds the entity in an answer's body by the pointer to its id.
+    /// Finds the entity in a response's body by the pointer to its id.
     ///
-    /// A 202 shows none: it says that the request is processed later, and its body describes that (RFC 9110, 15.3.3).
+    /// A 202 contains no entity: the request is processed later, and the body describes that (RFC 9110, 15.3.3).
     init?(in response: UpstreamResponse, idPointer: String) {
         guard response.status != 202, let json = response.json ?? response.unkeptJSON,
             let root = try? JSONTree(parsing: json).root,

@@ -1,13 +1,15 @@
 public import Foundation
 import JSONText
 
-/// The path below an upstream's base URL to which the erasure of a user is sent, by `DELETE`.
+/// The path below an upstream's base URL for the erasure of a user, by `DELETE`.
 public enum EraseEndpoint {
-    /// Stands for the user's id.
+    /// The placeholder for the user's id.
     public static let placeholder = "{user}"
     public static let maximumBytes = 1_000
 
-    /// The error in an endpoint that an operator wants; completes "erase_endpoint". Nil for none.
+    /// The error in an operator's endpoint; nil for a valid one.
+    ///
+    /// It completes "erase_endpoint".
     public static func problem(_ text: String) -> String? {
         guard text.utf8.first == UInt8(ascii: "/") else {
             return "must begin with a slash: it is a path below base_url"

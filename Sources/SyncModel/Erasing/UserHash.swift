@@ -1,7 +1,9 @@
 import Crypto
 public import Foundation
 
-/// What stays of an erased user's id: it tells the user from others when it comes again, and leads back to nobody.
+/// The hash that remains of an erased user's id.
+///
+/// It recognizes the user if the id is used again, and does not lead back to a person.
 public struct UserHash: Sendable, Hashable {
     /// SHA-256 of the organization's id and the user's: 32 bytes.
     public let bytes: [UInt8]
@@ -16,12 +18,12 @@ public struct UserHash: Sendable, Hashable {
 
     public init(bytes: [UInt8]) { self.bytes = bytes }
 
-    /// A key that is the same whenever the same user's erasure is told.
+    /// The idempotency key of the user's erasure: the same each time it is sent.
     public var idempotencyKey: UUID {
         UUID(hash: SHA256.hash(data: Array("erasure".utf8) + bytes))
     }
 
-    /// For log lines: enough to find an erasure's lines, and to ask the table for its row.
+    /// A short name for log lines, sufficient to find an erasure's lines and its row.
     public var name: String {
         let digits = Array("0123456789abcdef".utf8)
         let name = bytes.prefix(8).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }

@@ -2,32 +2,42 @@ import Foundation
 
 /// The measured cost of organizations' jobs, in microseconds of committers' time.
 ///
-/// It predicts what a job will take, from what earlier jobs of its organization took, and knows whether an organization
-/// takes much while others take little (``isCrowded``). Only then are groups kept short: where all take alike, large
-/// groups serve all of them best. Time is the work itself, so this type needs no clock.
+/// It predicts the cost of a job from earlier jobs of its organization, and detects whether an organization takes much
+/// while others take little (``isCrowded``). Only then are groups kept short: where all take alike, large groups serve
+/// all of them best. Time is the work itself, so this type needs no clock.
 struct CostLedger: Sendable {
     /// The share of recent work from which an organization is a busy one.
     static let busyShare = 0.125
-    /// Work without which nobody is called busy: after a pause the first job has all of it.
+    /// Work below which no organization counts as busy.
+    ///
+    /// After a pause the first job has all of it.
     static let leastUse = 250_000.0
-    /// How much work is remembered.
+    /// The amount of work after which measurements are forgotten.
     static let memory = 1_000_000.0
-    /// The work after which an organization that takes little is no longer taken to be there.
+    /// The work after which an organization that takes little counts as absent.
     static let presence = 2_000_000.0
-    /// Organizations that are remembered; beyond it those are forgotten that took least.
+    /// Organizations in memory; beyond it, those that took least are forgotten.
     static let capacity = 8_192
     /// The weight of a new measurement.
     private static let learning = 0.25
-    /// The share of recent work in groups with an organization's jobs from which on those jobs are measured alone. Below
-    /// it, groups with and without the organization show what its jobs take.
+    /// The share of an organization in recent work from which it is measured alone.
+    ///
+    /// The share is of the work in groups with its jobs. Below it, groups with and without the organization show the
+    /// cost of its jobs.
     private static let sharedBySuspects = 0.5
-    /// A group whose least time is above this is slow for another reason than its flush.
+    /// The most that a flush explains.
+    ///
+    /// A group whose least time is above this is slow for another reason.
     private static let mostFixed = 5_000.0
     /// Microseconds that a unit of work takes until it was measured.
     private static let firstRate = 50.0
-    /// Work for which the measurement of an organization's jobs in a group of its own is good.
+    /// Work after which a sample of an organization's rate expires.
+    ///
+    /// A sample measures its jobs in a separate group.
     private static let sampleLife = 2_000_000.0
-    /// Groups from one that measures a single organization to the next: bounds what measuring costs the others.
+    /// Groups from one that measures a single organization to the next.
+    ///
+    /// Bounds the cost of measuring for the others.
     private static let sampleInterval = 16
 
     private struct Account {
@@ -35,7 +45,7 @@ struct CostLedger: Sendable {
         var rate: Double
         /// Recent work, as of ``at``.
         var use = 0.0
-        /// Recent work of all groups that held its jobs: what its own work is at most.
+        /// Recent work of all groups with its jobs, an upper bound of the work for it.
         var sharedUse = 0.0
         var at: Double
         /// When a group held only its jobs.
@@ -55,23 +65,25 @@ struct CostLedger: Sendable {
     private var quietAt = -Double.infinity
     /// Groups since one that measured a single organization.
     private var unsampled = 0
-    /// What a group takes whatever is in it: a little above the least that was measured.
+    /// The fixed work of a group: a little above the least that was measured.
     private(set) var fixed = 1_000.0
 
-    /// Whether an organization takes a large part of the work while another one, which takes little, is there.
+    /// Whether an organization takes most of the work while another takes little.
+    ///
+    /// The other one must be present.
     var isCrowded: Bool { !busy.isEmpty && clock - quietAt < Self.presence }
 
     func isBusy(_ organization: UUID) -> Bool { busy.contains(organization) }
 
-    /// What a job is expected to take beside the fixed part of its group.
+    /// The expected work of a job, without the fixed part of its group.
     func cost(of item: GroupLine.Item) -> Double {
         (accounts[item.lane.organization]?.rate ?? rate) * item.units
     }
 
-    /// Whether the next group should hold only this organization's jobs, to measure them.
+    /// Whether the next group should contain only this organization's jobs.
     ///
-    /// The time of a group does not show whose jobs took it. An organization whose jobs are in most groups is therefore
-    /// measured alone, in one of ``sampleInterval`` groups at most.
+    /// They are measured then. The time of a group does not show whose jobs took it. An organization whose jobs are in
+    /// most groups is therefore measured alone, in one of ``sampleInterval`` groups at most.
     func needsSample(of organization: UUID) -> Bool {
         guard unsampled >= Self.sampleInterval, use >= Self.leastUse, let account = accounts[organization] else {
             return false
@@ -79,14 +91,14 @@ struct CostLedger: Sendable {
         return clock - account.sampledAt >= Self.sampleLife && account.sharedUse >= use * Self.sharedBySuspects
     }
 
-    /// Notes that an organization has a job waiting.
+    /// Records that an organization has a job waiting.
     mutating func arrived(_ organization: UUID) {
         if !busy.isEmpty, !busy.contains(organization) { quietAt = clock }
     }
 
-    /// Notes what a group took.
+    /// Records the cost of a group.
     ///
-    /// - Returns: what each organization's jobs took, of the measured time, next to what was expected.
+    /// - Returns: the part of each organization's jobs in the measured time, next to the expected part.
     mutating func measured(_ took: Double, of items: [GroupLine.Item]) -> [UUID: (expected: Double, actual: Double)] {
         fixed = took < fixed ? took : min(fixed + (took - fixed) * 0.0001, Self.mostFixed)
         var costs: [UUID: (expected: Double, actual: Double)] = [:]
@@ -105,7 +117,7 @@ struct CostLedger: Sendable {
         let isSample = costs.count == 1
         unsampled = isSample ? 0 : unsampled + 1
         let known = isSample ? 0 : costs.reduce(0) { $0 + (isKnown($1.key) ? $1.value.expected : 0) }
-        // what those whose rate was not measured lately took
+        // the time of those whose rate was not measured recently
         let rest = expected > known ? limited((actual - known) / (expected - known)) : 1
         for (organization, cost) in costs {
             let share = cost.expected / expected
@@ -129,7 +141,7 @@ struct CostLedger: Sendable {
         return costs
     }
 
-    /// Whether an organization's rate was measured in a group of its own lately.
+    /// Whether an organization's rate was measured recently in a separate group.
     private func isKnown(_ organization: UUID) -> Bool {
         accounts[organization].map { clock - $0.sampledAt < 2 * Self.sampleLife } ?? false
     }
@@ -158,14 +170,14 @@ struct CostLedger: Sendable {
     }
 }
 
-/// Turns by cost: an organization that took much waits until the others could have taken as much.
+/// Turns by cost: an organization waits until the others could have taken as much.
 ///
-/// Each organization has a moment, in microseconds of work, from which on it is due. A job moves the moment by what the
-/// job takes; the present moves on by one portion a round, in which all that are due may take a job.
+/// Each organization has a moment, in microseconds of work, from which on it is due. A job moves the moment by its
+/// cost; the present moves on by one portion a round, in which all that are due may take a job.
 struct CostTurns: Sendable {
     /// The work that a round gives each organization.
     static let portion = 200.0
-    /// Organizations that are remembered.
+    /// Organizations in memory.
     private static let capacity = 8_192
 
     private var present = 0.0

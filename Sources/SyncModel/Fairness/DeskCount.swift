@@ -1,12 +1,16 @@
-/// How many desks share the light jobs. Most of a small group's cost does not depend on its jobs, so little load goes to
-/// two desks, of which one prepares its group while the database works for the other; with more load, groups are large
-/// anyway and further desks use further cores of the database.
+/// The number of desks that share the light jobs.
+///
+/// Most of a small group's cost does not depend on its jobs. So little load goes to two desks: one prepares its group
+/// while the database works for the other. With more load, groups are large anyway, and further desks use further cores
+/// of the database.
 public struct DeskCount: Sendable {
     private let most: Int
     private let weightPerDesk: Int
     /// The weight of the jobs that wait or are being committed.
     private var load = 0
-    /// Follows the load upwards at once and downwards slowly, since each commit ends with little load.
+    /// The load, followed upwards at once and downwards slowly.
+    ///
+    /// Each commit ends with little load.
     private var usual = 0.0
 
     public init(most: Int, limits: GroupLimits) {
@@ -22,6 +26,6 @@ public struct DeskCount: Sendable {
         usual = max(Double(load), usual - (usual - Double(load)) / 64)
     }
 
-    /// Notes that jobs were committed, or given up.
+    /// Records that jobs were committed, or given up.
     public mutating func remove(_ weight: Int) { load -= weight }
 }

@@ -1,12 +1,14 @@
 import Foundation
 
-/// Room of one kind that users may wait for. Organizations take turns, and so do the users of each; ``FairShares`` says
-/// how much each may hold. This type only decides; the caller resumes the waiters.
+/// Room of one kind that users may wait for.
+///
+/// Organizations take turns, and so do the users of each; ``FairShares`` limits how much each may hold. This type only
+/// decides; the caller resumes the waiters.
 public struct FairRoom: Sendable {
     /// Names a waiter.
     public typealias Ticket = Int
 
-    /// The waiters whose wait is over.
+    /// The waiters that are admitted or rejected.
     public struct Decision: Sendable, Equatable {
         /// They hold the room that they asked for.
         public var admitted: [Ticket] = []
@@ -21,9 +23,11 @@ public struct FairRoom: Sendable {
         let since: ContinuousClock.Instant
     }
 
-    /// How many organizations, or users of one, that hold enough already are passed over before all waiters have to
-    /// wait for the next chance: bounds the work when thousands wait. Those passed over go to the end of the line,
-    /// since giving back what they hold will give them another chance.
+    /// Organizations, or users of one, that may be passed over in one decision.
+    ///
+    /// They hold enough already. After that many, all waiters wait for the next chance: this bounds the work when
+    /// thousands wait. Those passed over go to the end of the queue, since giving back their room will give them
+    /// another chance.
     private static let looks = 64
 
     public private(set) var shares: FairShares
@@ -36,20 +40,22 @@ public struct FairRoom: Sendable {
 
     /// - Parameters:
     ///   - whole: the total amount of room.
-    ///   - patience: how long a user may wait before it is turned away.
+    ///   - patience: how long a user may wait before it is rejected.
     public init(whole: Int, patience: Duration) {
         shares = FairShares(whole: whole)
         self.patience = patience
     }
 
-    /// Takes room for a user where it may have some at once, and no user of its organization waits.
+    /// Takes room for a user if it is available at once.
+    ///
+    /// No other user of its organization may wait.
     public mutating func takeAtOnce(_ amount: Int, for user: LaneKey) -> Bool {
         guard lines[user.organization] == nil, shares.mayTake(amount, for: user) else { return false }
         shares.take(amount, for: user)
         return true
     }
 
-    /// Puts a user in the line for room.
+    /// Queues a user for room.
     public mutating func wait(for amount: Int, by user: LaneKey, now: ContinuousClock.Instant) -> Ticket {
         lastTicket += 1
         let waiter = Waiter(ticket: lastTicket, user: user, amount: amount, since: now)
@@ -68,8 +74,9 @@ public struct FairRoom: Sendable {
         shares.giveBack(amount, of: user)
     }
 
-    /// Admits the waiters for whom there is room, and turns away those at the head of each line who have waited too
-    /// long.
+    /// Admits the waiters for whom there is room.
+    ///
+    /// Rejects those at the head of each queue who have waited too long.
     public mutating func settle(now: ContinuousClock.Instant) -> Decision {
         var decision = Decision()
         var passed: [UUID] = []
@@ -89,7 +96,7 @@ public struct FairRoom: Sendable {
         return decision
     }
 
-    /// Turns away all who have waited too long.
+    /// Rejects all who have waited too long.
     public mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
         guard waiting > 0 else { return [] }
         var late: [Ticket] = []

@@ -1,12 +1,13 @@
 public import Foundation
 
-/// Room of one kind, bytes or places, that organizations share: how much of it each holds, and which may take more
-/// (product rule 16).
+/// Room of one kind, bytes or places, that organizations share (product rule 16).
 ///
-/// An organization may hold as much as it leaves free. So a single one holds a half at most, two that want all they can
-/// get hold a third each, and n hold 1/(n + 1) each: shares shrink as more organizations come, and a newcomer finds as
-/// much free as the largest share. The users of an organization divide its share in the same way. One that holds
-/// nothing else may take whatever is free, so every request is served at some time.
+/// It records how much each holds, and decides which may take more.
+///
+/// An organization may hold as much as it leaves free. So a single one holds at most a half. Two with unlimited demand
+/// hold a third each, and n hold 1/(n + 1) each. Shares shrink as more organizations come, and a newcomer finds as much
+/// free as the largest share. The users of an organization divide its share in the same way. An organization that holds
+/// nothing else may take any free room, so every request is served at some time.
 public struct FairShares: Sendable {
     /// The total amount.
     public let whole: Int
@@ -38,7 +39,9 @@ public struct FairShares: Sendable {
         return held <= own || held + amount <= spare / 2
     }
 
-    /// Whether a user's organization holds more than its share; what was taken without asking counts as well.
+    /// Whether a user's organization holds more than its share.
+    ///
+    /// Room that was taken unconditionally counts as well.
     public func isOver(_ user: LaneKey) -> Bool {
         let held = held(by: user.organization)
         return held > 0 && held > max(0, whole - taken)
@@ -59,7 +62,7 @@ public struct FairShares: Sendable {
         Self.reduce(&users[user], by: amount)
     }
 
-    /// A holder of nothing is not remembered.
+    /// An entry of 0 is removed.
     private static func reduce(_ held: inout Int?, by amount: Int) {
         guard let had = held else { return }
         held = had > amount ? had - amount : nil

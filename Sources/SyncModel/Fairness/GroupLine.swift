@@ -7,21 +7,24 @@ public struct GroupLimits: Sendable {
     public var weight = 1_000
     /// Bytes of all jobs.
     public var bytes = 524_288
-    /// The weight that one desk has in hand before another takes part.
+    /// The weight of a desk's group before another desk takes part.
     public var weightPerDesk = 400
     /// A job that weighs more is heavy.
     public var lightWeight = 200
     /// A job that has more bytes is heavy.
     public var lightBytes = 131_072
-    /// Microseconds that a group may take, where an organization takes much of the time and others take little.
+    /// Microseconds that a group may take while the load is uneven.
+    ///
+    /// An organization takes much of the time then and others take little.
     public var cost = 10_000.0
     /// Microseconds from which on a job of such an organization is heavy.
     public var lightCost = 2_500.0
 
     public init() {}
 
-    /// Of steps of lanes, each of which takes little: most of what a small group of them costs the database is for the
-    /// partitions and indexes that it opens.
+    /// Limits for steps of lanes, each of which takes little.
+    ///
+    /// Most of the database's cost for a small group of them is for the partitions and indexes that it opens.
     public static var lanes: GroupLimits {
         var limits = GroupLimits()
         limits.jobs = 256
@@ -30,18 +33,19 @@ public struct GroupLimits: Sendable {
     }
 }
 
-/// Jobs that wait to be committed in groups, at several desks. Organizations take turns, and so do the users of each. A
-/// lane takes part in a group once, and an organization is at one desk at a time, so that two groups of one process
-/// never wait for each other.
+/// Jobs that wait to be committed in groups, at several desks.
 ///
-/// Where organizations lie in shards, a group holds those of one.
+/// Organizations take turns, and so do the users of each. A lane takes part in a group once, and an organization is at
+/// one desk at a time, so that two groups of one process never wait for each other.
 ///
-/// Each organization has its desk. Heavy jobs go to a desk of their own, the last one: a group takes as long as its
+/// Where organizations are in shards, a group contains those of one shard.
+///
+/// Each organization has its desk. Heavy jobs go to a separate desk, the last one: a group takes as long as its
 /// heaviest member, and no user should wait for megabytes that another one sends.
 ///
-/// Turns are by cost, as committers measure it (``CostLedger``, ``CostTurns``): an organization whose jobs take ten times
-/// as long has a tenth of the turns while others wait. Where one takes much of the time and another one takes little, a
-/// group is as long as ``GroupLimits/cost`` at most, and what takes long is heavy.
+/// Turns are by cost, as committers measure it (``CostLedger``, ``CostTurns``): an organization whose jobs take ten
+/// times as long has a tenth of the turns while others wait. Where one takes much of the time and another one takes
+/// little, a group is as long as ``GroupLimits/cost`` at most, and long jobs count as heavy.
 public struct GroupLine: Sendable {
     public struct Item: Sendable {
         public let ticket: Int
@@ -51,7 +55,7 @@ public struct GroupLine: Sendable {
         /// A group holds jobs of one shard; nil where there are no shards.
         public let shard: Int?
 
-        /// The work that it is by what is known before it is done.
+        /// The estimated work of the job.
         var units: Double { Double(weight) + Double(bytes) / 4_096 }
 
         public init(ticket: Int, lane: LaneKey, weight: Int, bytes: Int, shard: Int? = nil) {
@@ -69,13 +73,13 @@ public struct GroupLine: Sendable {
         var line = Turns<UUID, Item>()
         /// The desk whose group holds its jobs, if any.
         var workedAt: Int?
-        /// The desk in whose line it stands, or stood last.
+        /// The desk in whose queue the organization waits, or last waited.
         var standsAt: Int
         /// Its jobs' shard, as of the last one.
         var shard: Int?
     }
 
-    /// Users of an organization whose jobs are looked at in one turn.
+    /// Users of an organization whose jobs are considered in one turn.
     private static let looks = 64
 
     private let limits: GroupLimits
@@ -103,10 +107,10 @@ public struct GroupLine: Sendable {
         shares = FairShares(whole: capacity)
     }
 
-    /// Adds a job; nil when its user or organization has its share of waiting jobs already.
+    /// Adds a job; nil when its user or organization has its share of waiting jobs.
     ///
     /// - Parameter desk: the organization's.
-    /// - Returns: the desk that has something to do; -1 for none.
+    /// - Returns: the desk that has something to do; -1 for no desk.
     public mutating func add(_ item: Item, desk: Int) -> Int? {
         guard shares.mayTake(1, for: item.lane) else { return nil }
         shares.take(1, for: item.lane)
@@ -119,8 +123,9 @@ public struct GroupLine: Sendable {
         return wasIdle ? queue(id) : -1
     }
 
-    /// Puts a job of a group in hand back, as one for the heavy desk that stands alone there. It is in line once its group
-    /// is finished.
+    /// Returns a job of the current group to the queue, as one for the heavy desk.
+    ///
+    /// It is committed alone there. It is in the queue once its group is finished.
     ///
     /// - Returns: false where there is no heavy desk, or no room for more.
     public mutating func leave(_ item: Item) -> Bool {
@@ -142,7 +147,7 @@ public struct GroupLine: Sendable {
         let cost = ledger.isCrowded ? limits.cost - ledger.fixed : .infinity
         var group = Group(limits: limits, takesHeavy: isHeavy(desk), cost: max(cost, limits.cost / 4))
         var taken: [UUID] = []
-        // in the order in which they stand
+        // in the order of the queue
         var passed: [UUID] = []
         // those of other shards, which this group is not for
         var strangers = 0
@@ -232,7 +237,7 @@ public struct GroupLine: Sendable {
 
     public func isEmpty(at desk: Int) -> Bool { desks[desk].isEmpty }
 
-    /// Whether no job waits at a desk, and none can come to it except by ``add(_:desk:)``.
+    /// Whether no job waits at a desk, and only ``add(_:desk:)`` can bring one.
     public func isIdle(for desk: Int) -> Bool {
         desks[desk].isEmpty && organizations.values.allSatisfy { $0.line.isEmpty || $0.workedAt == nil }
     }
@@ -259,7 +264,7 @@ public struct GroupLine: Sendable {
 
     private func isHeavy(_ desk: Int) -> Bool { hasHeavyDesk && desk == desks.count - 1 }
 
-    /// Puts an organization in the line of the desk for its next job; nil where it has none.
+    /// Queues an organization at the desk for its next job; nil if it has no job.
     private mutating func queue(_ id: UUID) -> Int? {
         guard let next = organizations[id]?.line.next, let own = organizations[id]?.desk else {
             organizations[id] = nil
@@ -271,7 +276,7 @@ public struct GroupLine: Sendable {
         return place
     }
 
-    /// Whether a job takes so long that those who take little should not wait for it.
+    /// Whether a job takes so long that short jobs should not wait for it.
     private func isCostly(_ item: Item) -> Bool {
         let organization = item.lane.organization
         return ledger.isCrowded && ledger.isBusy(organization) && ledger.cost(of: item) > limits.lightCost
@@ -291,7 +296,7 @@ public struct GroupLine: Sendable {
             guard let item = organization.line.next else { return nil }
             // a heavy job has its turn at the heavy desk
             if !group.takesHeavy, hasHeavyDesk, limits.isHeavy(item) { return nil }
-            // the first one stands here, whatever it takes
+            // the first one is accepted here at any cost
             if !group.takesHeavy, hasHeavyDesk, organization.workedAt != nil, isCostly(item) { return nil }
             if group.fits(item) {
                 _ = organization.line.popNext()

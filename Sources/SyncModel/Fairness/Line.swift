@@ -23,7 +23,7 @@ struct Line<Element> {
         return element
     }
 
-    /// Puts elements before all others, in their order.
+    /// Inserts elements before all others, in their order.
     mutating func prepend(_ others: [Element]) {
         guard !others.isEmpty else { return }
         if start >= others.count {

@@ -1,13 +1,17 @@
-/// Where an organization's rows are, as far as that decides with whose they are best written.
+/// Where an organization's rows are.
+///
+/// Used to batch writes to the same partition or shard.
 public enum Placement: Sendable, Hashable {
     /// In a partition of each table. Those of one partition are best written together, and those of several can be.
     case partition(Int)
-    /// In a shard of a cluster: only those of one shard are written together, since each shard is on a server of its own
-    /// and a transaction should take no second one. A number that is not true any more, after a shard was split, makes
-    /// groups that the database refuses and that are then halved: slower, and no more than that.
+    /// In a shard of a cluster: only organizations of one shard are written together.
+    ///
+    /// Each shard is on its own server, and a transaction should not involve a second one. An outdated number, after a
+    /// shard was split, makes groups that the database refuses and that are then halved. That is slower and has no
+    /// other effect.
     case shard(Int)
 
-    /// What a desk is chosen by.
+    /// The number by which a desk is chosen.
     public var number: Int {
         switch self {
         case .partition(let number), .shard(let number): number

@@ -12,7 +12,7 @@ struct Turns<Owner: Hashable & Sendable, Element> {
     /// The first element of that owner.
     var next: Element? { owner.flatMap { lines[$0]?.first } }
 
-    /// Puts an element at the end of its owner's line; an owner without a line comes last.
+    /// Appends an element to its owner's queue; an owner without a queue comes last.
     mutating func append(_ element: Element, of owner: Owner) {
         if lines[owner] == nil { order.append(owner) }
         lines[owner, default: Line()].append(element)

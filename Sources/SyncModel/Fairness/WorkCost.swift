@@ -1,44 +1,58 @@
-/// Bounds on what one unit of work may read, write and answer.
+/// Bounds on the reads, writes and answer of one unit of work.
 ///
 /// A request is a few bytes while each document that it names may have a megabyte, so the size of its body does not
-/// predict its cost. These bounds hold before anything is read: statements count the bytes of the rows that they would
-/// return and leave out the columns that do not fit, and planners refuse what exceeds its bound by itself.
+/// predict its cost. These bounds apply before anything is read: statements count the bytes of the rows that they would
+/// return and leave out the columns that do not fit, and planners refuse work that exceeds its bound by itself.
 public enum WorkBounds {
     /// Bytes of entities, of upstreams' bodies and of stored errors in one answer. The rest of an answer is bounded by
     /// the number of its entries.
     public static let answer = 2_097_152
-    /// Values up to this size, in bytes, are always part of an answer, and each mutation stores its own copy.
+    /// The size in bytes up to which values are always part of an answer.
+    ///
+    /// Each mutation stores its own copy of them.
     public static let small = 2_048
     /// Bytes of documents that a group of pushes reads together.
     public static let groupDocuments = 16_777_216
-    /// Bytes of documents that one push may read: as many as are written within a statement's time.
+    /// Bytes of documents that one push may read.
+    ///
+    /// As many as are written within a statement's time.
     public static let pushDocuments = 33_554_432
-    /// Bytes of stored errors and upstreams' bodies that a group of pushes reads together, beside small ones.
+    /// Bytes of large stored records that a group of pushes reads together.
+    ///
+    /// The records are errors and upstreams' bodies; small ones are not counted.
     public static let groupRecords = 16_777_216
-    /// Bytes of documents that a preview may read and merge: it holds them while it plans.
+    /// Bytes of documents that a preview may read and merge.
+    ///
+    /// It holds them while it plans.
     public static let preview = 8_388_608
     /// Bytes of contents that one transaction of a bulk call reads.
     public static let bulkContents = 8_388_608
-    /// Bytes of documents that one transaction copies into the errors of discarded mutations.
+    /// Bytes of documents copied into discarded mutations' errors in one transaction.
     public static let discardDocuments = 1_048_576
 }
 
-/// The estimated cost of a push, of a preview or of a settling call, in bytes, before it is done.
+/// The estimated cost of a push, a preview or a settling call, in bytes.
 public struct WorkCost: Sendable, Equatable {
     /// Bytes of stored documents that it reads; each document counts once.
     public var read = 0
-    /// Bytes that it merges: a document counts as often as it is patched.
+    /// Bytes that it merges: a document counts once for each patch.
     public var merged = 0
-    /// Bytes that it writes: each patched document, and each document that a conflict stores.
+    /// Bytes that it writes.
+    ///
+    /// Each patched document, and each document that a conflict stores.
     public var written = 0
     /// Bytes of its answer.
     public var answered = 0
 
     public init() {}
 
-    /// The least bytes of an answer for one entry: a result with its names and times, without entities.
+    /// The least bytes of an answer for one entry.
+    ///
+    /// A result with its names and times, without entities.
     public static let entry = 768
 
-    /// The bytes of the answer to a push without entities, upstreams' bodies and long errors.
+    /// The bytes of the answer to a push without its large parts.
+    ///
+    /// These are entities, upstreams' bodies and long errors.
     public static func answer(entries: Int) -> Int { 256 + entries * entry }
 }

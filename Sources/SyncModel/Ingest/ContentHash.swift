@@ -2,11 +2,13 @@ import Crypto
 import Foundation
 import JSONText
 
-/// What tells whether two documents say the same: a SHA-256 of the canonical form, whatever their white space, escapes,
-/// order of members and ways to write a number.
+/// A hash that is equal for documents with the same content.
+///
+/// A SHA-256 of the canonical form, so white space, escapes, the order of members and the notation of numbers do not
+/// matter.
 public struct ContentHash: Sendable, Hashable {
     public static let count = 32
-    /// Of an entity that is gone.
+    /// The hash of a deleted entity.
     public static let deletion = ContentHash(bytes: [UInt8](repeating: 0, count: count))
 
     public let bytes: [UInt8]
@@ -16,7 +18,7 @@ public struct ContentHash: Sendable, Hashable {
         self.bytes = bytes
     }
 
-    /// Of a document; nil for what cannot be read.
+    /// The hash of a document; nil if it cannot be read.
     public init?(of document: [UInt8]) {
         guard let root = try? JSONTree(parsing: document, limits: .widest).root else { return nil }
         var canonical: [UInt8] = []
@@ -28,7 +30,7 @@ public struct ContentHash: Sendable, Hashable {
         bytes = Array(hash.finalize())
     }
 
-    /// Of an entity as it is stored; nil where its document cannot be opened.
+    /// The hash of a stored entity; nil where its document cannot be opened.
     public init?(of state: EntityState) {
         guard !state.isDeleted else {
             self = .deletion

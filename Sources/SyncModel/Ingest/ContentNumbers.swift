@@ -1,4 +1,6 @@
-/// Numbers by their value, to the digit: what is written `1.0` here is `1` or `1e0` elsewhere.
+/// Numbers by their exact value.
+///
+/// A number written `1.0` here may be `1` or `1e0` elsewhere.
 enum ContentNumbers {
     /// The digits of a number that is written without an exponent at most.
     private static let plainDigits = 40
@@ -44,7 +46,7 @@ enum ContentNumbers {
         let unsigned = isNegative ? text.dropFirst() : text
         let mantissa = unsigned.prefix { $0 | 0x20 != UInt8(ascii: "e") }
         let power = unsigned.dropFirst(mantissa.count + 1)
-        // what no machine reckons with is compared as it is written
+        // numbers outside of machines' range are compared as they are written
         guard power.count <= 10, let exponent = power.isEmpty ? 0 : Int(String(decoding: power, as: UTF8.self)) else {
             result += text
             return

@@ -2,14 +2,17 @@ import Crypto
 import Foundation
 import JSONText
 
-/// A line of a file of entities, as exports write it and imports read it: an entity as it is, or an event that tells of
-/// a change of one.
+/// A line of a file of entities, as exports write it and imports read it.
+///
+/// It contains an entity as it is, or an event that describes a change of an entity.
 public enum EntityLine {
     /// The longest line, in bytes: more than any document takes that is stored.
     public static let maximumBytes = 2 * BuiltInStore.maximumDocumentBytes
 
-    /// Bounds of documents: what an organization has stored can be written down and read again, grown by patches or as
-    /// its upstream answered it.
+    /// Bounds of documents.
+    ///
+    /// They are wide enough that any stored document can be exported and imported, also one grown by patches or from an
+    /// upstream's answer.
     public static let limits = {
         var limits = IntakeLimits()
         limits.bodyBytes = maximumBytes
@@ -18,8 +21,10 @@ public enum EntityLine {
         return limits
     }()
 
-    /// Reads a line, without its end. An event that has no `event_id` is given one that is made of what it says, so that
-    /// the same line again is the same event; pointers of problems begin at the line's object.
+    /// Reads a line, without its end.
+    ///
+    /// An event without an `event_id` gets one that is computed from its content, so that the same line again is the
+    /// same event. Pointers of problems begin at the line's object.
     public static func decode(_ line: [UInt8]) -> IngestRequest.Entry {
         let tree: JSONTree
         do throws(JSONParseError) {
@@ -40,7 +45,9 @@ public enum EntityLine {
         )
     }
 
-    /// The id of what a line says: a hash of every part that counts, whatever their order and the space between them.
+    /// The id of a line's content: a hash of every part that counts.
+    ///
+    /// It depends neither on the order of the members nor on white space.
     static func eventID(
         _ key: EntityKey,
         isInteger: Bool,

@@ -2,7 +2,7 @@
 public struct IngestAnswer: Sendable {
     /// In request order.
     public var verdicts: [IngestVerdict]
-    /// A pull that has reached this cursor has seen what was applied.
+    /// A pull that has reached this cursor has seen the applied events.
     public var feed: String
 
     public init(verdicts: [IngestVerdict], feed: String) {
@@ -11,17 +11,18 @@ public struct IngestAnswer: Sendable {
     }
 }
 
-/// What became of one event of a batch.
+/// The outcome of one event of a batch.
 public struct IngestVerdict: Sendable, Hashable {
-    /// Nil where the event has none that can be read.
+    /// Nil where the event has no readable id.
     @Exact public var eventID: String?
     public var result: IngestResult
-    /// The entity's version in the feed, as of then; nil where the feed does not know it, and of what waits, was taken
-    /// before or was refused.
+    /// The entity's version in the feed at that time.
+    ///
+    /// Nil if the feed does not have the entity, and for an event that waits, was taken before or was refused.
     public var version: Int64?
-    /// Of a duplicate: what became of the event.
+    /// Of a duplicate: the outcome of the first event with this id.
     public var original: IngestResult?
-    /// Of what was refused.
+    /// The problem of a refused event.
     public var problem: Problem?
 
     public init(

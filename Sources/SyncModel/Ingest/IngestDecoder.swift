@@ -1,8 +1,9 @@
 import Foundation
 package import JSONText
 
-/// Reads one event of a batch and checks everything that needs nothing but the event itself. Reports all errors, not
-/// just the first.
+/// Reads one event of a batch and checks everything that needs only the event.
+///
+/// Reports all errors, not just the first.
 package struct IngestDecoder {
     /// The JSON Pointer to the event.
     private let place: String
@@ -22,11 +23,11 @@ package struct IngestDecoder {
     private var isDeleted: Bool?
     private var isPrivate = false
 
-    /// What an event is written as.
+    /// The notation of an event.
     package enum Form {
         /// As sources send it.
         case event
-        /// As a line of a file of entities, which says less: ``EntityLine``.
+        /// As a line of a file of entities, which contains less: ``EntityLine``.
         case line
 
         package var names: String {
@@ -112,7 +113,7 @@ package struct IngestDecoder {
         }
     }
 
-    /// Of a line that does not say what was done: it shows the entity as it is.
+    /// Derives the operation of a line without one: it shows the entity as it is.
     private mutating func readDeletion() {
         if seen.contains("operation") {
             if let isDeleted, let operation, isDeleted != (operation == .delete) {
@@ -176,7 +177,7 @@ package struct IngestDecoder {
                 let form = "a string of 1 to \(IngestEvent.maximumKeyBytes) bytes without control characters"
                 report("/causing_key", Rule.range, "causing_key must be \(form)")
             }
-            // keys of others are what they like
+            // other programs' keys may have any form
             causingKey = value.uuid
         default: return false
         }

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// An edit that was made elsewhere, as a source tells of it.
+/// An edit that was made elsewhere, as a source reports it.
 public struct IngestEvent: Sendable, Hashable {
     /// The longest `event_id`, in bytes.
     public static let maximumIDBytes = 200
@@ -29,15 +29,23 @@ public struct IngestEvent: Sendable, Hashable {
     public let document: [UInt8]?
     /// The user that the entity belongs to, where only that one sees it.
     public let owner: UUID?
-    /// The `Idempotency-Key` of the request that caused the edit; nil for one that cannot be the gateway's.
+    /// The `Idempotency-Key` of the request that caused the edit.
+    ///
+    /// Nil for one that cannot be the gateway's.
     public let causingKey: UUID?
-    /// Of a patch: its members replace the entity's as a whole, and null is a value, where RFC 7396 would go into them.
+    /// Of a patch: whether its members replace the entity's as a whole.
+    ///
+    /// Null is a value then. RFC 7396 would merge nested objects.
     public var isShallow = false
-    /// Of a patch: the entity that this one was until now, in whose document it goes where the feed does not know this one.
+    /// Of a patch: the id that this entity had until now.
+    ///
+    /// The patch applies to the document under that id if the feed does not have this one.
     public var origin: ServerID?
     /// How its version relates to the versions of the entity before it.
     public var lineage = Lineage.continues
-    /// Whether it says that nobody but the owner sees the entity: then it is of no type that shows it to others.
+    /// Whether the event restricts the entity to its owner.
+    ///
+    /// Then the entity cannot be of a type that shows it to others.
     public let isPrivate: Bool
 
     public init(
@@ -72,7 +80,9 @@ public struct IngestEvent: Sendable, Hashable {
 public struct ReceivedEvent: Sendable, Hashable {
     public let event: IngestEvent
     public let receivedAt: Timestamp
-    /// Its place among the events about its entity that wait; nil for one that does not.
+    /// Its place among the waiting events about its entity.
+    ///
+    /// Nil for one that does not wait.
     public internal(set) var place: Int64?
 
     public init(_ event: IngestEvent, at receivedAt: Timestamp, place: Int64? = nil) {

@@ -1,12 +1,12 @@
 import Foundation
 import JSONText
 
-/// One event, and what is decided about it.
+/// One event, and the decisions about it.
 struct IngestJudgement {
     let event: IngestEvent
     let context: IngestPlanner.Context
     let type: EntityType
-    /// Whose the entity is to be; nil where the event does not say.
+    /// The entity's future owner; nil where the event does not name one.
     private let owner: UUID?
     private let isOwnerJoining: Bool
     /// The event's place in the request.
@@ -43,9 +43,9 @@ struct IngestJudgement {
 
     private var key: EntityKey { event.key }
 
-    /// What becomes of the event; changes the state accordingly.
+    /// Decides the outcome of the event; changes the state accordingly.
     ///
-    /// - Parameter isBehind: older events about the entity wait: this one is news to what they leave.
+    /// - Parameter isBehind: older events about the entity wait, so this one applies to the state that they leave.
     /// - Throws: why it does not fit what is known.
     func verdict(
         receivedAt: Timestamp,
@@ -64,7 +64,7 @@ struct IngestJudgement {
             }
             return answer(.parked)
         }
-        // what was made elsewhere since is what the echo adds to
+        // the echo adds to what was made elsewhere since
         let mayAdd = stored?.lastWriter == .elsewhere && !isKnown(stored, state)
         if let cause, cause.content != nil, !mayAdd { return echo(of: cause, stored, &state) }
         let told = state.requests(about: key).filter { $0.tellsByValue(at: context.now) }
@@ -91,13 +91,15 @@ struct IngestJudgement {
 
     // MARK: - Versions
 
-    /// Whether the event adds nothing to what is known of the entity.
+    /// Whether the event adds nothing to the known state of the entity.
     private func isKnown(_ stored: EntityState?, _ state: IngestState) -> Bool {
         let mark = restartsVersions(over: stored) ? event.mark.withoutVersion : event.mark
         return mark.isKnown(by: state.marks[key])
     }
 
-    /// Whether the entity's versions start again with this event: those before it were another row's.
+    /// Whether the entity's versions start again with this event.
+    ///
+    /// Those before it were another row's.
     private func restartsVersions(over stored: EntityState?) -> Bool {
         switch event.lineage {
         case .continues: false
@@ -125,10 +127,11 @@ struct IngestJudgement {
     ) -> Bool {
         if isOwnerJoining { return true }
         if let cause, cause.isInFlight(at: context.now) { return true }
-        // what is known already need not wait
+        // an event that is known already need not wait
         if isKnown(stored, state) { return false }
         if state.requests(about: key).contains(where: { $0.isInFlight(at: context.now) }) { return true }
-        // it may be what a create under way is about to be told: those that were sent later are not waited for
+        // it may be the entity of a create in flight, whose response is outstanding; creates that were sent later are
+        // not waited for
         guard stored == nil, event.operation == .upsert, let first = state.firstCreates[type.name] else { return false }
         return first <= receivedAt
     }
@@ -143,7 +146,9 @@ struct IngestJudgement {
 
     // MARK: - Applying
 
-    /// Applies a patch in memory where the entity was patched before in this transaction, and is large.
+    /// Applies a patch in memory, if the large entity was patched before here.
+    ///
+    /// That is, in this transaction.
     ///
     /// - Returns: nil where that is not possible.
     private func fold(over stored: EntityState, _ state: inout IngestState) throws(Problem) -> IngestVerdict? {
@@ -199,7 +204,9 @@ struct IngestJudgement {
         }
     }
 
-    /// What the feed has of the entity that this one was until now; nil where that one is another user's, too.
+    /// The feed's state of the entity under its former id.
+    ///
+    /// Nil where that one is another user's, too.
     private func origin(_ state: IngestState) -> EntityState? {
         guard let origin = event.originKey.flatMap({ state.entities[$0] }), !origin.isDeleted else { return nil }
         return type.visibility == .user && origin.owner != owner ? nil : origin
@@ -208,7 +215,7 @@ struct IngestJudgement {
     private func checkOwner(_ stored: EntityState?) throws(Problem) {
         guard type.visibility == .user else { return }
         guard let stored, !stored.isNobodysTombstone else {
-            // a deletion of what nobody sees is shown to nobody
+            // a deletion of an entity that no user sees is not shown to any user
             guard owner != nil || event.operation == .delete else {
                 let detail = "owner is required: an entity of '\(type.name)' is shown to the user it belongs to alone"
                 throw refused("/owner", Rule.required, detail)
@@ -250,7 +257,9 @@ struct IngestJudgement {
         )
     }
 
-    /// Writes the next state, unless it says what is there: then nobody has to meet it as a conflict.
+    /// Writes the next state, unless it equals the stored one.
+    ///
+    /// An equal state is not written, so that no user meets it as a conflict.
     ///
     /// - Parameter content: the next state's, where it is known.
     private func apply(
@@ -275,15 +284,16 @@ struct IngestJudgement {
 }
 
 extension EntityState {
-    /// Whether it was deleted before anybody was told of it, or with its owner: nobody sees it, so it is as one that is
-    /// new.
+    /// Whether the entity was deleted before any user saw it, or with its owner.
+    ///
+    /// No user sees it, so it is treated as a new one.
     fileprivate var isNobodysTombstone: Bool {
         isDeleted && (owner == Writer.elsewhere.user || owner == Writer.erased)
     }
 }
 
 extension IngestState {
-    /// Notes how new the entity's state is by now.
+    /// Records how recent the entity's state is.
     fileprivate mutating func mark(_ key: EntityKey, _ mark: SourceMark) {
         let next = mark.merged(with: marks[key])
         guard next != marks[key] else { return }

@@ -1,9 +1,9 @@
-/// What an event from elsewhere says of an entity.
+/// The kind of change that an event from elsewhere reports.
 public enum IngestOperation: String, Sendable, Hashable, CaseIterable {
     /// The document is the whole entity, which may be new.
     case upsert
-    /// The document holds what changed of a known entity (RFC 7396).
+    /// The document has the changes of a known entity (RFC 7396).
     case patch
-    /// The entity is gone.
+    /// The entity was deleted.
     case delete
 }

@@ -2,14 +2,14 @@
 public struct IngestPlan: Sendable {
     /// In the order of the events.
     public internal(set) var verdicts: [IngestVerdict] = []
-    /// Events that are to be remembered, with what became of them.
+    /// Events that are to be remembered, with their outcomes.
     public internal(set) var remembered: [(event: ReceivedEvent, result: IngestResult)] = []
     /// Entity types that are in use from now on.
     public internal(set) var typesToRegister: [EntityType] = []
 
     public init() {}
 
-    /// Adds what was decided next.
+    /// Appends the next decisions.
     public mutating func append(_ other: IngestPlan) {
         verdicts += other.verdicts
         remembered += other.remembered

@@ -1,22 +1,25 @@
 public import Foundation
 
-/// Decides what becomes of events that tell of edits made elsewhere: whether they are applied, are known already, are
-/// echoes of the gateway's own requests, or wait for the outcome of one. Pure.
+/// Decides the outcomes of events that report edits made elsewhere. Pure.
+///
+/// An event is applied, is known already, is an echo of the gateway's own request, or waits for the outcome of one.
 ///
 /// An echo is recognized by the key of the request that caused it, or else, once, by the version or the content that a
 /// request left behind; never by time or by who acted.
 public struct IngestPlanner: Sendable {
-    /// How long an event waits for the outcome of requests, in seconds; then it is judged by what is known.
+    /// How long an event waits for the outcome of requests, in seconds.
+    ///
+    /// Then it is judged by the known state.
     public static let patienceSeconds: Double = SentRecord.flightSeconds
     /// Events of an organization that may wait.
     public static let parkedLimit = 5_000
 
-    /// Whose an entity is that an event says belongs to a user.
+    /// The owner of an entity for which an event names a user.
     public enum Owner: Sendable, Hashable {
         case user(UUID)
-        /// Nobody knows yet: the user is being joined with another.
+        /// Not known yet: the user is being joined with another.
         case joining
-        /// The user was erased: nobody could see the entity, and nobody erase it.
+        /// The user was erased: no user could see the entity, and no erasure delete it.
         case erased
     }
 
@@ -26,7 +29,7 @@ public struct IngestPlanner: Sendable {
         public let types: [ExactText: EntityType]
         /// The time of the transaction.
         public let now: Timestamp
-        /// Who a user is by now.
+        /// The current identity of a user.
         public let owner: @Sendable (UUID) -> Owner
 
         public init(
@@ -41,7 +44,9 @@ public struct IngestPlanner: Sendable {
             self.owner = owner
         }
 
-        /// An unknown type is made at its first use, unless the organization requires declared types.
+        /// The type; an unknown one is made at its first use.
+        ///
+        /// It is not made if the organization requires declared types.
         func type(_ name: String) -> EntityType? {
             if let type = types[name] { return type }
             return organization.settings.entityTypes == .open
@@ -55,10 +60,10 @@ public struct IngestPlanner: Sendable {
         self.context = context
     }
 
-    /// Judges a batch that has come.
+    /// Judges a batch that has arrived.
     ///
     /// - Parameters:
-    ///   - seen: what became of events of this source that were taken before, by their ids.
+    ///   - seen: outcomes of events of this source that were taken before, by their ids.
     ///   - budget: the work after which it ends (``IngestBounds``). The first event is judged in any case, unless its
     ///     document was not read.
     ///   - state: of the organization; the batch changes it.
@@ -95,8 +100,9 @@ public struct IngestPlanner: Sendable {
         return plan
     }
 
-    /// Judges events that have waited, in the order in which they came. Behind one that goes on waiting, those about the
-    /// same entity do so, too; they are not remembered anew.
+    /// Judges events that have waited, in the order in which they came.
+    ///
+    /// If one continues to wait, the later events about the same entity do so, too; they are not stored again.
     public func plan(
         released events: [ReceivedEvent],
         budget: Int = .max,
@@ -121,7 +127,7 @@ public struct IngestPlanner: Sendable {
         return plan
     }
 
-    /// Counts an event's work; false where the budget has no room for it.
+    /// Counts an event's work; false if it exceeds the budget.
     private func reserve(
         _ event: IngestEvent,
         isFirst: Bool,

@@ -1,6 +1,8 @@
 import JSONText
 
-/// The body of `POST /v1/ingest`: the envelope is valid, and each event is valid or holds its errors.
+/// The body of `POST /v1/ingest`.
+///
+/// The envelope is valid, and each event is valid or holds its errors.
 public struct IngestRequest: Sendable {
     /// One event of the batch.
     public struct Entry: Sendable {
@@ -38,8 +40,8 @@ public struct IngestRequest: Sendable {
     }
 
     /// - Parameter limits: those of a push: as many events as mutations, documents as large as payloads.
-    /// - Throws: `invalid_json` for what is not JSON, `invalid_request` for a wrong envelope, `payload_too_large` past
-    ///   the limits; all refuse the whole batch.
+    /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for a wrong envelope, `payload_too_large` past the
+    ///   limits; all refuse the whole batch.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let tree: JSONTree
         do throws(JSONParseError) {
@@ -60,7 +62,9 @@ public struct IngestRequest: Sendable {
         firstIndex = 0
     }
 
-    /// The same with a deletion in the place of each patch, which needs no entity to be valid.
+    /// The same with a deletion in place of each patch.
+    ///
+    /// A deletion needs no entity to be valid.
     public var withoutPatches: IngestRequest {
         let entries = entries.map { entry in
             guard case .success(let event) = entry.event, event.operation == .patch else { return entry }

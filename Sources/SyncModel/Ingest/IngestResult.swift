@@ -1,16 +1,16 @@
-/// What became of an event from elsewhere.
+/// The outcome of an event from elsewhere.
 public enum IngestResult: String, Sendable, Hashable, CaseIterable {
     /// It is in the feed, or the feed had it already.
     case applied
-    /// Something newer of the entity is known: nothing was changed.
+    /// A newer state of the entity is known: nothing was changed.
     case stale
-    /// It tells of a request that the gateway itself sent: nothing was changed.
+    /// It reports a request that the gateway itself sent: nothing was changed.
     case echo
     /// It waits for the outcome of a request of the gateway's own about the entity.
     case parked
     /// An event of the same source with the same id was taken before.
     case duplicate
-    /// It is not valid, or does not fit what is known; it may be sent again.
+    /// It is invalid, or does not fit the known state; it may be sent again.
     case refused
 
     /// Whether the event's id is known from then on.

@@ -1,20 +1,23 @@
 public import Foundation
 import JSONText
 
-/// What is known of one organization when events from elsewhere are judged, read under the locks of the entities that
-/// they name. Each event sees what those before it did.
+/// The known state of one organization when events from elsewhere are judged.
+///
+/// It is read under the locks of the entities that they name. Each event sees the effects of those before it.
 public struct IngestState: Sendable {
     public var entities = EntityTable()
-    /// How new the known state of an entity is, in the words of the place where it is kept.
+    /// How recent the known state of an entity is.
+    ///
+    /// In the terms of the system that keeps it.
     public var marks: [EntityKey: SourceMark] = [:]
     /// The entities whose marks are to be written.
     public internal(set) var changedMarks: Set<EntityKey> = []
-    /// The requests that an event was taken for an echo of.
+    /// The requests that an event was judged to be an echo of.
     public private(set) var usedRequests: Set<UUID> = []
     /// The gateway's own requests about the entities, and those whose keys events name.
     public private(set) var requests: [UUID: SentRecord] = [:]
     private var requestsByEntity: [EntityKey: [UUID]] = [:]
-    /// When the first create that is under way was sent, by entity type.
+    /// When the first create that is in flight was sent, by entity type.
     public var firstCreates: [ExactText: Timestamp] = [:]
     /// Events that wait already.
     public var parkedCount = 0
@@ -22,7 +25,7 @@ public struct IngestState: Sendable {
     public var lastPlaces: [EntityKey: Int64] = [:]
     /// Sizes in bytes of stored documents, whether or not they were read.
     public var sizes: [EntityKey: Int] = [:]
-    /// Entities whose documents were not read, since too much was to be read at once.
+    /// Entities whose documents were not read, because of the limit on reads.
     public var unread: Set<EntityKey> = []
     /// Work done so far, in bytes (``IngestBounds``).
     public private(set) var work = 0
@@ -76,16 +79,18 @@ public struct IngestState: Sendable {
 
     private func size(of key: EntityKey) -> Int { folds[key]?.count ?? entities[key]?.document?.count ?? 0 }
 
-    /// Whether events about an entity are compared with what requests left behind: then each is hashed as a whole.
+    /// Whether events about an entity are compared with the results of requests.
+    ///
+    /// Then each is hashed as a whole.
     private func comparesContents(_ key: EntityKey) -> Bool {
         requestsByEntity[key]?.contains { requests[$0]?.content != nil && requests[$0]?.isUsed == false } ?? false
     }
 
     // MARK: - Documents in memory
 
-    /// Notes a patch of an entity.
+    /// Records a patch of an entity.
     ///
-    /// - Returns: whether the entity was patched before, so that a further patch had better be made in memory.
+    /// - Returns: whether the entity was patched before, so that a further patch is better made in memory.
     mutating func patches(_ key: EntityKey) -> Bool { !patched.insert(key).inserted }
 
     /// Changes an entity's document in memory.
@@ -95,7 +100,7 @@ public struct IngestState: Sendable {
         _ patch: JSONValue,
         isShallow: Bool
     ) -> JSONFold.Effect {
-        // taken out, so that it is changed in place
+        // removed from the dictionary, so that it is changed in place
         guard var fold = folds.removeValue(forKey: key) ?? JSONFold(document) else { return .unsupported }
         defer { folds[key] = fold }
         let effect = fold.merge(
@@ -132,7 +137,9 @@ public struct IngestState: Sendable {
         hashes[key] = content
     }
 
-    /// The hash of an entity's present content; nil where its document cannot be opened.
+    /// The hash of an entity's present content.
+    ///
+    /// Nil where its document cannot be opened.
     mutating func content(of key: EntityKey) -> ContentHash? {
         settle(key)
         if let known = hashes[key] { return known }
@@ -141,7 +148,7 @@ public struct IngestState: Sendable {
         return content
     }
 
-    /// Notes that an event was taken for a request's echo.
+    /// Records that an event was judged to be a request's echo.
     mutating func use(_ request: SentRecord) {
         guard requests[request.key]?.isUsed == false else { return }
         requests[request.key]?.isUsed = true

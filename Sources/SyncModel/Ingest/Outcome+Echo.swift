@@ -1,7 +1,7 @@
-/// What is to be expected of a request once it has an outcome, where the API tells of its edits.
+/// The expected echo of a request with an outcome, where the API reports its edits.
 extension Outcome {
     public enum Echo: Sendable, Hashable {
-        /// It took effect, or may have: the API tells of it.
+        /// The request took effect, or may have: the API reports it.
         case expected
         /// It may have taken effect and is sent again: its outcome is to come.
         case open

@@ -1,26 +1,36 @@
 public import Foundation
 
-/// A request that the gateway sent to the organization's API: what its echo is recognized by.
+/// A request that the gateway sent to the organization's API.
+///
+/// It has the data by which its echo is recognized.
 public struct SentRecord: Sendable, Hashable {
-    /// How long a request may be under way after it was sent, in seconds: longer than any time-out.
+    /// The longest time of a request in flight, in seconds: longer than any time-out.
     public static let flightSeconds: Double = 120
-    /// How long a value or version tells an echo, in seconds; a key does as long as the record is kept.
+    /// How long a value or version identifies an echo, in seconds.
+    ///
+    /// A key identifies it as long as the record is kept.
     public static let valueSeconds: Double = 86_400
 
     /// The gateway's `Idempotency-Key`.
     public let key: UUID
     @Exact public private(set) var entityType: String
-    /// The text of the entity's permanent id; nil while a create has none.
+    /// The text of the entity's permanent id; nil until a create has one.
     @Exact public private(set) var entityID: String?
     /// When it was sent, the last time.
     public let sentAt: Timestamp
-    /// When its outcome was known; nil while it is under way, or may have taken effect and is sent again.
+    /// When its outcome was known.
+    ///
+    /// Nil while it is in flight, or may have taken effect and is sent again.
     public let answeredAt: Timestamp?
-    /// What the feed had of the entity afterwards; nil where the feed did not learn of it.
+    /// The feed's content of the entity afterwards.
+    ///
+    /// Nil where the outcome was not written to the feed.
     public let content: ContentHash?
     /// The version that the API's answer gave the entity.
     public let version: Int64?
-    /// Whether an event was taken for its echo by value or version: that happens once.
+    /// Whether an event was judged to be its echo by value or version.
+    ///
+    /// That happens once.
     public var isUsed: Bool
 
     public init(
@@ -48,12 +58,14 @@ public struct SentRecord: Sendable, Hashable {
         answeredAt == nil && sentAt.adding(seconds: Self.flightSeconds) > now
     }
 
-    /// Whether it was about this entity, or was a create of its type whose id is not known.
+    /// Whether it was about this entity, or was a create that may have made it.
+    ///
+    /// That is a create of its type whose id is not known.
     func mayBeAbout(_ entity: EntityKey) -> Bool {
         entityType == entity.type && (entityID.map { $0 == entity.id } ?? true)
     }
 
-    /// Whether its echo may be told by value or version still.
+    /// Whether its echo may still be recognized by value or version.
     func tellsByValue(at now: Timestamp) -> Bool {
         guard !isUsed, let answeredAt else { return false }
         return answeredAt.adding(seconds: Self.valueSeconds) > now

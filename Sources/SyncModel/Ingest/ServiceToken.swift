@@ -1,8 +1,9 @@
 import Crypto
 public import Foundation
 
-/// What a program shows to send events of an organization: `slt_` and, in base64url, the organization, the token's id
-/// and a secret of 32 random bytes.
+/// The credential with which a program sends events of an organization.
+///
+/// `slt_` and, in base64url, the organization, the token's id and a secret of 32 random bytes.
 public struct ServiceToken: Sendable, Hashable {
     public static let prefix = "slt_"
     private static let secretBytes = 32
@@ -11,7 +12,7 @@ public struct ServiceToken: Sendable, Hashable {
     public let id: UUID
     private let secret: [UInt8]
 
-    /// A new token with a secret that nobody else knows.
+    /// A new token with a random secret.
     public init(organization: UUID, id: UUID) {
         self.organization = organization
         self.id = id
@@ -40,10 +41,10 @@ public struct ServiceToken: Sendable, Hashable {
         return Self.prefix + String(base64.prefix(86)).replacing("+", with: "-").replacing("/", with: "_")
     }
 
-    /// The form that is stored. Nobody finds a secret of 256 random bits from it.
+    /// The form that is stored. A secret of 256 random bits cannot be found from it.
     public var secretHash: [UInt8] { Array(SHA256.hash(data: secret)) }
 
-    /// Compares in the same time whatever the difference.
+    /// Compares in constant time, so that the time does not depend on the difference.
     public func matches(_ hash: [UInt8]) -> Bool {
         let own = secretHash
         guard own.count == hash.count else { return false }
@@ -55,12 +56,12 @@ public struct ServiceToken: Sendable, Hashable {
     }
 }
 
-/// What sends events: the name that its tokens have in common.
+/// The sender of events: the name that its tokens have in common.
 public enum IngestSource {
     /// `[a-z][a-z0-9_-]{0,63}`.
     public static func isValid(_ name: String) -> Bool { EntityType.isValidName(name) }
 
-    /// Stands for a source where a user's id stands otherwise, in queues and shares.
+    /// The id that represents a source where queues and shares use a user's id.
     public static func stand(in organization: UUID, for source: String) -> UUID {
         var hash = SHA256()
         withUnsafeBytes(of: organization.uuid) { hash.update(bufferPointer: $0) }

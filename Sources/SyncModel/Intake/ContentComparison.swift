@@ -1,16 +1,17 @@
 import Foundation
 import JSONText
 
-/// Whether a second try has the content of the first (product rule 5). Client ids equal the server ids that they
-/// resolved to, be these UUIDs, integers or strings; so do a device's own ids.
+/// Whether a second try has the content of the first (product rule 5).
 ///
-/// Nothing is guessed. The places of ids in the first try were noted with it; only in such a place may another id
-/// stand, and only one that the first try's id is known to resolve to, or that resolves to it. With the first try's ids
-/// put back in these places, the second try must hash to the first one's digest, so any other difference makes it other
-/// content, even where it looks like an id.
+/// Client ids equal the server ids that they resolved to: UUIDs, integers or strings. So do a device's own ids.
+///
+/// Nothing is guessed. The places of ids in the first try were stored with it. Only in such a place may another id
+/// appear, and only one that the first try's id is known to resolve to, or that resolves to it. With the first try's
+/// ids put back in these places, the second try must hash to the first one's digest. So any other difference makes it
+/// other content, even where it looks like an id.
 struct ContentComparison {
     struct Knowledge {
-        /// The server ids of a client id, or of the client id that stands for a device id.
+        /// The server ids of a client id, or of the client id that represents a device id.
         let serverIDs: (UUID) -> [ServerID]
         /// Whether a number is an id of the second try's device.
         let isKnown: (LocalID) -> Bool
@@ -25,7 +26,7 @@ struct ContentComparison {
 
     /// - Parameters:
     ///   - device: the device that pushed the second try.
-    ///   - type: of the entity; nil for one whose payloads hold no device ids.
+    ///   - type: of the entity; nil for one whose payloads contain no device ids.
     init(_ first: FirstTry, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
         self.first = first
         self.given = given
@@ -52,8 +53,9 @@ struct ContentComparison {
 
     // MARK: - Ids
 
-    /// Whether the server id beside the client's name is the entity's. That name says nothing: another device may call
-    /// another entity so.
+    /// Whether the server id given together with the client's name is the entity's.
+    ///
+    /// The client's name proves nothing: another device may use it for another entity.
     private var hasServerID: Bool {
         guard let id = given.entity.serverID, !first.isKnown(given.entity) else { return true }
         return first.entity.clientID.map { leads($0, to: id) } ?? false
@@ -81,16 +83,18 @@ struct ContentComparison {
         return true
     }
 
-    /// The id in the first try where the second has a client id: it is not a UUID, as UUIDs were cut out.
+    /// The id in the first try where the second has a client id.
+    ///
+    /// It is not a UUID, as UUIDs were cut out.
     private func text(for id: UUID) -> ServerID? { serverIDs(of: id).first { $0.uuid == nil } }
 
     // MARK: - The first try's text
 
     /// - Parameters:
-    ///   - numbersAsWritten: whether device ids count as written where no id was noted, or as the strings that they
+    ///   - numbersAsWritten: whether device ids count as written where no id was recorded, or as the strings that they
     ///     resolve to.
-    ///   - pathsAsWritten: whether client ids in the endpoint count as written where none was noted, as those behind escapes
-    ///     once were not.
+    ///   - pathsAsWritten: whether client ids in the endpoint count as written where no id was recorded. Those behind
+    ///     escapes once were not recorded.
     private func matches(numbersAsWritten: Bool = true, pathsAsWritten: Bool = false) -> Bool {
         guard let layout = first.fingerprint.layout else { return false }
         var walk = Walk(
@@ -132,7 +136,7 @@ struct ContentComparison {
         return true
     }
 
-    /// Walks the second try's content and puts the first try's ids in place.
+    /// Walks the second try's content and inserts the first try's ids.
     private struct Walk {
         let comparison: ContentComparison
         private let places: [IDPlaces.Place]
@@ -141,7 +145,7 @@ struct ContentComparison {
         private let pathsAsWritten: Bool
         private var place = 0
         private var identifier = 0
-        /// Whether the contents can still be the same, as far as the walk has come.
+        /// Whether the contents can still be the same at this point of the walk.
         private(set) var isPossible = true
 
         init(

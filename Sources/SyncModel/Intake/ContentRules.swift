@@ -1,7 +1,8 @@
 import JSONText
 
-/// Rules for a mutation's endpoint and payload, for the worker that pushes them and for the person who corrects a
-/// failed mutation.
+/// Rules for a mutation's endpoint and payload.
+///
+/// For the worker that pushes them and for the person who corrects a failed mutation.
 enum ContentRules {
     struct Violation: Error {
         let rule: String
@@ -22,7 +23,9 @@ enum ContentRules {
         }
     }
 
-    /// Checks the size and the depth of a payload (seed 001, `payload_must_be_valid_json`).
+    /// Checks the size and the depth of a payload.
+    ///
+    /// Seed 001, `payload_must_be_valid_json`.
     static func payload(_ value: JSONValue, limits: IntakeLimits) throws(Violation) -> JSONValue {
         if value.rawCount > limits.payloadBytes {
             let detail = "payload has \(value.rawCount) bytes; at most \(limits.payloadBytes) are taken"
@@ -35,8 +38,10 @@ enum ContentRules {
         return value
     }
 
-    /// The payload for the built-in store must be an object; an upstream may take anything, but a delete has no payload
-    /// or an object. Relations hold ids.
+    /// Checks the kind of a payload.
+    ///
+    /// The payload for the built-in store must be an object. An upstream may take anything, but a delete has no payload
+    /// or an object. Relations contain ids.
     static func checkPayload(
         _ payload: JSONValue?,
         of operation: Operation,

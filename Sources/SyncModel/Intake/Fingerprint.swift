@@ -2,20 +2,25 @@ import Crypto
 public import Foundation
 import JSONText
 
-/// A mutation's content in a form that two tries of it share (product rule 5): a hash of the canonical form with every
-/// UUID cut out, those UUIDs in order, and their places. A worker that replaced client ids by other UUIDs between two
-/// tries changes the UUIDs only, pairwise; ``ContentComparison`` uses the places to find client ids that it replaced by
-/// integers or other strings.
+/// A mutation's content in a form that two tries of it share (product rule 5).
+///
+/// A hash of the canonical form with every UUID cut out, those UUIDs in order, and their places. A worker that replaced
+/// client ids by other UUIDs between two tries changes the UUIDs only, pairwise. ``ContentComparison`` uses the places
+/// to find client ids that it replaced by integers or other strings.
 public struct Fingerprint: Sendable, Hashable {
     /// Version of the canonical form (one byte), then SHA-256.
     public let digest: [UInt8]
     /// The UUIDs, in canonical order: entity, endpoint, payload, headers.
     public let identifiers: [UUID]
-    /// Places of ids after the entity's own, in the stored form (``IDPlaces``). Empty where there are none, and for
-    /// mutations stored without places: those are compared by digest and UUIDs alone.
+    /// Places of ids after the entity's own, in the stored form (``IDPlaces``).
+    ///
+    /// Empty where there are no such ids, and for mutations stored without places: those are compared by digest and
+    /// UUIDs alone.
     public let places: [UInt8]
 
-    /// Raised whenever the canonical form changes; stored records of another version compare unequal.
+    /// Raised whenever the canonical form changes.
+    ///
+    /// Stored records of another version compare unequal.
     static let version: UInt8 = 1
 
     public init(digest: [UInt8], identifiers: [UUID], places: [UInt8] = []) {
@@ -24,8 +29,10 @@ public struct Fingerprint: Sendable, Hashable {
         self.places = places
     }
 
-    /// The fingerprint of operation, entity type, entity, endpoint, payload, headers and `base_version`. Member order
-    /// and white space do not count.
+    /// The fingerprint of a mutation's content.
+    ///
+    /// It covers operation, entity type, entity, endpoint, payload, headers and `base_version`. Member order and white
+    /// space do not count.
     init(of content: MutationContent, _ operation: Operation, _ entity: EntityName) {
         let (endpoint, payload, headers) = (content.endpoint, content.payload, content.headers)
         var canonical = Fingerprint.head(operation, entity.type, room: 256 + (payload?.rawCount ?? 0))
@@ -60,10 +67,11 @@ public struct Fingerprint: Sendable, Hashable {
         return canonical
     }
 
-    /// Appends the entity, with the UUID that names it cut out. The client id wins where both are given: a worker adds
-    /// the server id once it knows it.
+    /// Appends the entity, with the UUID that names it cut out.
     ///
-    /// - Returns: the UUID; nil for an entity named by another server id, or by none.
+    /// The client id has precedence where both are given: a worker adds the server id once it has it.
+    ///
+    /// - Returns: the UUID; nil for an entity named by another server id, or without a name.
     @discardableResult
     static func append(_ entity: EntityName, to canonical: inout [UInt8]) -> UUID? {
         if let uuid = entity.clientID ?? entity.serverID?.uuid {
@@ -90,13 +98,17 @@ public struct Fingerprint: Sendable, Hashable {
 
     // MARK: - Comparing
 
-    /// Pairs of UUIDs in which two tries of the same text differ; nil when the texts themselves differ.
+    /// Pairs of UUIDs in which two tries of the same text differ.
+    ///
+    /// Nil when the texts themselves differ.
     func differences(from other: Fingerprint) -> [(stored: UUID, given: UUID)]? {
         guard digest == other.digest, identifiers.count == other.identifiers.count else { return nil }
         return zip(identifiers, other.identifiers).filter { $0 != $1 }.map { (stored: $0, given: $1) }
     }
 
-    /// The places of ids, and whether the first UUID names the entity; nil where the places were not stored.
+    /// The places of ids, and whether the first UUID names the entity.
+    ///
+    /// Nil where the places were not stored.
     var layout: (places: [IDPlaces.Place], namesEntity: Bool)? {
         guard let places = IDPlaces.places(places) else { return nil }
         let rest = identifiers.count - places.count { $0.number == nil }
@@ -122,8 +134,9 @@ extension Fingerprint {
         )
     }
 
-    /// The stored form without the places, which are stored apart: a gateway of a version without places reads it as
-    /// well.
+    /// The stored form without the places, which are stored separately.
+    ///
+    /// A gateway of a version without places reads it as well.
     public var stored: [UInt8] {
         var bytes = digest
         bytes.reserveCapacity(digest.count + identifiers.count * 16)

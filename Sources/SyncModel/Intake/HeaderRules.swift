@@ -1,7 +1,9 @@
 import JSONText
 
-/// Which headers a mutation may carry: an object of strings, none that the gateway or the connection owns, and of the
-/// others those that every organization allows, and those that its operator lists.
+/// The headers that a mutation may carry: an object of strings.
+///
+/// It contains no header that the gateway or the connection owns. Of the others it may have those that every
+/// organization allows, and those that its operator lists.
 enum HeaderRules {
     static let maximumCount = 32
 
@@ -44,9 +46,11 @@ enum HeaderRules {
         if count > maximumCount { report("", Rule.range, "at most \(maximumCount) headers, got \(count)") }
     }
 
-    /// Errors for headers that pass ``check(_:report:)`` and that the organization does not let mutations carry.
+    /// Errors for well-formed headers that the organization does not permit.
     ///
-    /// - Parameter upstream: the organization's; nil where it has none.
+    /// The headers have passed ``check(_:report:)``.
+    ///
+    /// - Parameter upstream: the organization's; nil if it has no upstream.
     static func refused(_ headers: JSONValue, by upstream: UpstreamSettings?, pointer: String) -> [ProblemDetail] {
         (headers.members.map(Array.init) ?? []).compactMap { name, _ in
             let name = name.string

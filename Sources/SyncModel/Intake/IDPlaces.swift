@@ -1,7 +1,9 @@
 import Foundation
 import JSONText
 
-/// The places of ids in the canonical form of a mutation's content, after the entity's own id: byte offsets from 0.
+/// The places of ids in the canonical form of a mutation's content.
+///
+/// They follow the entity's own id, as byte offsets from 0.
 ///
 /// Stored as variable-length integers of seven bits a byte, the lowest first: the distance from the previous place,
 /// times two, plus one where a device's own id follows. Mostly that is one byte a place.

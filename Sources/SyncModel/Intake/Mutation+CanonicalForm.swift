@@ -2,7 +2,9 @@ import Foundation
 import JSONText
 
 extension Mutation {
-    /// The canonical form of the content, of which a fingerprint is the hash, with replacements for some of its ids.
+    /// The canonical form of the content, with replacements for some of its ids.
+    ///
+    /// The fingerprint is its hash.
     ///
     /// - Parameters:
     ///   - appendEntity: appends the entity's replacement.
@@ -26,8 +28,9 @@ extension Mutation {
         return canonical
     }
 
-    /// The fingerprint with the places of device ids noted: which numbers are ids is unknown before the mutation's type
-    /// is known.
+    /// The fingerprint with the places of device ids recorded.
+    ///
+    /// Which numbers are ids is unknown before the mutation's type is known.
     func fingerprint(noting references: [LocalReference]) -> Fingerprint {
         guard !references.isEmpty else { return fingerprint }
         let numbers = Dictionary(references.map { ($0.place.value.offset, $0.id.number) }) { first, _ in first }

@@ -1,7 +1,7 @@
 import Foundation
 import JSONText
 
-/// The members of a mutation as they are read one by one, each nil until it is there.
+/// The members of a mutation while they are read, each nil until it is there.
 struct MutationContent {
     var id: UUID?
     var idempotencyKey: UUID?
@@ -21,7 +21,7 @@ struct MutationContent {
     var baseVersion: Int64?
     var createdAt: Timestamp?
 
-    /// The entity; nil while its type is not known.
+    /// The entity; nil until its type is known.
     func entity(on device: UUID) -> EntityName? {
         guard let entityType else { return nil }
         let client =

@@ -1,8 +1,9 @@
 import Foundation
 import JSONText
 
-/// Reads one entry of a push and checks everything that needs nothing but the entry itself. Reports all errors up to
-/// ``ErrorBounds``, not just the first.
+/// Reads one entry of a push and checks everything that needs only the entry.
+///
+/// Reports all errors up to ``ErrorBounds``, not just the first.
 struct MutationDecoder {
     /// The nil UUID (RFC 9562, 5.9).
     private static let noID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
@@ -15,7 +16,7 @@ struct MutationDecoder {
     private let errorLimit: Int
     /// Errors that were found beyond that.
     private var omitted = 0
-    /// Whether all of the content could be read, be it valid or not.
+    /// Whether all of the content could be read, whether valid or not.
     private var isContentRead = true
 
     private var content = MutationContent()

@@ -1,6 +1,8 @@
 import JSONText
 
-/// The members that a mutation may have; the raw value is the bit's index in ``MutationMembers``.
+/// The members that a mutation may have.
+///
+/// The raw value is the bit's index in ``MutationMembers``.
 enum MutationMember: UInt32, CaseIterable {
     case id, idempotencyKey, sequenceNumber, operation, entityType, localID, serverID, endpoint, payload, headers
     case dependencyIDs, priority, maxAttempts, conflictResolution, baseVersion, createdAt

@@ -13,7 +13,9 @@ public final class PushEntry: Sendable {
     public let idempotencyKey: UUID?
     /// The sequence number, when it is an integer of 1 or more.
     public let sequenceNumber: Int64?
-    /// The entity that an invalid entry would have created: entries that refer to it are refused as well.
+    /// The entity that an invalid entry would have created.
+    ///
+    /// Entries that refer to it are refused as well.
     let attemptedCreate: ClientReference?
     /// The entry's content, valid or not; nil where it cannot be read. A refused entry may repeat a mutation that was
     /// accepted under other limits or rules (product rule 5).

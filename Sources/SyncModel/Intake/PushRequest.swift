@@ -1,7 +1,9 @@
 public import Foundation
 public import JSONText
 
-/// The body of a push: the envelope is valid, and each entry is valid or holds its errors.
+/// The body of a push.
+///
+/// The envelope is valid, and each entry is valid or holds its errors.
 public struct PushRequest: Sendable {
     /// The installation that owns the sequence counter.
     public let deviceID: UUID
@@ -12,8 +14,8 @@ public struct PushRequest: Sendable {
     /// Size of the body in bytes: the push's weight while it waits.
     public let bodyBytes: Int
 
-    /// - Throws: `invalid_json` for what is not JSON, `invalid_request` for a wrong envelope, `payload_too_large` past
-    ///   the limits; all refuse the whole push.
+    /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for a wrong envelope, `payload_too_large` past the
+    ///   limits; all refuse the whole push.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let tree: JSONTree
         do throws(JSONParseError) {

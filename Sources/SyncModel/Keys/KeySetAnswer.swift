@@ -7,6 +7,6 @@ public enum KeySetAnswer: Sendable, Hashable {
     /// No document, for a reason in a few words without secrets.
     case failed(String)
 
-    /// Fetches a key set; `etag` is that of the document at hand. Ends by itself within seconds.
+    /// Fetches a key set; `etag` is that of the cached document. Ends within seconds.
     public typealias Fetch = @Sendable (_ url: String, _ etag: String?) async -> KeySetAnswer
 }

@@ -3,7 +3,7 @@ public enum KeySetURL {
     /// The maximum length, in bytes.
     public static let maximumBytes = 2_000
 
-    /// The error in the URL, in words that follow its name; nil for none.
+    /// The error in the URL, as text that follows its name; nil for a valid URL.
     public static func problem(_ text: String) -> String? {
         guard text.utf8.count <= maximumBytes else { return "is longer than \(maximumBytes) bytes" }
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
@@ -18,7 +18,9 @@ public enum KeySetURL {
     /// The URL for display: without the query, which may hold secrets.
     public static func shown(_ text: String) -> String { withoutQuery(text) }
 
-    /// Whether an attacker between gateway and provider could substitute their own keys.
+    /// Whether an attacker on the network could substitute their own keys.
+    ///
+    /// That is, an attacker between gateway and provider.
     public static func isOpenToForgery(_ text: String) -> Bool {
         guard let url = URLParts(withoutQuery(text)), url.scheme.lowercased() == "http" else { return false }
         let host =

@@ -1,12 +1,15 @@
 public import Foundation
 
-/// The first pending mutation that a look at a lane found.
+/// The first pending mutation of a lane, as found by a poll.
 public enum FoundHead {
     /// No mutation is pending from the lane's head position on.
     case none
-    /// A mutation, the type of its entity, resolved mappings of its client ids, and the entity as stored: without the
-    /// changes that the transaction has yet to write.
+    /// A mutation, its type, resolved mappings of its client ids, and its entity.
+    ///
+    /// The entity is as stored: without the changes that the transaction has yet to write.
     case mutation(QueuedMutation, EntityType, [UUID: [TurnPlanner.ResolvedID]], EntityState?)
-    /// The mutation cannot be opened here; the outcome of the previous request is written all the same.
+    /// The mutation cannot be opened here.
+    ///
+    /// The outcome of the previous request is written all the same.
     case sealed(position: Int64, SealError)
 }

@@ -1,4 +1,6 @@
-/// How long a worker holds a lane, unless it renews the lease: requests time out well before it expires.
+/// How long a worker holds a lane, unless it renews the lease.
+///
+/// Requests time out well before it expires.
 struct LaneLease: Sendable, Hashable {
     /// The length of a lease, in seconds.
     let seconds: Double

@@ -4,7 +4,7 @@ public struct LaneOutcome: Sendable {
     /// In flight, or pending where the mutation has an outcome without being run.
     public let from: MutationStatus
     public let outcome: Outcome
-    /// The entity's version afterwards; nil where the feed does not learn of it.
+    /// The entity's version afterwards; nil where it is not written to the feed.
     public var version: Int64?
 
     /// The mutation's new status; one that is sent in another form stays as it is.

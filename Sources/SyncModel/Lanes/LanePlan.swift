@@ -1,38 +1,51 @@
 public import Foundation
 
-/// The decisions of one step of a lane's worker, made while its transaction reads:
-/// ``init(_:lane:organization:by:now:)`` once the lane is locked, ``settle(_:_:)`` once lost mutations are known,
-/// ``choose(by:_:now:)`` once the head is known. After each of them the caller writes ``outcomes`` and ``lane``. Pure.
+/// The decisions of one step of a lane's worker. Pure.
+///
+/// They are made while its transaction reads: ``init(_:lane:organization:by:now:)`` once the lane is locked,
+/// ``settle(_:_:)`` once lost mutations are known, ``choose(by:_:now:)`` once the head is known. After each of them the
+/// caller writes ``outcomes`` and ``lane``.
 ///
 /// A class: it is changed in many places, and never copied.
 public final class LanePlan {
-    /// What the step has to recover from first.
+    /// The interrupted work that the step has to recover first.
     public enum Recovery: Sendable {
         /// The lane's last worker was lost: the mutation in flight may have been sent.
         case takeover
-        /// The step was committed before, and its worker did not hear of it: the mutation in flight was never sent.
+        /// The step was committed before, but its worker did not receive the result.
+        ///
+        /// The mutation in flight was never sent.
         case repetition
     }
 
-    /// Seconds that a lane waits if it cannot run: the organization is not served, or its data cannot be opened.
+    /// Seconds that a lane waits if it cannot run.
+    ///
+    /// The organization is not served, or its data cannot be opened.
     public static let pause: Double = 30
-    /// Seconds that a lane waits while its user is being joined with another, or erased: as long as the end of that may stay
-    /// unknown.
+    /// Seconds that a lane waits while its user is being joined or erased.
+    ///
+    /// As long as the end of that may stay unknown.
     public static let closedPause: Double = 5
-    /// Seconds that a lane waits for an edit from elsewhere that its head may conflict with to be judged.
+    /// Seconds that a lane waits for an edit from elsewhere to be judged.
+    ///
+    /// Its head may conflict with that edit.
     public static let parkedPause: Double = 0.25
 
     public let request: LaneRequest
     /// Nil where the organization no longer exists.
     private let organization: Organization?
-    /// Whether the user is being joined with another, or erased: the lane comes to rest.
+    /// Whether the user is being joined with another, or erased.
+    ///
+    /// The lane comes to rest then.
     private let isClosed: Bool
     public let recovery: Recovery?
     /// The lane to write.
     public private(set) var lane: LaneState
     /// Outcomes since the last write.
     public private(set) var outcomes: [LaneOutcome] = []
-    /// The mutation whose waiters this step releases: one at a time, to bound a statement's work.
+    /// The mutation whose waiters this step releases.
+    ///
+    /// One at a time, to bound a statement's work.
     public private(set) var unblocking: UUID?
     /// Other mutations whose waiters have to be released.
     private var unfinished: [UUID] = []
@@ -40,14 +53,14 @@ public final class LanePlan {
     public var leavesWaiters = false
     private var lowestReleased: Int64?
     public var head = FoundHead.none
-    /// An inconsistency in the lane that was mended.
+    /// An inconsistency in the lane that was corrected.
     public private(set) var note: String?
     public private(set) var turn = LaneTurn.lost
 
     /// Begins a step.
     ///
     /// - Parameters:
-    ///   - lane: the lane as its locked row says.
+    ///   - lane: the lane as in its locked row.
     ///   - isClosed: whether the user is being joined with another, or erased.
     /// - Returns: nil where the step is lost: another gateway holds the lane, or the lane is not ready.
     public init?(
@@ -67,7 +80,7 @@ public final class LanePlan {
             self.lane.renew(planner.lease, upstream: organization?.upstream, now: now)
             recovery = lane.inFlight == request.step.dispatch?.mutation.id ? nil : .repetition
         } else {
-            // a process runs a lane once: if the lease is its own, it has let go of the lane, or has not heard of the
+            // a process runs a lane once: if the lease is its own, it has released the lane, or has not received the
             // claim
             guard lane.isReady(at: now) || lane.leaseOwner == request.worker else { return nil }
             self.lane.claim(by: request.worker, planner.lease, now: now)
@@ -77,7 +90,7 @@ public final class LanePlan {
 
     // MARK: - Recovery
 
-    /// Recovers the mutation that the row says is in flight.
+    /// Recovers the mutation that is in flight according to the row.
     public func recover(_ mutation: QueuedMutation, isForwarded: Bool) {
         let outcome =
             recovery == .repetition
@@ -92,7 +105,9 @@ public final class LanePlan {
 
     // MARK: - The outcome of the request
 
-    /// Works out the outcome of the mutation in flight, and its effect on the entity and the lane.
+    /// Computes the outcome of the mutation in flight, and its effects.
+    ///
+    /// It affects the entity and the lane.
     ///
     /// - Parameters:
     ///   - entities: by organization, loaded under their locks; the outcome changes them.
@@ -206,7 +221,7 @@ public final class LanePlan {
         }
     }
 
-    /// Whether a mutation before that position was released after the look at the lane.
+    /// Whether a mutation before that position was released after the poll of the lane.
     private func isPassed(_ position: Int64) -> Bool { lowestReleased.map { $0 < position } ?? false }
 
     private func turn(of head: QueuedMutation, _ decision: TurnPlanner.Decision, _ now: Timestamp) -> LaneTurn {
@@ -221,7 +236,9 @@ public final class LanePlan {
         }
     }
 
-    /// Ends a turn without running the mutation: it never can run, or is in conflict with the feed.
+    /// Ends a turn without running the mutation.
+    ///
+    /// It never can run, or is in conflict with the feed.
     private func decide(_ head: QueuedMutation, _ outcome: Outcome, version: Int64?) -> LaneTurn {
         outcomes = [LaneOutcome(mutation: head, from: .pending, outcome: outcome, version: version)]
         finish(outcomes[0])

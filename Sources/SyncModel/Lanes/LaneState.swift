@@ -17,7 +17,9 @@ public struct LaneState: Sendable, Hashable {
     public private(set) var readyAt: Timestamp?
     /// The worker that runs the lane, until ``readyAt``.
     public private(set) var leaseOwner: UUID?
-    /// Raised with every claim: an outcome under an older token is thrown away (product rule 13).
+    /// Raised with every claim.
+    ///
+    /// An outcome under an older token is discarded (product rule 13).
     public private(set) var leaseToken: Int64
     /// The mutation that was sent and has no outcome yet.
     public private(set) var inFlight: UUID?
@@ -26,7 +28,7 @@ public struct LaneState: Sendable, Hashable {
     /// When the first of the queued mutations was accepted.
     public private(set) var queuedSince: Timestamp?
 
-    /// A lane as its row says; the defaults are those of a new lane.
+    /// A lane as in its row; the defaults are those of a new lane.
     public init(
         nextPosition: Int64 = 1,
         changePosition: Int64 = 0,
@@ -55,11 +57,13 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - Questions
 
-    /// Whether a hold may keep the lane's head from running: the lane waits for a person, or a mutation is queued that
-    /// no worker runs. Usually neither is so, and the caller need not look at the head.
+    /// Whether a hold may keep the lane's head from running.
+    ///
+    /// The lane waits for a person, or a mutation is queued that no worker runs. Usually neither is so, and the caller
+    /// need not read the head.
     public var mayBeHeld: Bool { leaseOwner == nil && (haltedBy != nil || queuedCount > 0) }
 
-    /// Whether a new mutation need not wait, so that it may take effect without being queued.
+    /// Whether a new mutation may take effect without being queued.
     var isFree: Bool { haltedBy == nil && queuedCount == 0 }
 
     public func isReady(at now: Timestamp) -> Bool {
@@ -68,7 +72,9 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - Mutations
 
-    /// Begins a transaction that changes the lane: all its changes carry one change position.
+    /// Begins a transaction that changes the lane.
+    ///
+    /// All its changes carry one change position.
     mutating func change() {
         changePosition += 1
     }
@@ -84,15 +90,18 @@ public struct LaneState: Sendable, Hashable {
         if halts { haltedBy = record.id }
     }
 
-    /// Notes that a mutation became pending: it is new, no longer waits for another, or runs again.
+    /// Records that a mutation became pending.
+    ///
+    /// It is new, no longer waits for another, or runs again.
     mutating func enqueue(position: Int64, acceptedAt: Timestamp) {
         headPosition = queuedCount == 0 ? position : min(headPosition, position)
         queuedSince = queuedSince.map { min($0, acceptedAt) } ?? acceptedAt
         queuedCount += 1
     }
 
-    /// Notes the outcome of a mutation's turn. If it was in flight, none is afterwards, and the next head is likely at
-    /// the next position.
+    /// Records the outcome of a mutation's turn.
+    ///
+    /// If it was in flight, no mutation is afterwards, and the next head is likely at the next position.
     ///
     /// - Parameter halts: whether the outcome halts the lane.
     mutating func finish(_ outcome: LaneOutcome, halts: Bool) {
@@ -109,8 +118,9 @@ public struct LaneState: Sendable, Hashable {
         if halts { haltedBy = outcome.mutation.id }
     }
 
-    /// Notes that a person moved a mutation, or one that it waited for, and lifts the halt that it caused. A mutation
-    /// that has to wait for its turn is queued again.
+    /// Records that a person moved a mutation, or one that it waited for.
+    ///
+    /// Lifts the halt that it caused. A mutation that has to wait for its turn is queued again.
     mutating func settle(_ node: DependencyNode, as status: MutationStatus) {
         if !node.status.isQueued, status.isQueued {
             enqueue(position: node.position, acceptedAt: node.acceptedAt)
@@ -128,26 +138,31 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - The head
 
-    /// Notes the mutation that is committed as in flight before it is sent.
+    /// Records the mutation that is committed as in flight before it is sent.
     mutating func fly(_ id: UUID) {
         inFlight = id
     }
 
-    /// Forgets the mutation in flight, of which its worker no longer hears; its outcome is noted separately.
+    /// Forgets the mutation in flight, whose worker no longer receives its outcome.
+    ///
+    /// The outcome is recorded separately.
     mutating func land() {
         inFlight = nil
     }
 
-    /// Points at the first pending mutation that a look at the lane found, accepted at `queuedSince`; nil for none.
+    /// Sets the head to the first pending mutation that a poll found.
+    ///
+    /// It was accepted at `queuedSince`; nil if no mutation was found.
     mutating func point(at position: Int64, queuedSince: Timestamp?) {
         headPosition = position
         self.queuedSince = queuedSince
     }
 
-    /// Mends a lane that counts queued mutations although none was found: the next look searches all of it, and if this
-    /// one did so already, the count becomes 0.
+    /// Corrects a lane that counts queued mutations although the search found none.
     ///
-    /// - Returns: the inconsistency, in words.
+    /// The next search covers all of the lane. If this one did so already, the count becomes 0.
+    ///
+    /// - Returns: a description of the inconsistency.
     mutating func mend() -> String {
         if headPosition > 0 {
             defer { headPosition = 0 }
@@ -157,12 +172,16 @@ public struct LaneState: Sendable, Hashable {
         return "\(queuedCount) mutations were counted as queued, and none is"
     }
 
-    /// Whether the next look searches all of the lane for pending mutations (``mend()``).
+    /// Whether the next poll searches all of the lane for pending mutations.
+    ///
+    /// See ``mend()``.
     var isSearched: Bool { headPosition == 0 && queuedCount != 0 }
 
     // MARK: - The lease
 
-    /// Gives the lane to a worker, under a new lease that invalidates outcomes under earlier ones.
+    /// Gives the lane to a worker, under a new lease.
+    ///
+    /// The lease invalidates outcomes under earlier ones.
     mutating func claim(by worker: UUID, _ lease: LaneLease, now: Timestamp) {
         leaseToken += 1
         leaseOwner = worker
@@ -182,13 +201,15 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - Joining
 
-    /// Whether no worker holds the lane, and nothing that was sent has no outcome yet.
+    /// Whether no worker holds the lane, and no mutation is in flight.
     public var isAtRest: Bool { leaseOwner == nil && inFlight == nil }
 
-    /// Takes in another lane's mutations behind its own. Both lanes are at rest, and one of them at most is halted.
+    /// Appends another lane's mutations to its own.
     ///
-    /// - Returns: what is added to the other lane's positions and change positions: readers of either lane are not
-    ///   past any of them then.
+    /// Both lanes are at rest, and one of them at most is halted.
+    ///
+    /// - Returns: what is added to the other lane's positions and change positions: readers of either lane are not past
+    ///   any of them then.
     public mutating func absorb(_ other: LaneState, now: Timestamp) -> (positions: Int64, changes: Int64) {
         assert(isAtRest && other.isAtRest && (haltedBy == nil || other.haltedBy == nil))
         let (positions, changes) = (nextPosition - 1, max(changePosition, other.changePosition))
@@ -206,7 +227,9 @@ public struct LaneState: Sendable, Hashable {
         return (positions, changes)
     }
 
-    /// Lets a worker look at the lane at once, unless a worker holds it, it waits for a person, or nothing is to run.
+    /// Lets a worker poll the lane at once.
+    ///
+    /// Not if a worker holds it, it waits for a person, or no mutation is to run.
     mutating func wake(now: Timestamp) {
         guard leaseOwner == nil else { return }
         readyAt = haltedBy == nil && queuedCount > 0 ? now : nil

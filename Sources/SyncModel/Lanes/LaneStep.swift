@@ -1,6 +1,6 @@
 public import Foundation
 
-/// One step of a lane's worker: what it writes before it goes on.
+/// One step of a lane's worker: what it writes before it continues.
 public enum LaneStep: Sendable {
     /// Take the lane, if it is ready and no other worker holds it.
     case claim
@@ -8,7 +8,7 @@ public enum LaneStep: Sendable {
     case settle(Dispatch, Outcome)
     /// Apply a mutation to the built-in store.
     case apply(Dispatch)
-    /// Go on under a lease; first release more mutations that wait for these.
+    /// Continue under a lease; first release more mutations that wait for these.
     case goOn(token: Int64, unblocking: [UUID])
 
     /// The lease under which the step is made; nil for a claim.
@@ -28,7 +28,7 @@ public enum LaneStep: Sendable {
         }
     }
 
-    /// The entity that the step may change; nil where there is none yet.
+    /// The entity that the step may change; nil if it does not exist yet.
     public var entityKey: EntityKey? {
         switch self {
         case .claim, .goOn: nil

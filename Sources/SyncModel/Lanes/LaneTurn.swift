@@ -9,6 +9,8 @@ public enum LaneTurn: Sendable {
     /// Nothing: the lane was given back. A worker may claim it again at that time; nil: after the next push, or after a
     /// person settles a mutation.
     case released(readyAt: Timestamp?)
-    /// Nothing: another worker holds the lane, or it was not ready. An outcome that was to be written is thrown away.
+    /// Nothing: another worker holds the lane, or it was not ready.
+    ///
+    /// An outcome that was to be written is discarded.
     case lost
 }

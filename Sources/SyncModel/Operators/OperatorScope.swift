@@ -1,8 +1,8 @@
-/// What an operator's token is good for. Each scope is good for all that the ones before it are.
+/// The permissions of an operator's token. Each scope includes the ones before it.
 public enum OperatorScope: String, Sendable, Hashable, CaseIterable, Comparable {
-    /// To look at everything but what users wrote.
+    /// Reads everything except what users wrote.
     case read
-    /// To settle what is stuck, and to look at what users wrote.
+    /// Settles stuck mutations, and reads what users wrote.
     case settle
     /// Everything.
     case admin

@@ -1,11 +1,12 @@
-/// What a gateway did in the last hour, a point each fifteen seconds, and what it does now. In memory, a few kilobytes;
-/// the caller supplies the clock and the totals.
+/// A gateway's traffic in the last hour, and its present rates.
+///
+/// A point each fifteen seconds. In memory, a few kilobytes; the caller supplies the clock and the totals.
 public struct TrafficHistory: Sendable {
     /// From one point to the next, in seconds.
     public static let step = 15
-    /// Points that are kept: an hour's.
+    /// Points in memory: an hour's.
     public static let capacity = 240
-    /// Over how many seconds what is done now is averaged.
+    /// The seconds over which the present rates are averaged.
     static let window: Double = 10
 
     public struct Point: Sendable, Hashable {
@@ -25,11 +26,11 @@ public struct TrafficHistory: Sendable {
 
     public init() {}
 
-    /// Takes the totals of a moment, about each second.
+    /// Adds the totals of a moment, about each second.
     ///
     /// - Parameter oldest: how long the oldest mutation has waited, in seconds; nil where that is not known.
     public mutating func note(_ totals: TrafficTotals, oldest: Double?, at now: Timestamp) {
-        // a clock that was set back begins anew
+        // after the clock was set back, the history starts again
         if let last = recent.last, now <= last.at { recent = [] }
         recent.append((now, totals))
         recent.removeAll { Self.seconds(from: $0.at, to: now) > Self.window }
@@ -39,7 +40,7 @@ public struct TrafficHistory: Sendable {
         }
         let elapsed = Self.seconds(from: begun.at, to: now)
         guard elapsed >= Double(Self.step) else { return }
-        // of the time in which a gateway stood still nothing is known
+        // no data exist for the time in which a gateway was suspended
         if elapsed >= Double(2 * Self.step) { points = [] }
         let point = Point(rates: totals.rates(since: begun.totals, seconds: elapsed), oldestWaitingSeconds: oldest)
         points.append(point)
@@ -48,7 +49,9 @@ public struct TrafficHistory: Sendable {
         self.begun = (now, totals)
     }
 
-    /// What is done a second, on the average of the last ten; nothing before there are two moments to compare.
+    /// The rates a second, on the average of the last ten seconds.
+    ///
+    /// Zero before there are two moments to compare.
     public var rates: TrafficTotals {
         guard let first = recent.first, let last = recent.last, last.at > first.at else { return TrafficTotals() }
         return last.totals.rates(since: first.totals, seconds: Self.seconds(from: first.at, to: last.at))

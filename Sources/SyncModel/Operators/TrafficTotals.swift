@@ -1,4 +1,6 @@
-/// How much a gateway has done since it was started: the counters that its metrics show, as of a moment.
+/// How much a gateway has done since it was started.
+///
+/// The counters that its metrics show, at a moment.
 public struct TrafficTotals: Sendable, Hashable {
     /// Pushes that were taken.
     public var pushes = 0.0
@@ -11,7 +13,7 @@ public struct TrafficTotals: Sendable, Hashable {
 
     public init() {}
 
-    /// What was done a second since earlier totals. A counter never goes down.
+    /// The rates a second since earlier totals. A counter never decreases.
     func rates(since earlier: TrafficTotals, seconds: Double) -> TrafficTotals {
         func rate(_ path: KeyPath<TrafficTotals, Double>) -> Double {
             max(0, self[keyPath: path] - earlier[keyPath: path]) / seconds

@@ -1,6 +1,8 @@
 import Foundation
 
-/// Whether the feed adopts the state that an upstream showed to a user whose mutation gave way to it.
+/// Whether the feed adopts the state that an upstream showed to a user.
+///
+/// The user's mutation gave way to that state.
 struct Adoption {
     let user: UUID
     let visibility: Visibility

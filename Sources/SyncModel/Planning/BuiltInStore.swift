@@ -1,7 +1,7 @@
 import Foundation
 import JSONText
 
-/// The rules of the built-in document store: the effect of one mutation on one entity. Pure.
+/// The effect of one mutation on one entity in the built-in document store. Pure.
 enum BuiltInStore {
     /// The most bytes to which patches may grow a document.
     static let maximumDocumentBytes = 1_048_576
@@ -18,21 +18,24 @@ enum BuiltInStore {
         let idSpace: IDSpace
         let visibility: Visibility
         let conflictResolution: ConflictResolution
-        /// Whether a person who knew of the deletion said what the whole document is to be: then an update may restore
-        /// what was deleted.
+        /// Whether an update may restore a deleted entity.
+        ///
+        /// That is so if a person who knew of the deletion specified the whole document.
         var restores = false
     }
 
     enum Outcome {
         /// Took effect; the state to write, and the state that a strategy overwrote.
         case applied(EntityState, resolution: ConflictResolution?, current: EntityState?)
-        /// There was nothing to do: the entity is gone. Its tombstone, where the caller may know of it.
+        /// There was nothing to do: the entity is deleted.
+        ///
+        /// It has the tombstone, where the caller may know of it.
         case unchanged(EntityState?)
         /// Gave way to the current state.
         case adopted(current: EntityState?)
         /// Waits for a person; the current state, where the caller may see it.
         case conflict(current: EntityState?)
-        /// Refused for good, with the status that a REST API would answer.
+        /// Refused permanently, with the status that a REST API would return.
         case refused(status: Int, String)
     }
 
@@ -60,7 +63,9 @@ enum BuiltInStore {
         }
     }
 
-    /// A create of an id that exists never overwrites: `client_wins` stays manual (product rule 12, `shared` types).
+    /// Settles a create of an existing id, which never overwrites.
+    ///
+    /// `client_wins` stays manual (product rule 12, `shared` types).
     ///
     /// A create of a deleted id restores the entity. That conflicts with the deletion of another writer only, and
     /// `client_wins` settles it: the payload is the whole document.
@@ -77,7 +82,7 @@ enum BuiltInStore {
         switch write.conflictResolution {
         case .manual: .conflict(current: current)
         case .serverWins: .adopted(current: current)
-        // a patch would bring back what it changes, and nothing else: the rest went with the tombstone
+        // a patch would restore only the members that it changes: the rest was deleted with the entity
         case .clientWins where current.isDeleted && write.operation == .update && !write.restores:
             .conflict(current: current)
         case .clientWins: apply(write, to: current, resolution: .clientWins)
@@ -131,7 +136,9 @@ enum BuiltInStore {
         return merged
     }
 
-    /// The document with members in place of its own of the same names; nil when the result would be too large.
+    /// The document with the given members in place of its members of the same names.
+    ///
+    /// Nil when the result would be too large.
     static func overlay(_ members: [UInt8], over document: [UInt8]?) -> [UInt8]? {
         guard let members = (try? JSONTree(parsing: members, limits: .widest))?.root.members,
             let stored = (try? JSONTree(parsing: document ?? Array("{}".utf8), limits: .widest))?.root.members

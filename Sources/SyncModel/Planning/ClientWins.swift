@@ -1,16 +1,19 @@
 public import JSONText
 
-/// How a forwarded mutation overrides the state that another writer left (product rule 12). Pure.
+/// How a forwarded mutation overrides the state of another writer. Pure.
+///
+/// Product rule 12.
 public enum ClientWins {
     /// The most bytes of a document merged for a PUT.
     static let maximumDocumentBytes = 1_048_576
 
-    /// Decides the request of the next revision; nil where the conflict stays for a person, because no request would be
-    /// sure to overwrite the right entity.
+    /// Decides the request of the next revision.
+    ///
+    /// Nil where the conflict stays for a person, because no request would be sure to overwrite the right entity.
     ///
     /// - Parameters:
     ///   - endpoint: of the mutation, with the known server ids in place.
-    ///   - payload: of the mutation, with the known server ids in place; nil for none.
+    ///   - payload: of the mutation, with the known server ids in place; nil if it is missing.
     ///   - current: the server's document, JSON; nil where it is unknown or the entity was deleted.
     ///   - serverID: of the conflicting entity; nil where it is unknown.
     public static func plan(
@@ -29,7 +32,9 @@ public enum ClientWins {
         }
     }
 
-    /// PUT of the server's document with the patch merged in; the PATCH as it is where there is nothing to merge.
+    /// PUT of the server's document with the patch merged in.
+    ///
+    /// The PATCH as it is where there is nothing to merge.
     private static func update(_ patch: JSONValue?, _ current: [UInt8]?) -> SentRequest {
         guard let current, let patch, patch.kind == .object,
             let merged = try? JSONValue.mergePatch(target: current, patch: patch, maximumBytes: maximumDocumentBytes)
@@ -37,8 +42,9 @@ public enum ClientWins {
         return SentRequest(method: "PUT", payload: merged)
     }
 
-    /// PUT to the existing entity, which lies below the collection of the create. Never for a global id: the entity
-    /// that has it is another one, not an earlier state of this one.
+    /// PUT to the existing entity, below the collection of the create.
+    ///
+    /// Never for a global id: the entity that has it is another one, not an earlier state of this one.
     private static func create(_ endpoint: String, _ idSpace: IDSpace, _ serverID: ServerID?) -> SentRequest? {
         guard idSpace != .shared, let serverID else { return nil }
         let parts = endpoint.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)

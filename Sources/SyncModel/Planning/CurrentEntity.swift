@@ -4,10 +4,11 @@ import JSONText
 struct CurrentEntity {
     let type: String
     let id: ServerID
-    /// Nil where the gateway knows the entity only from an upstream's answer.
+    /// Nil if the gateway has the entity only from an upstream's response.
     var version: Int64?
-    /// The version that the feed had when the upstream was asked, 0 for none: whether somebody has written since can be
-    /// told by it, and by no clock. Nil where that does not matter.
+    /// The feed's version when the upstream was asked, 0 for no version.
+    ///
+    /// It shows whether another writer has written since, which no clock could show. Nil where that does not matter.
     var feedVersion: Int64?
     var etag: String?
     var isDeleted = false
@@ -15,7 +16,9 @@ struct CurrentEntity {
     var document: [UInt8]?
     /// Whether its document is stored and cannot be opened.
     var isUnreadable = false
-    /// Whether its document is left out: an entity without a member `document` is known by its version alone.
+    /// Whether its document is left out.
+    ///
+    /// An entity without a member `document` is known by its version alone.
     var isOutline = false
 
     var json: [UInt8] {
@@ -52,7 +55,7 @@ extension EntityState {
         return current.json
     }
 
-    /// Whether a copy of the document is too large to be stored with each mutation that conflicts with it.
+    /// Whether a copy of the document is too large for each conflicting mutation's row.
     var isLarge: Bool { documentBytes > WorkBounds.small }
 }
 
@@ -74,7 +77,7 @@ extension Problem {
         return json(error ?? Problem(.discarded, detail).json, current: current, isOutline: isOutline)
     }
 
-    /// A stored problem whose `current` lacks its document, with the entity as it is now.
+    /// Adds the present entity to a stored problem whose `current` lacks its document.
     ///
     /// - Returns: nil where the problem has its document, or is about another entity.
     public static func completed(_ problem: [UInt8], with entity: EntityState, _ key: EntityKey) -> [UInt8]? {
@@ -83,7 +86,7 @@ extension Problem {
         return json(problem, current: entity.json(type: key.type, id: id))
     }
 
-    /// A stored problem with another `current`; one that cannot be read stays as it is.
+    /// A stored problem with another `current`; an unreadable one is not changed.
     ///
     /// - Parameter isOutline: whether `current` lacks its document.
     static func json(_ problem: [UInt8], current: [UInt8], isOutline: Bool = false) -> [UInt8] {
@@ -102,12 +105,14 @@ extension Problem {
     }
 }
 
-/// What a problem's `current` says about the entity, apart from its document.
+/// The contents of a problem's `current` about the entity, apart from its document.
 public struct CurrentOutline: Sendable {
     private static let name = Array("\"current\"".utf8)
 
     public let key: EntityKey
-    /// Its version, its ETag and whether it is deleted, as JSON: equal for equal states.
+    /// Its version, its ETag and whether it is deleted, as JSON.
+    ///
+    /// Equal for equal states.
     public let state: [UInt8]
     /// Whether the problem has the document, too.
     public let isWhole: Bool
@@ -115,7 +120,7 @@ public struct CurrentOutline: Sendable {
     /// - Parameter problem: a problem object as JSON.
     /// - Returns: nil where it has no `current` that names an entity.
     public init?(_ problem: [UInt8]) {
-        // most problems have none, and need not be parsed
+        // most problems do not have the member, and need not be parsed
         guard problem.firstRange(of: Self.name) != nil,
             let current = (try? JSONTree(parsing: problem, limits: .widest))?.root["current"],
             let type = current["entity_type"]?.string, let id = current["id"].flatMap(ServerID.init(json:))
@@ -127,7 +132,7 @@ public struct CurrentOutline: Sendable {
         isWhole = current["document"] != nil
     }
 
-    /// A problem without its `current`, and with a pointer to it or a mark in its place.
+    /// A problem with a pointer or a mark in place of its `current`.
     ///
     /// - Parameter place: where the same answer shows it (RFC 6901); nil where it does not.
     public static func cut(_ problem: [UInt8], place: String?) -> [UInt8] {

@@ -1,7 +1,9 @@
-/// The latest value for each entity, found by both of the names that an entity may have.
+/// The latest value for each entity, found by both of its possible names.
 struct EntityIndex<Value> {
     private var byClientID: [ClientReference: Value] = [:]
-    /// By the text of the id: an integer and a string of its digits are the same entity.
+    /// By the text of the id.
+    ///
+    /// An integer and a string of its digits are the same entity.
     private var byServerID: [EntityKey: Value] = [:]
 
     mutating func note(_ value: Value, of entity: EntityName) {

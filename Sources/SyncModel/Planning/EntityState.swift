@@ -8,12 +8,17 @@ public struct EntityState: Sendable {
     public var version: Int64
     /// Whether the entity is a tombstone.
     public var isDeleted: Bool
-    /// JSON text as written; nil for a tombstone, and for a document that cannot be opened.
+    /// JSON text as written.
+    ///
+    /// Nil for a tombstone, and for a document that cannot be opened.
     public var document: [UInt8]?
-    /// Whether the document is stored and cannot be opened: the entity can be replaced or deleted, and not patched.
+    /// Whether the document is stored and cannot be opened.
+    ///
+    /// The entity can then be replaced or deleted, but not patched.
     public var isUnreadable = false
-    /// The bytes of a stored document that was not read, since it did not fit what may be read at once; 0 where the
-    /// document was read, or there is none.
+    /// The bytes of a stored document that was not read because of the read limit.
+    ///
+    /// 0 where the document was read, or does not exist.
     public var unreadBytes = 0
     /// The bytes of the document, read or not.
     var documentBytes: Int { document?.count ?? unreadBytes }
@@ -27,7 +32,9 @@ public struct EntityState: Sendable {
     public var runBase: Int64
     /// Whether the database has a row for the entity.
     public var isStored: Bool
-    /// The upstream's ETag of this state; nil for built-in types, and where the upstream gave none.
+    /// The upstream's ETag of this state.
+    ///
+    /// Nil for built-in types, and where the upstream sent no ETag.
     public var etag: String?
 
     public init(
@@ -62,7 +69,9 @@ public struct EntityState: Sendable {
         run.verdict(on: baseVersion, from: writer) == .fits
     }
 
-    /// Whether a user may know of the entity: a private one exists for its creator alone.
+    /// Whether a user may know of the entity.
+    ///
+    /// A private one exists for its creator alone.
     func isVisible(to user: UUID, _ visibility: Visibility) -> Bool {
         visibility == .organization || owner == user
     }

@@ -1,5 +1,6 @@
-/// The entities of one organization that a group of pushes touches: as loaded, then as the plans leave them, so that
-/// each push sees the effects of those before it in the group.
+/// The entities of one organization that a group of pushes touches.
+///
+/// First as loaded, then as the plans leave them, so that each push sees the effects of those before it in the group.
 public struct EntityTable: Sendable {
     private struct Slot {
         let key: EntityKey
@@ -14,7 +15,7 @@ public struct EntityTable: Sendable {
     private var writeCount = 0
     /// Bytes of the largest document that was loaded.
     private(set) var largestDocument = 0
-    /// Whether the document of any entity did not fit what may be read at once.
+    /// Whether any document was not read because of the read limit.
     private(set) var hasUnread = false
 
     public init() {}

@@ -5,13 +5,17 @@ public struct IDMapping: Sendable, Hashable {
     /// The status of a mapping (seed 000, `status`).
     public enum Status: String, Sendable, Hashable, CaseIterable {
         case pending
-        /// Has a server id (seed 000, `resolved_requires_server_id`; a CHECK enforces it as well).
+        /// Has a server id.
+        ///
+        /// Seed 000, `resolved_requires_server_id`; a CHECK enforces it as well.
         case resolved
         case failed
     }
 
     @Exact public private(set) var entityType: String
-    /// The client's name of the entity; it never changes (seed 000, `client_id_immutable`).
+    /// The client's name of the entity; it never changes.
+    ///
+    /// Seed 000, `client_id_immutable`.
     public let client: ClientName
     /// Nil while it is not known.
     public var serverID: ServerID?
@@ -42,8 +46,8 @@ public struct IDMapping: Sendable, Hashable {
     /// The mapping of a device id.
     ///
     /// - Parameters:
-    ///   - create: the mutation that made the id; nil for an id that a pull assigned, whose create is of no interest.
-    ///   - isAbandoned: whether the create was discarded or is gone; of interest while the id is not resolved.
+    ///   - create: the mutation that made the id; nil for an id that a pull assigned, whose create does not matter.
+    ///   - isAbandoned: whether the create was discarded or deleted; matters while the id is not resolved.
     public init(
         _ id: LocalID,
         on device: UUID,
@@ -62,10 +66,10 @@ public struct IDMapping: Sendable, Hashable {
         )
     }
 
-    /// The client id, or the UUID that stands for a device id.
+    /// The client id, or the UUID that represents a device id.
     public var clientID: UUID { client.id }
 
-    /// The device id, where the client id stands for one.
+    /// The device id that the client id represents; nil for other client ids.
     public var localID: LocalID? { client.number.map { LocalID(entityType: entityType, number: $0) } }
 
     /// The client id under its type: the mapping's key.

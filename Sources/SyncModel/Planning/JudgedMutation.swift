@@ -18,7 +18,9 @@ struct JudgedMutation {
     var stored: [UUID] = []
     /// Entries of this push that must succeed first.
     private(set) var entries: [Int] = []
-    /// The targets of the client ids in endpoint and payload, and the types in which those were created.
+    /// The targets of the client ids in endpoint and payload.
+    ///
+    /// With the types in which those were created.
     private(set) var references: [UUID: (type: String, target: Target)] = [:]
 
     init(index: Int, mutation: Mutation, type: EntityType) {

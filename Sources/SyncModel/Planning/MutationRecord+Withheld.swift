@@ -1,6 +1,7 @@
 extension MutationRecord {
-    /// The record without what its user and the upstream wrote: the answer's body and entity tag, the entity that
-    /// stands in a conflict's way, the address that a redirect names.
+    /// The record without what its user and the upstream wrote.
+    ///
+    /// It lacks the response's body and entity tag, the conflicting entity, and the address of a redirect.
     public var withheld: MutationRecord {
         MutationRecord(
             id: id,

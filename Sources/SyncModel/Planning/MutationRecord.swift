@@ -14,7 +14,9 @@ public final class MutationRecord: EntityWrite, Sendable {
     /// The entity, with its permanent id once that is known.
     public let entity: EntityName
     public let status: MutationStatus
-    /// Starts at 1; raised each time the mutation is sent again with a new upstream idempotency key.
+    /// Starts at 1; raised with each new upstream idempotency key.
+    ///
+    /// That is each time the mutation is sent again as another request.
     public let revision: Int32
     /// The entity's version after the mutation took effect.
     public let version: Int64?
@@ -28,24 +30,34 @@ public final class MutationRecord: EntityWrite, Sendable {
     public let dependsOn: [UUID]
     /// Set when a strategy or a person settled a conflict.
     public let resolution: ConflictResolution?
-    /// HTTP status of the outcome; for built-in types, the one that a REST API would answer.
+    /// HTTP status of the outcome.
+    ///
+    /// For built-in types, the one that a REST API would return.
     public let responseStatus: Int16?
-    /// JSON of the upstream's answer; nil for the built-in store, whose answers follow from the rest.
+    /// JSON of the upstream's answer.
+    ///
+    /// Nil for the built-in store, whose answers follow from the rest.
     public let responseBody: [UInt8]?
     /// A problem object as JSON.
     public let error: [UInt8]?
-    /// The error in words, of a mutation that waits for a person.
+    /// The error as a sentence, of a mutation that waits for a person.
     public let lastError: String?
     /// Recognizes a replay.
     public let fingerprint: Fingerprint
     public let acceptedAt: Timestamp
     /// When the mutation became final; nil until then.
     public let syncedAt: Timestamp?
-    /// Members of the answer that are stored and cannot be opened, and are shown as null; normally none.
+    /// Members of the answer that are stored and cannot be opened.
+    ///
+    /// They are shown as null. Normally empty.
     public let unreadable: [String]
-    /// Members of the answer that were not read, since the answer would have become too large; normally none.
+    /// Members of the answer that were not read, to limit its size.
+    ///
+    /// Normally empty.
     public let omitted: [String]
-    /// Whether what its user and the upstream wrote was left out, for somebody who did not ask for it.
+    /// Whether the texts of its user and the upstream were left out.
+    ///
+    /// They are left out for readers who did not ask for them.
     public let isWithheld: Bool
 
     /// The defaults are those of a new mutation.

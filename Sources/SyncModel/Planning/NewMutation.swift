@@ -8,8 +8,10 @@ public final class NewMutation: Sendable {
     public let priority: Int16
     /// Its own strategy or the organization's.
     public let conflictResolution: ConflictResolution
-    /// The user's client ids in endpoint and payload, and the entity's own unless this mutation creates it: the ids to
-    /// replace when its turn comes. Empty for a final mutation.
+    /// The client ids to replace when the mutation's turn comes.
+    ///
+    /// The user's client ids in endpoint and payload, and the entity's own unless this mutation creates it. Empty for a
+    /// final mutation.
     public let references: [ClientReference]
 
     init(

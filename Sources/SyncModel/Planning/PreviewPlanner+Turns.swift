@@ -2,10 +2,12 @@ import Foundation
 
 /// The requests that mutations would send if it were their turn.
 extension PreviewPlanner {
-    /// What a mutation's turn would come to if it were now.
+    /// The result of a mutation's turn if it were now.
     struct Turn {
         var request: PreviewedRequest?
-        /// The conflict that the turn would meet before anything is sent: a problem object as JSON.
+        /// The conflict that the turn would meet before anything is sent.
+        ///
+        /// A problem object as JSON.
         var conflict: [UInt8]?
     }
 
@@ -17,7 +19,7 @@ extension PreviewPlanner {
         guard let type = context.type(mutation.entity.type), type.isForwarded else { return nil }
         var mappings = resolved(new)
         var unknown = Set(new.references.map(\.clientID).filter { mappings[$0] == nil })
-        // a device id stands for itself while it is unresolved
+        // an unresolved device id is its own replacement
         for id in unknown {
             guard let own = snapshot.localIDs.named[id] else { continue }
             mappings[id] = [standIn(for: id, of: own.entityType)]
@@ -25,7 +27,7 @@ extension PreviewPlanner {
         if let own = mutation.entity.clientID {
             unknown.remove(own)
             if mutation.operation != .create, new.record.entity.serverID == nil {
-                // its client id stands for it, as a create's does
+                // its client id represents it, as a create's does
                 mappings[own] = [standIn(for: own, of: type.name)]
                 unknown.insert(own)
             }
@@ -91,7 +93,9 @@ extension Mutation {
 }
 
 extension PushLocalIDs {
-    /// The client's own name, which a preview shows in place of a permanent id that is unknown or was made up.
+    /// The client's own name, which a preview shows in place of a permanent id.
+    ///
+    /// That id is unknown or was made up.
     func standIn(for clientID: UUID) -> ServerID {
         named[clientID].map { ServerID($0.number) } ?? ServerID(clientID)
     }

@@ -1,11 +1,11 @@
 import Foundation
 import JSONText
 
-/// Decides the results of a push if it came now, with the planners for pushes and turns, and the requests that it would
-/// send. Pure.
+/// Decides the results that a push would have now, and the requests it would send. Pure.
 ///
-/// For ids that only the push itself would make, the preview makes up others so that the rules can run, and never shows
-/// them: a result has none, and elsewhere the client id takes their place.
+/// It uses the planners for pushes and turns. For ids that only the push itself would make, the preview invents others
+/// so that the rules can run, and never shows them: a result has no such id, and elsewhere the client id takes its
+/// place.
 public struct PreviewPlanner {
     private let push: PushRequest
     let snapshot: PushSnapshot
@@ -14,7 +14,9 @@ public struct PreviewPlanner {
     private let plan: PushPlan
     /// Client ids, or device ids, by the ids that were made up for them.
     private let madeUp: [UUID: ServerID]
-    /// The lease is arbitrary: it only bounds the time of a request, which a preview does not show.
+    /// The lease is arbitrary.
+    ///
+    /// It only bounds the time of a request, which a preview does not show.
     let turns = TurnPlanner(leaseSeconds: 120)
 
     /// Plans a push without executing it.

@@ -10,7 +10,9 @@ extension PushJudge {
         return type
     }
 
-    /// Not before the key was looked up: a replay gets its first answer, whatever headers the operator lists today.
+    /// Checks the mutation's headers, after the look-up of its key.
+    ///
+    /// A replay gets its first answer, even if the operator has changed the list of headers since.
     func judgeHeaders(of mutation: Mutation, index: Int) throws(Problem) {
         guard let headers = mutation.headers else { return }
         let errors = HeaderRules.refused(headers, by: upstream, pointer: "/mutations/\(index)/headers")
@@ -130,7 +132,7 @@ extension PushJudge {
     /// Product rule 3: a mutation depends on earlier mutations of the same entity.
     private func dependOnEarlierWrites(of mutation: Mutation, in judged: inout JudgedMutation) {
         // a create that takes over the client id of a discarded create begins a new entity, and mutations that failed
-        // for want of that id may wait for it
+        // for lack of that id may wait for it
         guard mutation.namesKnownEntity else { return }
         let entity = known(mutation.entity)
         let (named, known) = writes.latest(of: entity)
@@ -144,7 +146,9 @@ extension PushJudge {
         }
     }
 
-    /// An entity by all its names: an entity named by its client id may have been written under its server id as well.
+    /// An entity by all its names.
+    ///
+    /// An entity named by its client id may have been written under its server id as well.
     func known(_ entity: EntityName) -> EntityName {
         guard entity.serverID == nil, let name = entity.reference else { return entity }
         return entity.with(snapshot.mapping(name)?.serverID)

@@ -1,5 +1,7 @@
 extension PushJudge {
-    /// The problem that refuses a strict push (all or nothing); nil when every entry is valid.
+    /// The problem that refuses a strict push (all or nothing).
+    ///
+    /// Nil when every entry is valid.
     func strictProblem() -> Problem? {
         let problems = verdicts.enumerated().compactMap { index, verdict -> [ProblemDetail]? in
             switch verdict {
@@ -45,7 +47,9 @@ extension Problem {
         )
     }
 
-    /// A repetition in which more ids differ than are looked up for one push: it is not compared.
+    /// A repetition in which more ids differ than are looked up for one push.
+    ///
+    /// It is not compared.
     static func tooManyToCompare(index: Int) -> Problem {
         let detail =
             "this key came before, and the repetitions of a push may name \(ComparedIDs.limit) ids that are to be compared;"

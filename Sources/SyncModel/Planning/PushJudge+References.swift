@@ -1,7 +1,9 @@
 import Foundation
 import JSONText
 
-/// The dependencies of an entry: those that it lists, and the client ids in its content (product rule 3).
+/// The dependencies of an entry (product rule 3).
+///
+/// Those that it lists, and the client ids in its content.
 extension PushJudge {
     func judgeDependencies(rank: Int, in judged: inout JudgedMutation) throws(Problem) {
         for (place, id) in judged.mutation.dependencyIDs.enumerated() {
@@ -53,7 +55,9 @@ extension PushJudge {
         }
     }
 
-    /// An unknown integer has no meaning for others and so is refused, unlike a UUID, which may be data.
+    /// Text about an unknown integer id, which is refused.
+    ///
+    /// It has no meaning on other devices, unlike a UUID, which may be data.
     static func unknown(_ id: LocalID) -> String {
         "local id \(id.number) stands for nothing in '\(id.entityType)' on this device: it was neither created by it nor"
             + " assigned by a pull"

@@ -1,7 +1,9 @@
 import Foundation
 
-/// Decides entry by entry, in running order, which are repetitions, which are refused and why, and which are accepted
-/// with what dependencies (product rules 1, 3, 5, 9). Executes nothing.
+/// Decides about the entries of a push, in running order. Executes nothing.
+///
+/// It decides which entries are repetitions, which are refused and why, and which are accepted with what dependencies
+/// (product rules 1, 3, 5, 9).
 struct PushJudge {
     let snapshot: PushSnapshot
     let types: (String) -> EntityType?
@@ -17,9 +19,10 @@ struct PushJudge {
     private(set) var repeated: [Int: Int] = [:]
     /// Refused entries to remember, by idempotency key.
     private(set) var rejections: [UUID: Rejection] = [:]
-    /// Whether an entry is refused although not everything was looked up: an unknown row may make it a repetition, may
-    /// be the dependency that it lacks, and may have the refused id or client id. A replayed refusal rests on a key
-    /// that was found.
+    /// Whether an entry is refused although not everything was looked up.
+    ///
+    /// An unknown row may make it a repetition, may be the dependency that it lacks, and may have the refused id or
+    /// client id. A replayed refusal is based on a key that was found.
     var needsProbe: Bool {
         !snapshot.isComplete
             && verdicts.contains { verdict in
@@ -27,10 +30,14 @@ struct PushJudge {
             }
     }
 
-    /// Entries that are judged for the first time and leave a record, of a mutation or of a refusal.
+    /// Entries that are judged for the first time and leave a record.
+    ///
+    /// The record is of a mutation or of a refusal.
     var newCount: Int { accepted.count + rejections.count }
 
-    /// Creates of the push by client id, with their ranks in running order; -1 for invalid ones.
+    /// Creates of the push by client id, with their ranks in running order.
+    ///
+    /// The rank is -1 for invalid ones.
     private(set) var creates: ValuesByID<(type: String, rank: Int)>
     private(set) var rankOfMutation: [UUID: Int] = [:]
     private var acceptedByKey: [UUID: (index: Int, mutation: Mutation)] = [:]
@@ -158,7 +165,9 @@ struct PushJudge {
         repeated[index] = first.index
     }
 
-    /// Whether the entry repeats a stored one (product rule 5), or its number or id was used.
+    /// The verdict on an entry that repeats a stored one (product rule 5).
+    ///
+    /// Also on one whose number or id was used.
     private mutating func repetition(of mutation: Mutation, index: Int) -> PushVerdict? {
         let key = mutation.idempotencyKey
         if let known = snapshot.knownByKey[key] {
@@ -183,8 +192,9 @@ struct PushJudge {
         return nil
     }
 
-    /// The refusal that an entry repeats. Numbers are a device's own: under the same number of another device the key
-    /// is judged afresh.
+    /// The refusal that an entry repeats.
+    ///
+    /// Each device has its own numbers: under the same number of another device the key is judged again.
     private func rejection(under key: UUID, _ number: Int64) -> Rejection? {
         guard let earlier = rejections[key] ?? snapshot.rejections[key] else { return nil }
         return earlier.sequenceNumber == number && earlier.deviceID == deviceID ? earlier : nil

@@ -12,9 +12,11 @@ public struct PushPlan: Sendable {
     public var mutations: [NewMutation] = []
     /// New mappings, pending ones included, one row each; those of device ids as well.
     public var mappings: [NewMapping] = []
-    /// Device ids that a pull assigned and that this push uses for the first time: the push confirms them.
+    /// Device ids that a pull assigned and that this push uses for the first time.
+    ///
+    /// The push confirms them.
     public var confirmedIDs: [LocalID: ServerID] = [:]
-    /// Device ids in mutations that wait for their turn, when they must be found by their client ids.
+    /// Device ids in waiting mutations that must be found by their client ids.
     public var pinnedIDs: Set<LocalID> = []
     /// Refused entries to remember.
     public var rejections: [Rejection] = []
@@ -24,9 +26,11 @@ public struct PushPlan: Sendable {
     public var typesToRegister: [EntityType] = []
     /// Resolved mappings that the batch touches, for the answer.
     public var touchedMappings: [IDMapping] = []
-    /// The user's usage of the mutation quota afterwards; nil when this push uses nothing of a quota.
+    /// The user's usage of the mutation quota afterwards.
+    ///
+    /// Nil when this push uses nothing of a quota.
     public var allowance: TokenBucket?
-    /// The rest of that quota; nil where there is none.
+    /// The remaining quota; nil if there is no quota.
     public var standing: QuotaStanding?
 
     public func changesAnything(from snapshot: PushSnapshot) -> Bool {

@@ -40,8 +40,9 @@ extension PushPlanner {
             self.makeID = makeID
         }
 
-        /// The type of a mutation; an unknown one is made at its first use, unless the organization requires declared
-        /// types.
+        /// The type of a mutation; an unknown one is made at its first use.
+        ///
+        /// It is not made if the organization requires declared types.
         func type(_ name: String) -> EntityType? {
             if let type = types[name] { return type }
             return organization.settings.entityTypes == .open

@@ -1,16 +1,19 @@
 /// Bounds on the stored documents that the patches of a push are merged into.
 ///
-/// A push is a few bytes while each of these may have a megabyte, so its body does not tell how much it takes.
+/// A push is a few bytes while each of these may have a megabyte, so its size does not limit the work.
 public enum DocumentBounds {
-    /// Bytes that a push may merge into, a document as often as it is patched, and still be committed together with
-    /// others.
+    /// Bytes that a push may merge into and be committed together with others.
+    ///
+    /// A document counts once for each patch.
     public static let light = 524_288
-    /// Bytes of all documents that a push may patch: as many as are written within a statement's time.
+    /// Bytes of all documents that a push may patch.
+    ///
+    /// As many as are written within a statement's time.
     public static let most = WorkBounds.pushDocuments
 }
 
 extension PushPlanner {
-    /// Refuses what takes too much for its place, before anything is merged.
+    /// Refuses work that is too large for its place, before anything is merged.
     static func weigh(
         _ accepted: [JudgedMutation],
         _ entities: EntityTable,
@@ -27,7 +30,8 @@ extension PushPlanner {
             let key = EntityKey(type: mutation.mutation.entity.type, id: id.text)
             guard let state = entities[key] else { continue }
             let strategy = mutation.mutation.conflictResolution ?? context.organization.settings.conflictResolution
-            // an update that other writers have passed ends in a conflict, whatever this push writes before it
+            // an update that other writers have passed ends in a conflict, regardless of what this push writes before
+            // it
             let isPassed = state.run.verdict(on: mutation.mutation.baseVersion, from: writer) == .passed
             let isMerged = mutation.mutation.operation == .update && (!isPassed || strategy == .clientWins)
             if isMerged { cost.merged += state.documentBytes }

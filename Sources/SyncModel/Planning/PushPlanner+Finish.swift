@@ -4,7 +4,7 @@ import Foundation
 extension PushPlanner {
     mutating func finish(_ judge: PushJudge) -> PushPlan {
         plan.rejections = Array(judge.rejections.values)
-        // a worker looks at a lane with queued mutations anyway, or waits for its back-off
+        // a worker polls a lane with queued mutations anyway, or waits for its back-off
         if snapshot.lane.queuedCount == 0 { plan.lane.wake(now: context.now) }
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
         plan.verdicts = push.entries.map { entry in
@@ -24,7 +24,9 @@ extension PushPlanner {
         return plan
     }
 
-    /// Warns a create whose client id a mutation named before; a repetition gets the same warning.
+    /// The warnings for creates whose client ids mutations named before.
+    ///
+    /// A repetition gets the same warning.
     private func warnings() -> [Int: PushWarning] {
         guard !snapshot.strayIDs.isEmpty else { return [:] }
         var warnings: [Int: PushWarning] = [:]
@@ -35,7 +37,7 @@ extension PushPlanner {
         return warnings
     }
 
-    /// Every resolved mapping of this user that the batch touches, in the order of the batch.
+    /// Every resolved mapping of this user that the batch touches, in its order.
     private func touchedMappings() -> [IDMapping] {
         guard !snapshot.mappings.isEmpty || !plan.mappings.isEmpty else { return [] }
         var created = CreatedMappings(plan.mappings)

@@ -1,8 +1,10 @@
 import Foundation
 import JSONText
 
-/// Decides everything about one push: which entries are repetitions, refused or accepted, and for built-in types their
-/// immediate effects. Pure: it reads the snapshot and the entities, and returns the plan to write.
+/// Decides everything about one push. Pure.
+///
+/// It decides which entries are repetitions, refused or accepted, and for built-in types their immediate effects. It
+/// reads the snapshot and the entities, and returns the plan to write.
 public struct PushPlanner {
     let push: PushRequest
     let snapshot: PushSnapshot
@@ -225,7 +227,7 @@ public struct PushPlanner {
         )
     }
 
-    /// Notes the device ids that the mutation uses and did not make.
+    /// Records the device ids that the mutation uses and did not make.
     private mutating func noteLocalIDs(of accepted: JudgedMutation, _ record: MutationRecord) {
         let localIDs = snapshot.localIDs.named
         guard !localIDs.isEmpty else { return }

@@ -1,6 +1,8 @@
 public import Foundation
 
-/// Ids to look up for comparing repetitions with their first tries, beyond those that the push itself names.
+/// Ids to look up for comparing repetitions with their first tries.
+///
+/// They are in addition to those that the push itself names.
 public struct ComparedIDs: Sendable {
     /// Ids that are looked up for one push.
     public static let limit = 20_000
@@ -20,8 +22,9 @@ public struct ComparedIDs: Sendable {
 }
 
 extension PushSnapshot {
-    /// The ids to look up so that each repetition in which ids differ can be compared. Entries that name too many are
-    /// noted as ``uncompared``: the client has to send them again in a smaller push.
+    /// The ids to look up so that each repetition in which ids differ can be compared.
+    ///
+    /// Entries that name too many are recorded as ``uncompared``: the client has to send them again in a smaller push.
     public mutating func idsToCompare(_ push: PushRequest) -> ComparedIDs {
         var ids = ComparedIDs()
         uncompared = []
@@ -91,8 +94,9 @@ extension FirstTry {
             && isKnown(mutation.entity)
     }
 
-    /// Whether no server id stands beside a client's name that the first try does not know of. Fingerprints have one name
-    /// of the entity: the client's, where there are two.
+    /// Whether the first try had the server id that is given with a client's name.
+    ///
+    /// Fingerprints have one name of the entity: the client's, if there are two.
     func isKnown(_ given: EntityName) -> Bool {
         given.client == nil || given.serverID == nil || given.serverID == entity.serverID
     }

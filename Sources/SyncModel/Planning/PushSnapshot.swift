@@ -8,17 +8,20 @@ public struct PushSnapshot: Sendable {
     /// The device's highest judged number; 0 for a new device.
     public var watermark: Int64 = 0
     public var isDeviceKnown: Bool { deviceSeenAt != nil }
-    /// The device's last sign of life that was noted; nil for a new device.
+    /// The device's last recorded activity; nil for a new device.
     public var deviceSeenAt: Timestamp?
-    /// How many devices the user has, up to the limit; nil where the device was remembered, and they were not counted.
+    /// How many devices the user has, up to the limit.
+    ///
+    /// Nil where the device was cached, and they were not counted.
     public var deviceCount: Int?
-    /// Whether enough was read to tell if the device may push.
+    /// Whether enough was read to decide if the device may push.
     public var isDeviceRead: Bool { isDeviceKnown || deviceCount != nil }
-    /// UUIDs that the device's recent mutations named, and that stood for nothing.
+    /// UUIDs that the device's recent mutations named, and that matched no client id.
     public var strayIDs = StrayIDs()
-    /// Whether everything that the push names was looked up. If not, rows that are absent below may exist. That is
-    /// enough to accept an entry, since unique indexes catch an existing row; it is never enough to refuse one (product
-    /// rule 5).
+    /// Whether everything that the push names was looked up.
+    ///
+    /// If not, rows that are absent below may exist. That is enough to accept an entry, since unique indexes catch an
+    /// existing row; it is never enough to refuse one (product rule 5).
     public var isComplete = false
     /// Known mutations by idempotency key.
     public var knownByKey: [UUID: MutationRecord] = [:]
@@ -30,27 +33,33 @@ public struct PushSnapshot: Sendable {
     public var mappings: [UUID: [IDMapping]] = [:]
     /// The device ids that the push names.
     public var localIDs = PushLocalIDs()
-    /// Device ids for which a mutation that waits for its turn can find the server id already.
+    /// Device ids whose server ids a waiting mutation can find already.
     public var pinnedIDs: Set<UUID> = []
     /// Ids that a pull assigned and that only this push confirms, if it takes effect.
     public var tentativeIDs: [UUID: ServerID] = [:]
-    /// The server ids of ids that only repetitions name, by client id: device ids in first tries.
+    /// The server ids of ids that only repetitions name, by client id.
+    ///
+    /// They are device ids in first tries.
     public var comparedIDs: [UUID: [ServerID]] = [:]
     /// Repetitions with too many ids to look them up with the others'.
     public var uncompared: Set<Int> = []
     /// Open mutations on entities of the push.
     public var open: [OpenMutation] = []
-    /// The user's usage of the mutation quota; nil for none, and where there is no quota.
+    /// The user's usage of the mutation quota.
+    ///
+    /// Nil without usage, and where there is no quota.
     public var allowance: TokenBucket?
 
     public init() {}
 }
 
 extension PushSnapshot {
-    /// Signs of life that come with nothing else are noted this often, in seconds: a repetition usually costs no write.
+    /// How often activity without other changes is recorded, in seconds.
+    ///
+    /// So a repetition usually costs no write.
     public static let sightingInterval: Double = 60
 
-    /// Whether to note a push of a known device that changes nothing else.
+    /// Whether to record a push of a known device that changes nothing else.
     public func isSighting(at now: Timestamp) -> Bool {
         deviceSeenAt.map { $0.adding(seconds: Self.sightingInterval) <= now } ?? false
     }
@@ -59,6 +68,8 @@ extension PushSnapshot {
         mappings[name.clientID]?.first { $0.entityType == name.entityType }
     }
 
-    /// The mapping of a client id in its type, unless another create may take over the client id.
+    /// The mapping of a client id in its type.
+    ///
+    /// Not if another create may take over the client id.
     func usableMapping(_ name: ClientReference) -> IDMapping? { mapping(name).flatMap { $0.isAbandoned ? nil : $0 } }
 }

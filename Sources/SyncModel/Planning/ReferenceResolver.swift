@@ -1,8 +1,10 @@
 import Foundation
 import JSONText
 
-/// Replaces the client's names by server ids, in a mutation's path and in its payload with its relations: for a push
-/// that takes effect at once, a lane's turn, a person's retry and a preview. Pure; the caller knows the server ids.
+/// Replaces the client's names by server ids in a mutation's path and payload.
+///
+/// Includes the payload's relations. Used for a push that takes effect at once, a lane's turn, a person's retry and a
+/// preview. Pure; the caller supplies the server ids.
 struct ReferenceResolver {
     private let entity: EntityName
     private let lookUp: (UUID) -> ServerID?
@@ -24,7 +26,7 @@ struct ReferenceResolver {
     /// - Parameter own: replaces `{local_id}`; nil leaves it.
     func path(_ endpoint: Endpoint, own: ServerID?) -> String { endpoint.resolved(own: own, serverID) }
 
-    /// A payload with server ids in place; nil where none are to be put in.
+    /// A payload with server ids in place; nil if there are no ids to replace.
     ///
     /// - Parameters:
     ///   - related: the device ids in its relations.
@@ -41,7 +43,7 @@ struct ReferenceResolver {
         return payload.rewritten(edits) { serverID(of: $0)?.replacement }
     }
 
-    /// The replacements of the device ids in relations, by the client ids that stand for these.
+    /// The replacements of device ids in relations, by the client ids for them.
     func replacements<Failure>(
         of related: [LocalReference],
         unresolved: (LocalReference) throws(Failure) -> JSONReplacement?

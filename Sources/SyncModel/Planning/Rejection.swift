@@ -1,6 +1,8 @@
 public import Foundation
 
-/// The record of a refused entry: the same key and number get the same refusal (product rule 5).
+/// The record of a refused entry.
+///
+/// The same key and number get the same refusal (product rule 5).
 public struct Rejection: Sendable {
     public var idempotencyKey: UUID
     /// Nil when it could not be read.

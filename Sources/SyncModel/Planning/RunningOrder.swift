@@ -1,7 +1,9 @@
 import Foundation
 
-/// The order in which the entries of a push run (product rule 1): by sequence number, whatever their order in the push;
-/// among equal numbers dependencies come first, then higher priority, then list order.
+/// The order in which the entries of a push run (product rule 1).
+///
+/// They run by sequence number, independent of their order in the push. Among equal numbers dependencies come first,
+/// then higher priority, then list order.
 struct RunningOrder {
     /// Indices of the valid entries, in running order.
     private(set) var order: [Int] = []

@@ -1,4 +1,6 @@
-/// The request of a revision in place of the mutation's own method, endpoint and payload. It carries no If-Match.
+/// The request of a revision in place of the mutation's own.
+///
+/// It replaces method, endpoint and payload, and carries no If-Match.
 public struct SentRequest: Sendable, Hashable {
     /// `PATCH`, `PUT` or `DELETE`.
     @Exact public var method: String

@@ -1,8 +1,9 @@
 import Crypto
 public import Foundation
 
-/// UUIDs that a device's recent mutations named and that stood for nothing, so that they were taken for data (product
-/// rule 3). A later create with one of them as client id gets a warning.
+/// UUIDs in a device's recent mutations that matched no client id.
+///
+/// They were treated as data (product rule 3). A later create with one of them as client id gets a warning.
 ///
 /// Stored with the device in a few bytes: the last ``limit`` of them, six bytes of each. A collision of two is less
 /// likely than a disk's error.
@@ -28,7 +29,9 @@ public struct StrayIDs: Sendable, Hashable {
         !stored.isEmpty && marks.contains(Self.mark(id))
     }
 
-    /// These and some more, which replace the oldest where they are too many; nil where that changes nothing.
+    /// These and some more ids, or nil where that changes nothing.
+    ///
+    /// New ones replace the oldest beyond the limit.
     ///
     /// - Parameter ids: newest first.
     func adding(_ ids: some Sequence<UUID>) -> StrayIDs? {
@@ -49,7 +52,9 @@ public struct StrayIDs: Sendable, Hashable {
         }
     }
 
-    /// Six bytes of a hash: UUIDs that differ in any byte differ here, wherever their makers count.
+    /// Six bytes of a hash.
+    ///
+    /// UUIDs that differ in any byte differ here, independent of where their makers count.
     private static func mark(_ id: UUID) -> UInt64 {
         let hash = withUnsafeBytes(of: id.uuid) { SHA256.hash(data: $0) }
         return hash.prefix(width).reduce(0) { $0 << 8 | UInt64($1) }

@@ -1,7 +1,9 @@
 public import Foundation
 
-/// The mappings of a user that the answer to a push shows once they are resolved: those of its entities' own client
-/// ids, each in its one type, and those that its endpoints, payloads and dependencies name, in any type.
+/// The mappings of a user that the answer to a push shows once they are resolved.
+///
+/// Those of its entities' own client ids, each in its one type, and those that its endpoints, payloads and dependencies
+/// name, in any type.
 public struct TouchedMappings: Sendable {
     private var named: Set<UUID> = []
     private var own: Set<ClientReference> = []

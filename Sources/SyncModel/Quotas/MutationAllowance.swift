@@ -1,12 +1,12 @@
-/// A user's quota of new mutations, in the transaction that accepts a push (product rule 16).
+/// A user's quota of new mutations, in the transaction that accepts a push.
 ///
-/// Entries that leave a record count: accepted ones, and refused ones that are remembered. Replays are free, so that a
-/// worker that was refused, or lost an answer, can always learn the results of its earlier entries.
+/// Product rule 16. Entries that leave a record count: accepted ones, and refused ones that are stored. Replays are
+/// free, so that a worker that was refused, or lost an answer, can always get the results of its earlier entries.
 enum MutationAllowance {
-    /// Takes a push's new entries from the rest of the quota.
+    /// Deducts a push's new entries from the remaining quota.
     ///
     /// - Returns: the usage afterwards, and the rest; nil where there is no quota.
-    /// - Throws: `rate_limited` for the whole push, with the time after which this very push fits.
+    /// - Throws: `rate_limited` for the whole push, with the time after which the same push fits.
     static func spend(
         _ count: Int,
         _ used: TokenBucket?,

@@ -16,8 +16,9 @@ public struct Quota: Sendable, Hashable {
             }
         }
 
-        /// The most tokens that are taken in one piece, and so the deepest debt: those of the
-        /// largest push that `SLUICE_MAX_MUTATIONS` can allow.
+        /// The most tokens that are taken in one piece, and so the deepest debt.
+        ///
+        /// Those of the largest push that `SLUICE_MAX_MUTATIONS` can allow.
         var overdraft: Int64 {
             switch self {
             case .requests: 0

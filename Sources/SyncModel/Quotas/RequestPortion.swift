@@ -1,5 +1,6 @@
-/// One gateway's share of an organization's bucket: requests that it drew ahead, to admit them without asking the
-/// bucket. Pure; the store draws.
+/// One gateway's share of an organization's bucket.
+///
+/// Requests that it drew ahead, to admit them without asking the bucket. Pure; the store draws.
 public struct RequestPortion: Sendable {
     /// The answer to a request.
     public enum Answer: Sendable, Hashable {
@@ -9,9 +10,11 @@ public struct RequestPortion: Sendable {
         case unknown
     }
 
-    /// How long a drawn portion may be used, in microseconds: a bucket holds no more than a second's worth.
+    /// How long a drawn portion may be used, in microseconds.
+    ///
+    /// A bucket holds no more than a second's worth.
     static let lifetime: Int64 = 1_000_000
-    /// After a draw that found too little, the shortest time until the next one, in milliseconds.
+    /// The shortest time between draws after one found too little, in milliseconds.
     static let pause: Int64 = 50
 
     /// The organization's quota as this gateway last knew it.
@@ -31,7 +34,7 @@ public struct RequestPortion: Sendable {
     /// The most that a gateway holds: a quarter second's worth, and one at least.
     public var size: Int64 { Swift.max(1, quota.limit / 4) }
 
-    /// Admits one request, if that is known to be right.
+    /// Admits one request, if the drawn tokens allow it.
     public mutating func ask(_ quota: Quota, at now: Timestamp) -> Answer {
         if quota != self.quota { change(to: quota) }
         if now > heldUntil { held = 0 }
@@ -44,13 +47,16 @@ public struct RequestPortion: Sendable {
         return wait > 0 && wait <= Self.lifetime ? .refused(standing) : .unknown
     }
 
-    /// Whether to draw ahead, before any request has to wait: half of the portion is gone, and the bucket is not known
-    /// to be empty.
+    /// Whether to draw ahead, before any request has to wait.
+    ///
+    /// Half of the portion is used, and the bucket is not known to be empty.
     public func isLow(at now: Timestamp) -> Bool {
         size > 1 && held <= size / 2 && now >= emptyUntil
     }
 
-    /// How many to draw: the missing part of the portion, and one for each waiting request.
+    /// How many to draw.
+    ///
+    /// The missing part of the portion, and one for each waiting request.
     public func wanted(waiting: Int) -> Int64 { size - held + Int64(waiting) }
 
     /// - Parameter bucket: as the draw left it.
@@ -64,7 +70,7 @@ public struct RequestPortion: Sendable {
         emptyUntil = Timestamp(microseconds: now.microseconds + Swift.min(wait, Self.lifetime))
     }
 
-    /// Gives up the tokens beyond the portion, once the waiting requests are served.
+    /// Discards the tokens beyond the portion, once the waiting requests are served.
     public mutating func trim() {
         held = Swift.min(held, size)
     }

@@ -1,8 +1,10 @@
-/// The tokens taken from a quota that have not come back. In whole numbers, so that rounding never loses or makes a
-/// token, however often the bucket is asked.
+/// The tokens taken from a quota that are not refilled yet.
+///
+/// In whole numbers, so that rounding never loses or makes a token, however often the bucket is asked.
 public struct TokenBucket: Sendable, Hashable {
-    /// The amount missing until the bucket is full, in parts: a token has as many parts as its window has milliseconds,
-    /// so that `limit` parts come back in each millisecond.
+    /// The amount missing until the bucket is full, in parts.
+    ///
+    /// A token has as many parts as its window has milliseconds, so that `limit` parts come back in each millisecond.
     public private(set) var missing: Int64
     public private(set) var asOf: Timestamp
 
@@ -21,10 +23,10 @@ public struct TokenBucket: Sendable, Hashable {
 
     /// Takes all or nothing.
     ///
-    /// More than the whole quota fits once, when nothing is missing: a request in one piece must be possible at some
-    /// time. The bucket is then in debt, so that in the long run the rate holds all the same.
+    /// More than the whole quota fits once, when nothing is missing, because a request in one piece must be possible at
+    /// some time. The bucket is then in debt, so that in the long run the rate is kept.
     ///
-    /// - Returns: whether it was taken; if not, the milliseconds until that very number fits.
+    /// - Returns: whether it was taken; if not, the milliseconds until exactly that number fits.
     public mutating func take(_ count: Int, of quota: Quota, at now: Timestamp) -> Taking {
         refill(quota, at: now)
         let parts = Int64(count) * quota.kind.window
@@ -72,9 +74,9 @@ public struct TokenBucket: Sendable, Hashable {
 
     private mutating func refill(_ quota: Quota, at now: Timestamp) {
         if asOf.microseconds - now.microseconds > Self.skew { asOf = now }
-        // what was used under a higher limit: no client pays for that longer than for its largest debt
+        // the use under a higher limit: no client pays for that longer than for its largest debt
         missing = min(missing, Self.capacity(of: quota) + quota.kind.overdraft * quota.kind.window)
-        // less than a millisecond is kept for the next time
+        // less than a millisecond is carried over to the next time
         let elapsed = (now.microseconds - asOf.microseconds) / 1_000
         guard elapsed > 0 else { return }
         let (parts, isBeyond) = elapsed.multipliedReportingOverflow(by: quota.limit)

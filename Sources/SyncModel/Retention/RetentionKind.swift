@@ -4,7 +4,9 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     case records
     /// Payloads and headers of younger ones, which shrink to idempotency records.
     case payloads
-    /// Failed and conflicting mutations that no person settled and no mutation depends on: they are discarded.
+    /// Failed and conflicting mutations that no person settled: they are discarded.
+    ///
+    /// No mutation depends on them.
     case unsettled
     /// Records of refused entries.
     case rejections
@@ -12,9 +14,9 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     case tombstones
     /// Mappings that have no entity and were not used.
     case mappings
-    /// What webhooks were told.
+    /// Messages to webhooks.
     case deliveries
-    /// What operators did, of all organizations together.
+    /// Acts of operators, of all organizations together.
     case audit
 
     /// The moment before which things of this kind are too old.

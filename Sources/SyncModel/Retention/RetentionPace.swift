@@ -1,4 +1,6 @@
-/// How fast retention goes: very short batches, with pauses between them that grow when other work needs the database.
+/// How fast retention runs: very short batches, with pauses between them.
+///
+/// The pauses grow when other work needs the database.
 ///
 /// A batch holds the lanes of its rows, so clients that push to one of them wait for it: its size is such that it takes
 /// about ``aim``. Under load nine tenths of the time are left to other work, otherwise half.
@@ -12,7 +14,9 @@ public struct RetentionPace: Sendable, Hashable {
 
     /// Rows that the next batch may have.
     public private(set) var limit = 200
-    /// The least time that a row has cost, in seconds; forgotten slowly, since rows differ.
+    /// The least time that a row has cost, in seconds.
+    ///
+    /// Forgotten slowly, since rows differ.
     private var best: Double?
 
     public init() {}
@@ -35,9 +39,9 @@ public struct RetentionPace: Sendable, Hashable {
         return min(max(pause, Self.pauses.lowerBound), Self.pauses.upperBound)
     }
 
-    /// Whether rows cost more than three times their best: then other work uses the database.
+    /// Whether rows cost over three times their best: other work uses the database.
     private mutating func isSlow(_ seconds: Double, _ rows: Int) -> Bool {
-        // a few rows say nothing: most of their time is the commit's
+        // a few rows prove nothing: most of their time is the commit's
         guard rows >= Self.limits.lowerBound else { return false }
         let each = seconds / Double(rows)
         let known = best.map { min($0 * 1.01, each) } ?? each

@@ -1,9 +1,12 @@
 /// How long data is kept (product rule 15).
 public struct RetentionPolicy: Sendable, Hashable {
-    /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: days after `synced_at` that payloads of final mutations are kept (seed 001,
-    /// succeeded_entries_pruned_after_sync).
+    /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: days that final payloads are kept.
+    ///
+    /// Payloads of final mutations; the days count from `synced_at` (seed 001, succeeded_entries_pruned_after_sync).
     public var payloadDays: Double
-    /// `SLUICE_RETENTION_DAYS`: days that everything else that expires is kept (seed 001, delete_after_30days).
+    /// `SLUICE_RETENTION_DAYS`: days that everything else that expires is kept.
+    ///
+    /// Seed 001, delete_after_30days.
     public var days: Double
     /// `SLUICE_RETENTION_AUDIT_DAYS`: days that acts of operators are kept.
     public var auditDays: Double

@@ -1,7 +1,9 @@
 import Crypto
 import Foundation
 
-/// Wraps a data key by a master key: AES-256-GCM with a random nonce, and whose key it is authenticated.
+/// Wraps a data key by a master key: AES-256-GCM with a random nonce.
+///
+/// The key's owner is authenticated.
 enum KeyWrap {
     /// Nonce, ciphertext and tag: 60 bytes.
     ///

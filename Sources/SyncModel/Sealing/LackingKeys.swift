@@ -1,11 +1,13 @@
-/// Collects the users whose keys are not in memory, of many values, so that one statement fetches them all.
+/// Collects the users whose keys are not in memory, of many values.
+///
+/// One statement then fetches them all.
 public struct LackingKeys {
     private var unknown: Set<LaneKey> = []
     private var missing: Set<LaneKey> = []
 
     public init() {}
 
-    /// Notes what a value lacks, so that the next one can be looked at.
+    /// Records the keys that a value lacks, so that the next one can be read.
     ///
     /// - Returns: nil where keys are lacking.
     /// - Throws: what `body` throws for other reasons.

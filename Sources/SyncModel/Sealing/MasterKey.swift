@@ -4,8 +4,9 @@ import Crypto
 public struct MasterKey: Sendable {
     /// The operator's name for it.
     public let name: String
-    /// How data keys name their master key: the name, and four bytes that only this key gives, so that two keys of one
-    /// name are distinct.
+    /// How data keys name their master key.
+    ///
+    /// The name, and four bytes that only this key gives, so that two keys of one name are distinct.
     public let label: String
     let key: SymmetricKey
 

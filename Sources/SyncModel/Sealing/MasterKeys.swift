@@ -6,13 +6,16 @@ public struct MasterKeys: Sendable {
     /// Bytes that a file may have.
     public static let maximumBytes = 65_536
 
-    /// Wraps new data keys; nil where none are to be made: sealed values are opened, organizations with a data key go
-    /// on with it, others stay as they are.
+    /// Wraps new data keys; nil if no new keys are to be made.
+    ///
+    /// With nil, sealed values are opened, organizations with a data key continue to use it, and others stay as they
+    /// are.
     public let wrapping: MasterKey?
     private let keys: [ExactText: MasterKey]
 
-    /// Reads lines `NAME:64 HEX DIGITS`; a first line `-` stands for no wrapping key. Empty lines and those that begin
-    /// with `#` are ignored.
+    /// Reads lines `NAME:64 HEX DIGITS`; a first line `-` means no wrapping key.
+    ///
+    /// Empty lines and those that begin with `#` are ignored.
     public init(parsing text: String) throws(MasterKeyError) {
         var list: [MasterKey] = []
         var isFirst = true

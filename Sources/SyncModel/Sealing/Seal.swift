@@ -1,8 +1,10 @@
 import Crypto
 public import Foundation
 
-/// Seals values of one organization when they are written, and opens them when they are read: AES-256-GCM under the
-/// organization's data key of the highest number, with a random nonce, and the place of the value authenticated.
+/// Seals values of one organization when written, and opens them when read.
+///
+/// AES-256-GCM under the organization's data key of the highest number, with a random nonce, and the place of the value
+/// authenticated.
 ///
 /// Without a data key an organization's values are stored as they are. Plain values from before the first data key, and
 /// values under older numbers, stay readable.
@@ -43,7 +45,7 @@ public struct Seal: Sendable {
     private var closing = Closing.known
     /// Called with each value that stays closed.
     private let observer: (@Sendable (SealedPlace, SealError) -> Void)?
-    /// How users' own keys are used; nil where there are none.
+    /// How users' own keys are used; nil if they are not.
     private let users: UserSealing?
 
     /// For an organization without data keys.
@@ -60,12 +62,13 @@ public struct Seal: Sendable {
         users = nil
     }
 
-    /// Unwraps an organization's data keys. An older key that cannot be unwrapped is left out; if the newest cannot be,
-    /// everything is locked.
+    /// Unwraps an organization's data keys.
+    ///
+    /// An older key that cannot be unwrapped is left out; if the newest cannot be, everything is locked.
     ///
     /// - Parameters:
-    ///   - masters: nil where none are configured.
-    ///   - users: how users' own keys are used; nil where there are none.
+    ///   - masters: nil if no master keys are configured.
+    ///   - users: how users' own keys are used; nil if they are not.
     ///   - observer: called with each value that stays closed, see ``read(json:as:_:)``.
     public init(
         of organization: UUID,
@@ -123,13 +126,15 @@ public struct Seal: Sendable {
     /// Types whose documents are sealed with their owners' keys.
     public var privateTypes: Set<ExactText> { usesUserKeys ? users?.privateTypes ?? [] : [] }
 
-    /// Of users, those whose keys are to be fetched or made before values are sealed for them.
+    /// The users whose keys are to be fetched or made before sealing values for them.
     public func lacking(_ users: some Sequence<LaneKey>) -> [LaneKey] {
         guard usesUserKeys, let ring = self.users?.ring else { return [] }
         return users.filter { !ring.canSeal($0) }
     }
 
-    /// The user with whose key a document is sealed; nil where more people see documents of that type.
+    /// The user with whose key a document is sealed.
+    ///
+    /// Nil where more people see documents of that type.
     public func user(ofType type: String, owner: UUID?) -> UUID? {
         guard usesUserKeys, let owner, users?.privateTypes.contains(type) == true else { return nil }
         return owner
@@ -180,11 +185,13 @@ public struct Seal: Sendable {
 
     // MARK: - Values that stay closed
 
-    /// Which values stay closed when they cannot be opened; for others the reader gets the error, and tries again.
+    /// Which values stay closed when they cannot be opened.
+    ///
+    /// For others the reader gets the error, and tries again.
     public enum Closing: Sendable, Hashable {
         /// Values that were changed, or belong elsewhere.
         case damaged
-        /// Also values under a stored data key that the configured master keys do not unwrap.
+        /// Also values under a stored data key that no configured master key unwraps.
         case known
         /// Also values under an unknown data key: there are no newer keys.
         case everything
@@ -199,7 +206,7 @@ public struct Seal: Sendable {
     /// The same, where no newer keys exist.
     public var lastWord: Seal { closing(.everything) }
 
-    /// Whether the data key of that number is stored, and only its master key is missing.
+    /// Whether the data key of that number is stored but its master key is missing.
     public func isThere(_ number: Int32) -> Bool {
         if case .sealed(let keys) = state { keys.closed.contains(number) } else { false }
     }
@@ -207,7 +214,7 @@ public struct Seal: Sendable {
     /// Whether a value stays closed, so that its row is shown without it.
     private func isHopeless(_ error: SealError) -> Bool {
         switch error {
-        // what is lacking is fetched, and then the value is read again
+        // the lacking keys are fetched, and then the value is read again
         case .locked, .unknownUserKeys, .noUserKeys: false
         case .damaged, .destroyedUserKey: true
         case .closedUserKey: closing != .damaged
@@ -256,7 +263,7 @@ public struct Seal: Sendable {
 
     /// A user's own key to seal with; nil for the organization's alone.
     ///
-    /// - Parameter isOwner: whether it is for a document, which others may write: these wait for nobody's key.
+    /// - Parameter isOwner: whether it is for a document, which others may write: these do not wait for a user's key.
     private func own(_ user: UUID, isOwner: Bool, _ keys: DataKeys) throws(SealError) -> SymmetricKey? {
         guard let users, users.seals else { return nil }
         let name = LaneKey(organization: keys.organization, user: user)
@@ -266,7 +273,7 @@ public struct Seal: Sendable {
         case .closed(let reason):
             if isOwner { return nil }
             throw .closedUserKey(reason)
-        // whoever is being erased is given no new key: what still comes goes with the rest
+        // a user who is being erased gets no new key: what is still written is erased with the rest
         case .refused: return nil
         case .gone, nil: throw .noUserKeys([name])
         }
@@ -302,7 +309,7 @@ public struct Seal: Sendable {
         case .closed(let reason): throw .closedUserKey(reason)
         case .gone, .refused: throw .destroyedUserKey(user)
         case nil:
-            // where there is no ring, there is nobody to fetch it either
+            // without a ring, no one could fetch the key either
             throw users == nil ? .destroyedUserKey(user) : .unknownUserKeys([user])
         }
     }

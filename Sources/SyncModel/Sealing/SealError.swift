@@ -1,14 +1,24 @@
 import JSONText
 
-/// Why a value cannot be sealed or opened. No case reveals anything about the value or a key.
+/// Why a value cannot be sealed or opened.
+///
+/// No case reveals anything about the value or a key.
 public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The organization's data are sealed, and its key is not available: none of it is served or written.
+    /// The organization's data are sealed, and its key is not available.
+    ///
+    /// The data are neither served nor written.
     case locked(String)
-    /// The value was sealed under a data key that is unknown here: a newer one, or one that was dropped.
+    /// The value was sealed under a data key that is unknown here.
+    ///
+    /// It is a newer one, or one that was dropped.
     case unknownKey(Int32)
-    /// Values are sealed with users' keys that are not in memory: they are to be read from the store.
+    /// Values are sealed with users' keys that are not in memory.
+    ///
+    /// They must be read from the store.
     case unknownUserKeys(Set<LaneKey>)
-    /// Values are to be sealed for users whose keys are not in memory: they are to be read from the store, or made.
+    /// Values are to be sealed for users whose keys are not in memory.
+    ///
+    /// They must be read from the store, or made.
     case noUserKeys(Set<LaneKey>)
     /// The value is sealed with a user's key that was destroyed: the user was erased.
     case destroyedUserKey(LaneKey)
@@ -17,7 +27,7 @@ public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The value was changed, or was not written to this place.
     case damaged(String)
 
-    /// The reason in words, for the log.
+    /// The reason as text for the log.
     public var description: String {
         switch self {
         case .locked(let reason): reason

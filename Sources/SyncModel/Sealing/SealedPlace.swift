@@ -60,7 +60,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The user whose row it is; nil where that is to be said by whoever writes.
+    /// The user whose row it is; nil where the writer has to name the user.
     var user: UUID? {
         switch self {
         case .mutation(_, let user, _), .rejection(let user, _): user
@@ -122,8 +122,10 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The authenticated bytes: version, organization, the user whose key seals (in the second version), column, row.
-    /// Each part but the last has a fixed length or an end, so no two places have the same bytes.
+    /// The authenticated bytes.
+    ///
+    /// Version, organization, the user whose key seals (in the second version), column, row. Each part but the last has
+    /// a fixed length or an end, so no two places have the same bytes.
     func authenticated(in organization: UUID, under keyUser: UUID? = nil) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(80)

@@ -1,14 +1,16 @@
 public import Foundation
 import JSONText
 
-/// The written form of a sealed value: `sluice-sealed:1:NUMBER:BASE64` of nonce, ciphertext and tag; in a json column
-/// as a JSON string of that, and in a text column as it is. Sealed with a user's own key beside the organization's it is
-/// `sluice-sealed:1:NUMBER.USER:BASE64`, with the user that the key was made for.
+/// The written form of a sealed value: `sluice-sealed:1:NUMBER:BASE64`.
+///
+/// The base 64 part has nonce, ciphertext and tag. In a json column the form is a JSON string, in a text column it is
+/// the text. A value sealed with both a user's own key and the organization's is `sluice-sealed:1:NUMBER.USER:BASE64`,
+/// with the user that the key was made for.
 ///
 /// A value is sealed exactly if it begins like that. A plain value that begins like that, with or without leading
-/// spaces, is stored with one more space in front (``escaped(json:)``, ``escaped(text:)``), which the reader takes
-/// away. So no client and no upstream can make a payload or an answer look like a sealed value, and every value is read
-/// as it was written, to the byte.
+/// spaces, is stored with one more space in front (``escaped(json:)``, ``escaped(text:)``), which the reader removes.
+/// So no client and no upstream can make a payload or a response look like a sealed value, and every value is read as
+/// it was written, to the byte.
 public enum SealedText {
     static let prefix = Array("sluice-sealed:1:".utf8)
     private static let quote = UInt8(ascii: "\"")
@@ -24,7 +26,9 @@ public enum SealedText {
 
     static func isSealed(text: String) -> Bool { text.utf8.starts(with: prefix) }
 
-    /// The beginning of a sealed value, or of one sealed under that number and with that user's key, as SQL compares it.
+    /// The beginning of a sealed value, as SQL compares it.
+    ///
+    /// With arguments, of one sealed under that number and with that user's key.
     public static func beginning(number: Int32? = nil, user: UUID? = nil, isJSON: Bool) -> String {
         let digits = number.map { String($0) + (user.map { "." + $0.lowercased } ?? "") + ":" } ?? ""
         return (isJSON ? "\"" : "") + String(decoding: prefix, as: UTF8.self) + digits
@@ -73,11 +77,12 @@ public enum SealedText {
         return bytes
     }
 
-    /// What a value that begins like a sealed one consists of.
+    /// The parts of a value that begins like a sealed one.
     typealias Parts = (number: Int32, user: UUID?, sealed: Data)
 
-    /// The data key's number, the user of the user's key and the sealed bytes of a value that begins like a sealed one; nil
-    /// where the rest has another form.
+    /// Reads a value that begins like a sealed one; nil where the rest is malformed.
+    ///
+    /// The result has the data key's number, the user of the user's key and the sealed bytes.
     static func read(_ bytes: some RandomAccessCollection<UInt8>, isJSON: Bool) -> Parts? {
         guard let (number, user, rest) = names(bytes, isJSON: isJSON) else { return nil }
         var text = bytes[rest...]
@@ -86,12 +91,12 @@ public enum SealedText {
         return (number, user, sealed)
     }
 
-    /// What a stored value says that it is under.
+    /// The keys that a stored value names.
     public enum Cover: Sendable, Hashable {
         case plain
         /// A data key by its number, and the key of a user, if any.
         case keys(Int32, user: UUID?)
-        /// It begins like a sealed one, and does not say.
+        /// It begins like a sealed one, and does not name its key.
         case unknown
     }
 
@@ -100,7 +105,7 @@ public enum SealedText {
         return names(bytes, isJSON: isJSON).map { .keys($0.number, user: $0.user) } ?? .unknown
     }
 
-    /// What stands in front of the sealed bytes, and where they begin.
+    /// The key names in front of the sealed bytes, and where these begin.
     private static func names<Bytes: RandomAccessCollection<UInt8>>(
         _ bytes: Bytes,
         isJSON: Bool

@@ -1,11 +1,13 @@
 import Crypto
 import Synchronization
 
-/// Users' keys in memory, of all organizations together: as many as fit, each for some minutes.
+/// Users' keys in memory, of all organizations together.
 ///
-/// That a key was not found is remembered for a few seconds only: long enough for a page of rows whose key was destroyed.
+/// As many as fit, each for some minutes.
+///
+/// A missing key is remembered for a few seconds only: long enough for a page of rows whose key was destroyed.
 public final class UserKeyRing: Sendable {
-    /// What is known of a user's key.
+    /// The cached state of a user's key.
     enum Holding: Sendable {
         case key(SymmetricKey)
         /// It is stored, and cannot be unwrapped.
@@ -40,7 +42,7 @@ public final class UserKeyRing: Sendable {
         return holding
     }
 
-    /// Whether it is known what a user's rows are to be sealed with.
+    /// Whether the key to seal a user's rows with is known.
     public func canSeal(_ user: LaneKey) -> Bool {
         switch find(user) {
         case .key, .closed, .refused: true
@@ -48,10 +50,10 @@ public final class UserKeyRing: Sendable {
         }
     }
 
-    /// Whether it is known whether the key is there.
+    /// Whether it is known if the key exists.
     public func isKnown(_ user: LaneKey) -> Bool { find(user) != nil }
 
-    /// Remembers a stored key.
+    /// Caches a stored key.
     public func insert(_ wrapped: WrappedUserKey, _ masters: MasterKeys?) {
         do throws(SealError) {
             insert(.key(try wrapped.unwrapped(masters)), for: wrapped.name)
@@ -60,7 +62,7 @@ public final class UserKeyRing: Sendable {
         }
     }
 
-    /// Remembers that a user has no key, and whether one was to be made in vain.
+    /// Remembers that a user has no key, and whether making one was refused.
     public func insertNone(for user: LaneKey, isRefused: Bool) {
         insert(isRefused ? .refused : .gone, for: user)
     }

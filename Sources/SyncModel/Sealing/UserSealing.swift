@@ -1,10 +1,14 @@
 import Crypto
 
-/// Whether and how an organization's values are sealed with users' own keys, beside the organization's.
+/// How an organization's values are sealed with users' own keys, if at all.
+///
+/// They are sealed with the organization's key in addition.
 public struct UserSealing: Sendable {
-    /// The keys at hand.
+    /// The cached keys.
     let ring: UserKeyRing
-    /// Whether new values are sealed with them; what is sealed with them is opened in any case.
+    /// Whether new values are sealed with them.
+    ///
+    /// Existing ones are opened in any case.
     let seals: Bool
     /// Types whose documents only their owners see.
     let privateTypes: Set<ExactText>
@@ -15,8 +19,10 @@ public struct UserSealing: Sendable {
         self.privateTypes = privateTypes
     }
 
-    /// What a user's values are sealed with: nobody can open them without both the organization's data key and the user's
-    /// own, of which one is gone once the user is erased.
+    /// The key that seals a user's values.
+    ///
+    /// Opening them requires both the organization's data key and the user's own. The latter is deleted when the user
+    /// is erased.
     static func contentKey(_ data: SymmetricKey, _ own: SymmetricKey, of user: LaneKey) -> SymmetricKey {
         var info = Array("sluice content of ".utf8)
         info.append(user.organization)

@@ -1,7 +1,9 @@
 import Crypto
 public import Foundation
 
-/// A stored data key of an organization, wrapped by a master key, with its organization authenticated.
+/// A stored data key of an organization, wrapped by a master key.
+///
+/// Its organization is authenticated.
 public struct WrappedKey: Sendable, Hashable {
     /// 1 for the first of the organization.
     public let number: Int32

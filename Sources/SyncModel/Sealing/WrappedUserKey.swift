@@ -1,7 +1,9 @@
 import Crypto
 
-/// A stored key of one user, wrapped by a master key, with the organization and the user that it was made for
-/// authenticated. That user never changes, even where the rows become another's: what is sealed with the key names it.
+/// A stored key of one user, wrapped by a master key.
+///
+/// The organization and the user that it was made for are authenticated. That user never changes, even where the rows
+/// become another's: values sealed with the key name it.
 public struct WrappedUserKey: Sendable, Hashable {
     /// The organization, and the user that it was made for.
     public let name: LaneKey

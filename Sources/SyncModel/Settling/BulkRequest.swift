@@ -1,8 +1,9 @@
 public import Foundation
 import JSONText
 
-/// An operator's request to settle mutations of all users of an organization at once:
-/// `{"ids"?: […], "filter"?: {"status", "entity_type", "device_id", "user_id"}, "dependents"?}`.
+/// An operator's request to settle mutations of all users of an organization.
+///
+/// `{"ids"?: […], "filter"?: {"status", "entity_type", "device_id", "user_id"}, "dependents"?}`
 ///
 /// One of `ids` and `filter` is required, so that an empty body settles nothing; a mutation must match both if both are
 /// given.
@@ -25,7 +26,7 @@ public struct BulkRequest: Sendable {
     public private(set) var deviceID: UUID?
     /// Only mutations of this user.
     public private(set) var userID: UUID?
-    /// What happens to dependants; nil leaves a mutation that has any as it is.
+    /// How dependants are treated; nil leaves a mutation with dependants unchanged.
     public private(set) var dependants: DependantsChoice?
 
     /// - Parameter limit: the most bytes of a body.

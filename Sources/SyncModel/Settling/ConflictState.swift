@@ -3,11 +3,13 @@ import JSONText
 
 /// The entity that conflicts with a mutation, as the stored conflict shows it.
 struct ConflictState {
-    /// Its permanent id; nil where the conflict does not tell it.
+    /// Its permanent id; nil where the conflict does not contain it.
     let id: ServerID?
     /// Its version here; nil where only the upstream's answer showed it.
     let version: Int64?
-    /// The version that the feed had when the upstream was asked, 0 for none; nil where the conflict does not tell it.
+    /// The feed's version when the upstream was asked, 0 for no version.
+    ///
+    /// Nil where the conflict does not contain it.
     let feedVersion: Int64?
     /// The upstream's ETag.
     let etag: String?
@@ -15,7 +17,7 @@ struct ConflictState {
     /// JSON; nil where it is unknown or the entity was deleted.
     let document: [UInt8]?
 
-    /// Reads `current` of a `conflict` problem; nil when there is none.
+    /// Reads `current` of a `conflict` problem; nil if the problem does not have it.
     init?(error: [UInt8]?) {
         guard let error, let root = try? JSONTree(parsing: error, limits: .widest).root,
             let current = root["current"], current.kind == .object
@@ -29,11 +31,15 @@ struct ConflictState {
         document = current["document"].flatMap { $0.isNull || isDeleted ? nil : Array($0.raw) }
     }
 
-    /// The document, where the upstream itself showed it: the feed's may be behind that.
+    /// The document, where the upstream itself showed it.
+    ///
+    /// The feed's may be older.
     var toldDocument: [UInt8]? { version == nil ? document : nil }
 
-    /// The entity of a mutation, as far as it is known. For a create it is the one that the last answer names: the id
-    /// that the mutation has may be that of another entity, which an earlier attempt conflicted with.
+    /// The entity of a mutation, as far as it is known.
+    ///
+    /// For a create it is the one that the last answer names: the id that the mutation has may be that of another
+    /// entity, which an earlier attempt conflicted with.
     static func entity(of record: MutationRecord, _ current: ConflictState?, _ idPointer: String) -> ServerID? {
         let named = id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
         let known = record.entity.serverID
@@ -55,14 +61,13 @@ extension SettleSubject {
         return id.map { EntityKey(type: record.entity.type, id: $0.text) }
     }
 
-    /// Whether somebody has written the entity since the upstream showed the state that is in conflict; nil where the
-    /// conflict does not tell.
+    /// Whether the entity was written after the upstream showed the conflicting state.
     ///
-    /// A moment cannot tell it: another lane's write may be noted while the answer is under way, and gateways have
-    /// clocks of their own.
+    /// Nil where the conflict does not contain the version. A time cannot show it: another lane's write may be recorded
+    /// while the response is under way, and gateways have different clocks.
     ///
     /// - Parameters:
-    ///   - stored: the current entity; where the user may not know of it, it is as if it were not there.
+    ///   - stored: the current entity; one that the user may not know of is treated as missing.
     ///   - user: whose mutation it is.
     public func isOvertaken(by stored: EntityState, for user: UUID) -> Bool? {
         guard stored.isVisible(to: user, type.visibility) else { return false }

@@ -1,6 +1,8 @@
 public import JSONText
 
-/// A person's changes to a mutation before it runs again; nil leaves a part as it was.
+/// A person's changes to a mutation before it runs again.
+///
+/// Nil leaves a part as it was.
 public struct ContentEdit: Sendable {
     /// Within the limits of a push.
     public let payload: JSONValue?

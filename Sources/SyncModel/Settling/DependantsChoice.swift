@@ -1,4 +1,4 @@
-/// What happens to the mutations that depend on a discarded one (product rule 4).
+/// How mutations that depend on a discarded one are treated (product rule 4).
 public enum DependantsChoice: String, Sendable, Hashable, CaseIterable {
     /// They are discarded too, with their own dependants.
     case discard

@@ -1,7 +1,8 @@
 public import Foundation
 
-/// The dependencies among a lane's open mutations. A lane may have a hundred thousand of them, in one chain, so walks
-/// use no recursion and look at each once.
+/// The dependencies among a lane's open mutations.
+///
+/// A lane may have a hundred thousand of them, in one chain, so walks use no recursion and visit each once.
 public struct DependencyGraph: Sendable {
     private let nodes: [DependencyNode]
     /// Indices in `nodes` of a mutation's dependants.
@@ -16,14 +17,17 @@ public struct DependencyGraph: Sendable {
         }
     }
 
-    /// Direct dependants of the given mutations, in lane order; without these themselves.
+    /// Direct dependants of the given mutations, in lane order.
+    ///
+    /// Without these themselves.
     public func direct(of ids: Set<UUID>) -> [DependencyNode] {
         let places = Set(ids.flatMap { dependants[$0] ?? [] })
         return places.map { nodes[$0] }.filter { !ids.contains($0.id) }.sorted { $0.position < $1.position }
     }
 
-    /// Direct and indirect dependants of the given mutations, each after all mutations that it depends on; without
-    /// these themselves.
+    /// Direct and indirect dependants of the given mutations.
+    ///
+    /// Each follows all mutations that it depends on; without these themselves.
     public func all(of ids: Set<UUID>) -> [DependencyNode] {
         var finished: [Int] = []
         var entered: Set<Int> = []
@@ -42,8 +46,9 @@ public struct DependencyGraph: Sendable {
         return finished.reversed().map { nodes[$0] }.filter { !ids.contains($0.id) }
     }
 
-    /// The given mutations on which no other mutation depends. If one drops out, so do those that it depends on, and so
-    /// on; each is looked at once.
+    /// The given mutations on which no other mutation depends.
+    ///
+    /// If one is excluded, so are those that it depends on, and so on; each is visited once.
     public func unneeded(among ids: Set<UUID>) -> Set<UUID> {
         var unneeded = ids
         var open: [UUID] = []

@@ -1,14 +1,17 @@
 public import Foundation
 import JSONText
 
-/// Decides the effects of discarding mutations: which dependants are discarded with them, or which mutations these wait
-/// for instead (product rule 4). Pure.
+/// Decides the effects of discarding mutations (product rule 4). Pure.
+///
+/// It decides which dependants are discarded with them, or which mutations these wait for instead.
 public struct DiscardPlanner {
-    /// What the store knows about the kept mutations.
+    /// The store's data about the kept mutations.
     public struct Knowledge: Sendable {
         /// The dependencies that do not satisfy their dependants yet.
         public var unmet: [UUID: EntityName]
-        /// By mutation: a client id that it needs, and that nothing resolves once the creates are discarded.
+        /// By mutation: a client id that it needs and that stays unresolved.
+        ///
+        /// Nothing resolves it once the creates are discarded.
         public var lost: [UUID: UUID]
 
         public init(unmet: [UUID: EntityName] = [:], lost: [UUID: UUID] = [:]) {
@@ -26,7 +29,7 @@ public struct DiscardPlanner {
     /// - Parameters:
     ///   - subjects: the mutations to discard.
     ///   - graph: all dependants in the lane.
-    ///   - choice: what happens to dependants; nil refuses when there are any.
+    ///   - choice: how dependants are treated; nil refuses when there are any.
     ///   - limit: mutations that one plan changes.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when the choice is missing.
     public init(
@@ -48,7 +51,9 @@ public struct DiscardPlanner {
         throw Problem(.validationFailed, pointer: "/dependents", rule: Rule.required, detail)
     }
 
-    /// Statuses that can be discarded: a mutation in flight may take effect, and a final one has its outcome.
+    /// Statuses that can be discarded.
+    ///
+    /// A mutation in flight may take effect, and a final one has its outcome.
     public static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
 
     /// Kept mutations that this plan changes, to be looked up by the caller.
@@ -73,7 +78,7 @@ public struct DiscardPlanner {
             return
         }
         let doomed = subjects.values.sorted { $0.position < $1.position } + (choice == .keep ? [] : all)
-        // each stands before all its dependants: the last ones can be discarded without the others
+        // each precedes all its dependants: the last ones can be discarded without the others
         for node in doomed.suffix(limit) { plan.add(MutationDiscard(node: node)) }
         plan.isComplete = doomed.count <= limit
     }
@@ -89,9 +94,10 @@ public struct DiscardPlanner {
         return release
     }
 
-    /// The mutations that a kept one still waits for. Its dependency on a discarded mutation is dropped; but an earlier
-    /// mutation of the same entity, for which the discarded one waited, is earlier than this one as well (product rule
-    /// 3).
+    /// The mutations that a kept one still waits for.
+    ///
+    /// Its dependency on a discarded mutation is dropped. But an earlier mutation of the same entity, for which the
+    /// discarded one waited, is earlier than this one as well (product rule 3).
     private func remaining(_ node: DependencyNode, _ knowledge: Knowledge) -> [UUID] {
         var remaining: [UUID] = []
         var visited: Set<UUID> = []

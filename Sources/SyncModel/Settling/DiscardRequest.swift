@@ -1,6 +1,6 @@
 /// `POST /v1/mutations/{id}/discard`: `{"dependents": "discard" | "keep"}`.
 public struct DiscardRequest: Sendable {
-    /// Nil: there are none, or the caller does not know of them.
+    /// Nil: there are no dependants, or the caller does not know of them.
     public let dependants: DependantsChoice?
 
     public init(dependants: DependantsChoice? = nil) {

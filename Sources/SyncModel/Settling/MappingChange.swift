@@ -1,11 +1,15 @@
 public import Foundation
 
-/// A change of a mapping by its create; or the new server id of a device id, for which the client id stands.
+/// A change of a mapping by its create, or the new server id of a device id.
+///
+/// In the second case the client id represents the device id.
 public struct MappingChange: Sendable, Hashable {
     @Exact public private(set) var entityType: String
     /// The client's name of the entity.
     public let client: ClientName
-    /// The create to which the mapping belongs: a mapping that another create has taken over stays as it is.
+    /// The create to which the mapping belongs.
+    ///
+    /// A mapping that another create has taken over is not changed.
     public let mutationID: UUID
     public let status: IDMapping.Status
     /// The permanent id of a resolved mapping.
@@ -13,7 +17,7 @@ public struct MappingChange: Sendable, Hashable {
     /// Why it failed.
     public var lastError: String?
 
-    /// The client id, or the UUID that stands for a device id.
+    /// The client id, or the UUID that represents a device id.
     public var clientID: UUID { client.id }
 
     /// Whether the mapping is that of a device id.

@@ -2,7 +2,9 @@
 public struct MutationDiscard: Sendable {
     /// The mutation before the change.
     public let node: DependencyNode
-    /// `server_wins` where the server's entity is adopted in its place; nil where a person discards it.
+    /// `server_wins` where the server's entity is adopted in its place.
+    ///
+    /// Nil where a person discards it.
     public var resolution: ConflictResolution?
     /// The adopted entity's id; nil: unchanged.
     public var serverID: ServerID?

@@ -6,7 +6,9 @@ public struct MutationRestart: Sendable {
     public let record: MutationRecord
     /// Mutations that must succeed first; empty for one that runs when its turn comes.
     public var dependsOn: [UUID] = []
-    /// Raised by one where the upstream must treat it as another request (product rule 6).
+    /// Raised by one where the upstream must treat it as another request.
+    ///
+    /// Product rule 6.
     public var revision: Int32
     /// Whether the last request of this revision may have taken effect.
     public var isOutcomeUnknown: Bool
@@ -22,7 +24,9 @@ public struct MutationRestart: Sendable {
     public var resolution: ConflictResolution?
     /// The request that is sent in place of the mutation's own.
     public var sent: SentRequest?
-    /// The entity that a create overwrites, whose id an answer need not repeat; nil: unchanged.
+    /// The entity that a create overwrites; nil: unchanged.
+    ///
+    /// An answer need not repeat its id.
     public var serverID: ServerID?
 
     /// `pending`, or `blocked` while it waits for another.

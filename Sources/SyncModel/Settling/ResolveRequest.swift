@@ -1,4 +1,6 @@
-/// `POST /v1/mutations/{id}/resolve`: `{"strategy": "server_wins" | "client_wins", "payload"?}`.
+/// The body of `POST /v1/mutations/{id}/resolve`.
+///
+/// `{"strategy": "server_wins" | "client_wins", "payload"?}`
 public struct ResolveRequest: Sendable {
     /// The strategies that a person may choose from.
     public enum Strategy: String, Sendable, Hashable, CaseIterable {

@@ -1,12 +1,15 @@
 public import Foundation
 import JSONText
 
-/// Decides how a mutation that a person settled runs again: as a retry, or by `client_wins` in a conflict. Pure.
+/// Decides how a mutation that a person settled runs again. Pure.
+///
+/// It runs as a retry, or by `client_wins` in a conflict.
 public struct RestartPlanner {
-    /// What the store knows about the mutation's dependencies.
+    /// The store's data about the mutation's dependencies.
     public struct Knowledge: Sendable {
-        /// The user's mappings by client id, of ``SettledContent/identifiers``; those of device ids as well, by the
-        /// client ids that stand for them.
+        /// The user's mappings by client id, of ``SettledContent/identifiers``.
+        ///
+        /// Those of device ids are included, by the client ids that represent them.
         public var mappings: [UUID: [IDMapping]]
         /// The dependencies that do not satisfy their dependants yet.
         public var unmet: Set<UUID>
@@ -29,8 +32,10 @@ public struct RestartPlanner {
 
     // MARK: - The two ways
 
-    /// A retry (product rule 6): a new revision exactly when the last answer was definitive or the content is edited. A
-    /// success that does not name the created entity is not definitive.
+    /// A retry (product rule 6).
+    ///
+    /// It is a new revision exactly when the last answer was definitive or the content is edited. A success that does
+    /// not name the created entity is not definitive.
     ///
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` for content that does not fit.
     public static func retry(
@@ -143,8 +148,9 @@ public struct RestartPlanner {
         restart.localIDs = content.localIDs.filter { isReference($0.clientID(on: subject.record.deviceID)) }
     }
 
-    /// UUIDs that must be resolved first, if they are client ids: those in endpoint and payload, and of the changed
-    /// entity. A create does not wait for the entity that it makes.
+    /// UUIDs that must be resolved first, if they are client ids.
+    ///
+    /// Those in endpoint and payload, and of the changed entity. A create does not wait for the entity that it makes.
     private var waitedFor: [UUID] {
         let created = subject.record.created?.clientID
         return content.identifiers.filter { $0 != created && isMeant($0) }
@@ -160,8 +166,9 @@ public struct RestartPlanner {
 
     private func isOwn(_ id: UUID) -> Bool { id == subject.record.entity.clientID }
 
-    /// The mappings that a client id can mean: in the type in which it was created when the content first named it,
-    /// where that is known.
+    /// The mappings that a client id can mean.
+    ///
+    /// In the type in which it was created when the content first named it, where that is known.
     private func mappings(of id: UUID) -> [IDMapping] {
         let type = isOwn(id) ? subject.record.entity.type : subject.references.types[id]
         return (knowledge.mappings[id] ?? []).filter { type == nil || $0.entityType == type }
@@ -192,7 +199,9 @@ public struct RestartPlanner {
         return mapping.status == .resolved ? nil : mapping.mutationID
     }
 
-    /// The problem with an unknown id: a UUID is just data, but a device id must be known.
+    /// The problem with an unknown id.
+    ///
+    /// A UUID is just data, but a device id must be known.
     private func unknown(_ id: UUID) -> Problem? {
         let entity = subject.record.entity
         if isOwn(id), entity.serverID != nil || entity.localID == nil { return nil }
@@ -233,7 +242,7 @@ public struct RestartPlanner {
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
         let serverID = ConflictState.entity(of: subject.record, current, idPointer)
-        // the overriding request goes out as it is: it cannot wait for ids
+        // the overriding request is sent as it is: it cannot wait for ids
         let isWaiting = content.payload?.uuids.contains(where: isWaitedFor) ?? false
         let sent = ClientWins.plan(
             operation: subject.record.operation,
@@ -261,8 +270,9 @@ public struct RestartPlanner {
 
     private func mappedID(_ id: UUID) -> ServerID? { mappings(of: id).first { $0.status == .resolved }?.serverID }
 
-    /// An unresolved device id is replaced by the client id that stands for it: among the ids of a server's document,
-    /// the device's number could not be told apart.
+    /// The payload with server ids; an unresolved device id becomes its client id.
+    ///
+    /// Among the ids of a server's document, the device's number would be ambiguous.
     private var resolvedPayload: JSONValue? {
         guard let payload = content.payload else { return nil }
         let text = resolver.payload(payload, content.localReferences, unresolved: { .uuid($0.clientID) })

@@ -1,7 +1,8 @@
 public import Foundation
 
-/// Decides how a conflict ends by `server_wins` (product rule 12): the mutation is discarded, the server's entity is
-/// adopted, and the mutation's dependants are satisfied. Pure.
+/// Decides how a conflict ends by `server_wins` (product rule 12). Pure.
+///
+/// The mutation is discarded, the server's entity is adopted, and the mutation's dependants are satisfied.
 public struct ServerWinsPlanner {
     private let subject: SettleSubject
     private let current: ConflictState?

@@ -1,6 +1,8 @@
 package import JSONText
 
-/// The members of a body that settles mutations: a small object without unknown members and duplicates.
+/// The members of a body that settles mutations.
+///
+/// A small object without unknown members and duplicates.
 package struct SettleBody {
     private var members: [(name: String, value: JSONValue)] = []
 
@@ -37,7 +39,7 @@ package struct SettleBody {
         members.first { $0.name == name && !$0.value.isNull }?.value
     }
 
-    /// A member whose value is one of a few words; nil when it is absent or null.
+    /// A member whose value is one of a few names; nil when it is absent or null.
     package func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Choice? {
         guard let value = self[name] else { return nil }
         guard let choice = value.string.flatMap(Choice.init(rawValue:)) else {

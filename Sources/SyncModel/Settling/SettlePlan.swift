@@ -1,12 +1,14 @@
 public import Foundation
 
-/// All changes of settling in one transaction; the store writes them in set-based SQL.
+/// All changes of settling in one transaction.
+///
+/// The store writes them in set-based SQL.
 public struct SettlePlan: Sendable {
     /// The lane afterwards.
     public private(set) var lane: LaneState
     public private(set) var restarts: [MutationRestart] = []
     public private(set) var discards: [MutationDiscard] = []
-    /// Mutations with new dependencies, or with none left, or that fail for want of one.
+    /// Mutations with new dependencies, without any left, or that fail for lack of one.
     public private(set) var releases: [MutationRelease] = []
     public private(set) var mappings: [MappingChange] = []
     /// Whether the plan covers the whole request. Otherwise the caller plans again once this part is written:
@@ -20,7 +22,7 @@ public struct SettlePlan: Sendable {
 
     public var isEmpty: Bool { restarts.isEmpty && discards.isEmpty && releases.isEmpty }
 
-    /// Lets a worker look at the lane once everything is planned.
+    /// Lets a worker poll the lane once everything is planned.
     public mutating func finish(now: Timestamp) {
         lane.wake(now: now)
     }
@@ -47,7 +49,9 @@ public struct SettlePlan: Sendable {
         if let change { mappings.append(change) }
     }
 
-    /// Shows the current entities to the clients of discarded mutations: by mutation, its problem object as JSON.
+    /// Shows the current entities to the clients of discarded mutations.
+    ///
+    /// By mutation, its problem object as JSON.
     public mutating func show(_ errors: [UUID: [UInt8]]) {
         for place in discards.indices {
             if let error = errors[discards[place].node.id] { discards[place].error = error }

@@ -4,7 +4,7 @@ public struct SettleSubject: Sendable {
     public let endpoint: Endpoint?
     /// JSON as it was written.
     public let payload: [UInt8]?
-    /// Whether the last request of its revision may have taken effect without the gateway's knowing.
+    /// Whether the last request of its revision may have taken effect unnoticed.
     public let isOutcomeUnknown: Bool
     public let type: EntityType
     /// Client ids in its content.
@@ -26,12 +26,16 @@ public struct SettleSubject: Sendable {
         self.references = references
     }
 
-    /// Whether the upstream answered with an unusable success: it created the entity, but the answer does not name it.
+    /// Whether the upstream answered with an unusable success.
+    ///
+    /// It created the entity, but the answer does not name it.
     var hasTakenEffect: Bool {
         record.status == .failed && record.responseStatus.map { (200...299).contains($0) } ?? false
     }
 
-    /// Whether sending the mutation under a new idempotency key might make it take effect twice (product rule 6).
+    /// Whether a new idempotency key might make the mutation take effect twice.
+    ///
+    /// Product rule 6.
     public var mayHaveTakenEffect: Bool { isOutcomeUnknown || hasTakenEffect }
 
     /// Throws 409 unless the status is one of those.

@@ -1,7 +1,9 @@
 public import Foundation
 public import JSONText
 
-/// A mutation's content for its next run: the stored content, with a person's changes.
+/// A mutation's content for its next run.
+///
+/// The stored content, with a person's changes.
 public struct SettledContent: Sendable {
     /// Nil for none.
     public let endpoint: Endpoint?
@@ -24,8 +26,9 @@ public struct SettledContent: Sendable {
         Set(localReferences.map(\.id) + [entity.localID].compactMap { $0 }).sorted()
     }
 
-    /// Distinct UUIDs that may be client ids, in order of appearance: those of endpoint and payload, those that stand
-    /// for device ids there, then the entity's.
+    /// Distinct UUIDs that may be client ids, in order of appearance.
+    ///
+    /// Those of endpoint and payload, those that represent device ids there, then the entity's.
     public var identifiers: [UUID] {
         var seen: Set<UUID> = []
         let named = (endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)

@@ -1,14 +1,14 @@
 public import Foundation
 import JSONText
 
-/// Which of the mutations that stand still are meant.
+/// Selects among the mutations that wait for a person.
 public struct StuckFilter: Sendable, Hashable {
     /// `failed`, `conflict`; empty for both.
     public var statuses: [MutationStatus] = []
     @Exact public var entityType: String?
     /// The code of the problem.
     @Exact public var errorCode: String?
-    /// The HTTP status of the answer that it stands still for; 0: there was none.
+    /// The HTTP status of the response because of which it waits; 0: no response.
     public var responseStatus: Int16?
     public var user: UUID?
 

@@ -1,8 +1,8 @@
 public import Foundation
 
-/// Mutations of an organization that stand still for the same reason.
+/// Mutations of an organization that wait for a person for the same reason.
 public struct StuckGroup: Sendable {
-    /// What they have in common, in the order in which groups are paged through.
+    /// The common properties, in the order of paging through groups.
     public struct Key: Sendable, Hashable {
         @Exact public var entityType: String
         @Exact public var errorCode: String
@@ -15,7 +15,7 @@ public struct StuckGroup: Sendable {
             self.responseStatus = responseStatus
         }
 
-        /// `error_code` tells the two apart.
+        /// Derived from `error_code`, which differs for the two statuses.
         public var status: MutationStatus { errorCode == ProblemCode.conflict.rawValue ? .conflict : .failed }
     }
 
@@ -29,7 +29,7 @@ public struct StuckGroup: Sendable {
     /// The last one.
     public let user: UUID
     public let mutation: UUID
-    /// Its problem in words; nil where that cannot be opened.
+    /// Its problem as a sentence; nil where that cannot be opened.
     public var detail: String?
 
     public init(

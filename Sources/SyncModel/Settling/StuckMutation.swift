@@ -1,6 +1,8 @@
 public import Foundation
 
-/// A mutation that stands still, as lists over all users show it: without what its user wrote.
+/// A mutation that waits for a person, as in lists over all users.
+///
+/// It lacks what its user wrote.
 public struct StuckMutation: Sendable {
     public let lane: LaneKey
     public let id: UUID
@@ -10,13 +12,13 @@ public struct StuckMutation: Sendable {
     public let status: MutationStatus
     /// The code of its problem.
     public let errorCode: String
-    /// The HTTP status of the answer that it stands still for; 0: there was none.
+    /// The HTTP status of the response because of which it waits; 0: no response.
     public let responseStatus: Int16
-    /// Its problem in words; nil where that cannot be opened.
+    /// Its problem as a sentence; nil where that cannot be opened.
     public let detail: String?
     public let attemptCount: Int16
     public let acceptedAt: Timestamp
-    /// Since when it stands still.
+    /// Since when it waits for a person.
     public let stuckAt: Timestamp
 
     public init(

@@ -1,7 +1,8 @@
-/// Which addresses the gateway connects to where tenants say where: none through which they would reach what only the
-/// gateway can (server-side request forgery), unless the operator allows it.
+/// Which addresses the gateway connects to where tenants choose the address.
+///
+/// It rejects addresses that only the gateway can reach (server-side request forgery), unless the operator allows them.
 public struct AddressPolicy: Sendable, Hashable {
-    /// What the operator allows beside public addresses.
+    /// What the operator allows in addition to public addresses.
     public let allowed: [IPNetwork]
 
     public init(allowed: [IPNetwork] = []) {
@@ -22,7 +23,9 @@ public struct AddressPolicy: Sendable, Hashable {
         return isTLS ? nil : "it is not https"
     }
 
-    /// The registries of special-purpose addresses (RFC 6890 and its successors), and multicast.
+    /// The registries of special-purpose addresses, and multicast.
+    ///
+    /// RFC 6890 and its successors.
     private static let special: [(network: IPNetwork, kind: String)] = [
         ("0.0.0.0/8", "of this network"), ("10.0.0.0/8", "private"), ("100.64.0.0/10", "a carrier's own"),
         ("127.0.0.0/8", "the gateway's own machine"), ("169.254.0.0/16", "link-local"),

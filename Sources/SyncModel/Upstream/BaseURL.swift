@@ -1,9 +1,11 @@
-/// An upstream's valid base URL: `http` or `https`, a host (a name, an IPv4 address, or an IPv6 address in brackets),
-/// perhaps a port and a path; slashes at the end do not matter.
+/// An upstream's valid base URL.
+///
+/// `http` or `https`, a host (a name, an IPv4 address, or an IPv6 address in brackets), perhaps a port and a path;
+/// slashes at the end do not matter.
 public struct BaseURL: Sendable, Hashable {
     public static let maximumBytes = 2_000
 
-    /// The form that is stored: without slashes at its end, scheme and host in lower case.
+    /// The stored form: without slashes at its end, scheme and host in lower case.
     @Exact public private(set) var text: String
     public let isTLS: Bool
     /// The value of `Host`: no port where it is the scheme's default.

@@ -1,6 +1,8 @@
 import JSONText
 
-/// A request as a command for a shell, without the organization's credential: that is not shown to anybody.
+/// A request as a shell command, without the organization's credential.
+///
+/// The credential is never shown.
 public struct CurlCommand: Sendable {
     public let text: String
 

@@ -1,6 +1,7 @@
 extension Timestamp {
-    /// Reads the value of `Retry-After` (RFC 9110, 10.2.3): seconds from `now`, or a date in one of the three forms of
-    /// section 5.6.7, of which two are obsolete.
+    /// Reads the value of `Retry-After` (RFC 9110, 10.2.3).
+    ///
+    /// Seconds from `now`, or a date in one of the three forms of section 5.6.7, of which two are obsolete.
     ///
     /// Never before `now` and never more than a day after it. Nil for anything else.
     public init?(retryAfter text: String, now: Timestamp) {
@@ -20,9 +21,10 @@ extension Timestamp {
     }
 }
 
-/// Reads the dates of RFC 9110, section 5.6.7: IMF-fixdate (`Sun, 06 Nov 1994 08:49:37 GMT`), RFC 850's
-/// (`Sunday, 06-Nov-94 08:49:37 GMT`) and asctime's (`Sun Nov  6 08:49:37 1994`). The day's name is redundant, and is
-/// only checked to be one.
+/// Reads the dates of RFC 9110, section 5.6.7.
+///
+/// IMF-fixdate (`Sun, 06 Nov 1994 08:49:37 GMT`), RFC 850's (`Sunday, 06-Nov-94 08:49:37 GMT`) and asctime's (`Sun Nov
+/// 6 08:49:37 1994`). The day's name is redundant, and is only checked for its form.
 private struct HTTPDateReader {
     private var rest: Substring.UTF8View
 
@@ -52,7 +54,9 @@ private struct HTTPDateReader {
         return isAtEnd ? moment : nil
     }
 
-    /// As many digits as there are, at least one; a number above `limit` is read as `limit`.
+    /// Reads as many digits as there are, at least one.
+    ///
+    /// A number above `limit` is read as `limit`.
     mutating func number(upTo limit: Int) -> Int? {
         guard let first = rest.first, (48...57).contains(first) else { return nil }
         var value = 0

@@ -1,11 +1,15 @@
 import Foundation
 public import JSONText
 
-/// Why the body of an upstream's answer cannot be used: it is missing, too long, or not JSON.
+/// Why the body of an upstream's answer cannot be used.
+///
+/// It is missing, too long, or not JSON.
 public struct UnusableBody: Sendable, Hashable {
     /// Completes "the body".
     public let reason: String
-    /// The first bytes, printable and without what may be secret; empty where they would not help a reader.
+    /// The first bytes, printable and without possible secrets.
+    ///
+    /// Empty where they would not help a reader.
     public let excerpt: String
 
     /// A body that was not read.
@@ -61,7 +65,7 @@ public struct UnusableBody: Sendable, Hashable {
 
 /// The beginning of a text that an upstream wrote, for an error message.
 enum PrintableExcerpt {
-    /// Bytes that are looked at.
+    /// Bytes that are read for it.
     static let maximumBytes = 80
     /// Words behind which a secret may follow: the excerpt ends there.
     private static let secretWords = [
@@ -69,8 +73,10 @@ enum PrintableExcerpt {
         "session", "credential",
     ]
 
-    /// Returns up to ``maximumBytes`` bytes as text: other characters than letters, digits, punctuation and symbols are
-    /// `·`, what looks like a token is `[…]`, and nothing follows a word that announces a secret.
+    /// Returns up to ``maximumBytes`` bytes as text.
+    ///
+    /// Characters other than letters, digits, punctuation and symbols become `·`, a text that looks like a token
+    /// becomes `[…]`, and nothing follows a word that announces a secret.
     static func of(_ bytes: some Collection<UInt8>) -> String {
         var text = ""
         for scalar in String(decoding: bytes.prefix(maximumBytes), as: UTF8.self).unicodeScalars {
@@ -97,7 +103,9 @@ enum PrintableExcerpt {
         }
     }
 
-    /// Replaces runs of 20 characters or more that tokens, keys and URLs with credentials are made of.
+    /// Replaces runs of 20 or more characters that may belong to a secret.
+    ///
+    /// Tokens, keys and URLs with credentials are made of these characters.
     private static func masked(_ text: String) -> String {
         var output = ""
         var run = ""

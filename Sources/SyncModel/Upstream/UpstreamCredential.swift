@@ -4,7 +4,9 @@ public enum UpstreamCredential: Sendable, Hashable {
     case bearer(String)
     /// A header of the operator's choice, the same for all users.
     case header(name: String, value: String)
-    /// `Authorization: Bearer` with a short-lived JWT that Sluice signs for the mutation's user.
+    /// `Authorization: Bearer` with a short-lived JWT for the mutation's user.
+    ///
+    /// Sluice signs it.
     case signed
 
     /// Compares texts by their bytes.

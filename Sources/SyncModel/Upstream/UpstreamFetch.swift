@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A request that only reads, on nobody's behalf.
+/// A request that only reads, and does not act for a user.
 public struct UpstreamFetch: Sendable, Hashable {
     /// `X-Sluice-Organization`.
     public var organization: UUID
@@ -38,16 +38,20 @@ public struct UpstreamFetch: Sendable, Hashable {
         self.timeout = timeout
     }
 
-    /// Headers that say what is asked for, or how the answer is to come: the gateway's own.
+    /// Headers for the requested content or the form of the response.
+    ///
+    /// Only the gateway sets them.
     private static let ownHeaders: Set<ExactText> = [
         "accept-encoding", "content-type", "expect", "if-match", "if-modified-since", "if-none-match", "if-range",
         "if-unmodified-since", "range",
     ]
 
-    /// Whether only the gateway sets the header in such requests, in whatever spelling.
+    /// Whether only the gateway sets the header in such requests, in any spelling.
     package static func owns(_ name: String) -> Bool { ownHeaders.contains(HeaderField.folded(name)) }
 
-    /// Whether an operator's header goes out with such requests, unless another of that name takes precedence.
+    /// Whether an operator's header is sent with such requests.
+    ///
+    /// Not if another of that name takes precedence.
     public static func carries(_ name: String, _ value: String) -> Bool {
         !owns(name) && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }
@@ -64,7 +68,7 @@ public struct FetchedResponse: Sendable {
     public var location: String?
     /// The scheme of `WWW-Authenticate` or `Proxy-Authenticate`.
     public var challenge: String?
-    /// `Content-Type` without its parameters; nil for none and for what is none.
+    /// `Content-Type` without its parameters; nil if missing or invalid.
     public var contentType: String?
     /// `ETag` and `Last-Modified`, where they can be sent back.
     public var etag: String?
@@ -106,6 +110,8 @@ public enum FetchAnswer: Sendable {
 
 /// Reads from upstreams. One request, one answer: other types decide what it means and whether to ask again.
 public protocol UpstreamReader: Sendable {
-    /// Never throws: whatever happens is an answer. A cancelled task is answered soon.
+    /// Sends a request that only reads.
+    ///
+    /// Never throws: each result is an answer. A cancelled task gets its answer soon.
     func fetch(_ request: UpstreamFetch, from upstream: UpstreamSettings) async -> FetchAnswer
 }

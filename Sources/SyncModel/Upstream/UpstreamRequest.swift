@@ -12,15 +12,19 @@ public struct UpstreamRequest: Sendable, Hashable {
     @Exact public var path: String
     /// The mutation's own headers, names in lower case.
     @Exact public var headers: [ExactText: String]
-    /// `If-Match`, which takes precedence over one among the mutation's headers; nil leaves those as they are.
+    /// `If-Match`, which takes precedence over one among the mutation's headers.
+    ///
+    /// Nil leaves those as they are.
     @Exact public var ifMatch: String?
-    /// Whether to leave out conditions among the mutation's headers, since the request is to override a conflict.
+    /// Whether to leave out conditions among the mutation's headers.
+    ///
+    /// Set if the request is to override a conflict.
     public var isUnconditional: Bool
     /// JSON; nil for none.
     public var body: [UInt8]?
     /// The gateway's key, the same for all attempts of one revision (product rule 6).
     public var idempotencyKey: UUID
-    /// The trace that the request continues, as a span of its own; nil begins a new one.
+    /// The trace in which the request is a separate span; nil begins a new trace.
     public var trace: TraceContext?
     public var timeout: Duration
 

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Answers that may be the operator's trouble or the mutation's own (product rule 11).
+/// Answers that may be caused by the operator or by the mutation (product rule 11).
 extension UpstreamAnswer {
     public var mayBeOperatorsTrouble: Bool {
         if case .response(let response) = self { response.mayBeOperatorsTrouble } else { false }
@@ -10,7 +10,7 @@ extension UpstreamAnswer {
 extension UpstreamResponse {
     /// The longest quotation of a `Location`, in characters.
     private static let longestPlace = 200
-    /// What stands before one.
+    /// The text before a place.
     private static let placeMark = "Location: "
 
     var mayBeOperatorsTrouble: Bool {
@@ -20,8 +20,9 @@ extension UpstreamResponse {
         }
     }
 
-    /// The target of a redirect, or how the upstream wants requests to be authenticated; for operators and users. Nil
-    /// for other answers, and for those that do not say.
+    /// The target of a redirect, or how the upstream wants requests to authenticate.
+    ///
+    /// For operators and users. Nil for other responses, and for those that do not contain it.
     package var pointer: String? {
         switch status {
         case 300...399: Self.place(location).map { Self.placeMark + $0 }
@@ -45,7 +46,7 @@ extension UpstreamResponse {
         return text.count > longestPlace ? text.prefix(longestPlace) + "…" : String(text)
     }
 
-    /// Words about an answer, as they are stored, without the address that a redirect names.
+    /// A stored text about an answer, without the address that a redirect names.
     static func withoutPlace(_ words: String) -> String {
         guard let mark = words.range(of: "(" + placeMark) else { return words }
         // a quoted place has no space in it

@@ -8,18 +8,21 @@ public struct UpstreamResponse: Sendable {
     public var location: String?
     /// `ETag`, at most 1,000 bytes.
     public var etag: String?
-    /// How the upstream, or a proxy before it, wants requests to be authenticated: the scheme of `WWW-Authenticate` or
-    /// `Proxy-Authenticate`.
+    /// How the upstream, or a proxy before it, wants requests to authenticate.
+    ///
+    /// The scheme of `WWW-Authenticate` or `Proxy-Authenticate`.
     public var challenge: String?
     /// The body, when it is valid JSON of at most 1 MiB, without white space around it.
     public var json: [UInt8]?
-    /// The body, when it is JSON within the same limit that cannot be stored, since PostgreSQL cannot hold it, or a
-    /// member is duplicate (``JSONDefect``): only good for reading an id.
+    /// The body, if it is JSON within the same limit that cannot be stored.
+    ///
+    /// PostgreSQL cannot hold it, or a member is duplicate (``JSONDefect``). It is only usable for reading an id.
     public var unkeptJSON: [UInt8]?
     /// Why there is no JSON; nil where there is, and for an empty body.
     public var unusableBody: UnusableBody?
-    /// Whether the answer broke off, or was late; the body may be complete all the same. For a status other than a
-    /// success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
+    /// Whether the answer broke off, or was late; the body may still be complete.
+    ///
+    /// For a status other than a success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
 
     public init(

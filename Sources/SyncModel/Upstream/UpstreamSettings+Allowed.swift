@@ -1,22 +1,27 @@
-/// The mutations' headers that go out.
+/// The mutations' headers that are sent.
 extension UpstreamSettings {
-    /// Headers that mutations of every organization may carry, in lower case: preferences for the answer, the content's
-    /// language, and preconditions of the request.
+    /// Headers that mutations of every organization may carry, in lower case.
+    ///
+    /// Preferences for the answer, the content's language, and preconditions of the request.
     static let alwaysAllowedHeaders: Set<ExactText> = [
         "accept", "accept-language", "content-language", "if-match", "if-none-match", "if-unmodified-since", "prefer",
     ]
 
     public static let maximumAllowedHeaders = 32
 
-    /// Whether a mutation's header goes out. One that is not on the list does not, even if the mutation was accepted
-    /// while it was, or while there was no list.
+    /// Whether a mutation's header is sent.
+    ///
+    /// One that is not on the list is not sent, even if the mutation was accepted while it was, or while there was no
+    /// list.
     func allows(_ name: String) -> Bool {
         let lowercased = name.lowercased()
         return Self.alwaysAllowedHeaders.contains(lowercased)
             || (allowedHeaders.contains(lowercased) && !HeaderField.isReserved(lowercased))
     }
 
-    /// The error in a header that an operator wants mutations to carry; completes "header …". Nil for none.
+    /// The error in a header that an operator wants mutations to carry; nil if valid.
+    ///
+    /// It completes "header …".
     public static func allowedHeaderProblem(_ name: String) -> String? {
         guard HeaderField.isName(name) else { return "has a name that is none (RFC 9110 token)" }
         guard name.utf8.count <= 100 else { return "has a name of more than 100 bytes" }

@@ -1,5 +1,7 @@
 extension UpstreamSettings {
-    /// The error in a header that an operator wants on every request; completes "header …". Nil for none.
+    /// The error in a header that an operator wants on every request; nil if valid.
+    ///
+    /// It completes "header …".
     ///
     /// - Parameter isCredential: whether it is the credential, which may be `Authorization` or `Cookie`.
     public static func headerProblem(name: String, value: String, isCredential: Bool) -> String? {

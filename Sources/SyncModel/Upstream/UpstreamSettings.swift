@@ -1,7 +1,10 @@
-/// The REST API to which an organization's mutations are replayed, as an operator set it up.
+/// The REST API to which an organization's mutations are replayed.
+///
+/// As an operator configured it.
 public struct UpstreamSettings: Sendable, Hashable {
-    /// `http` or `https`, a host, perhaps a port and a path; no user, query or fragment, and no slash at the end. Every
-    /// request goes to a path below it.
+    /// The URL below which every request's path is.
+    ///
+    /// `http` or `https`, a host, perhaps a port and a path; no user, query or fragment, and no slash at the end.
     public var baseURL: String {
         didSet { base = Self.parsed(baseURL) }
     }
@@ -9,20 +12,28 @@ public struct UpstreamSettings: Sendable, Hashable {
     public private(set) var base: Result<BaseURL, BaseURL.Malformed>
     /// Nil: requests carry none.
     public var credential: UpstreamCredential?
-    /// How long a request may take, from the first byte sent to the last received, in seconds; 1 to 90, and less than
-    /// the lease.
+    /// How long a request may take, in seconds; 1 to 90, and less than the lease.
+    ///
+    /// From the first byte sent to the last received.
     public var timeoutSeconds: Int
-    /// Lanes that a gateway runs at the same time, hence requests under way; 1 to 1,000.
+    /// Lanes that a gateway runs at the same time, 1 to 1,000.
+    ///
+    /// So it limits the requests in flight.
     public var maximumConcurrency: Int
     /// JSON Pointer (RFC 6901) to the entity's id in an answer. The object that holds the id is the entity's document.
     @Exact public var idPointer: String
-    /// Headers of every request, by name in lower case; they take precedence over a mutation's own.
+    /// Headers of every request, by name in lower case.
+    ///
+    /// They take precedence over a mutation's own.
     @Exact public var headers: [ExactText: String]
 
-    /// Headers that mutations may carry besides those of every organization, in lower case, sorted.
+    /// Headers that mutations may carry besides those of every organization.
+    ///
+    /// In lower case, sorted.
     @Exact public var allowedHeaders: [String]
-    /// Where the erasure of a user is sent to, by `DELETE`: a path below the base URL with ``EraseEndpoint/placeholder`` in
-    /// it. Nil: the upstream is not told.
+    /// The path to which the erasure of a user is sent, by `DELETE`.
+    ///
+    /// A path below the base URL with ``EraseEndpoint/placeholder`` in it. Nil: the upstream is not notified.
     @Exact public var eraseEndpoint: String?
     /// Whether the upstream accepts weak ETags in If-Match. RFC 9110, 13.1.1 has it refuse every request with one.
     public var sendsWeakETags: Bool

@@ -43,16 +43,18 @@ public struct WebhookURL: Sendable, Hashable {
 
     private var isOddNumber: Bool { Self.isOddNumber(host) }
 
-    /// Whether a host is an address to those who read it as `inet_aton` does, as systems' resolvers do: its last part is
-    /// a number, decimal, octal or hexadecimal. No name ends so.
+    /// Whether the last part of a host is a number, so that it is read as an address.
+    ///
+    /// The number is decimal, octal or hexadecimal. Systems' resolvers read hosts as `inet_aton` does. No name ends so.
     package static func isOddNumber(_ host: String) -> Bool {
         guard let last = host.split(separator: ".").last?.lowercased() else { return false }
         if last.utf8.allSatisfy({ (48...57).contains($0) }) { return true }
         return last.hasPrefix("0x") && last.dropFirst(2).utf8.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
     }
 
-    /// Why nothing will be sent there, as far as that is known before a name is resolved; completes "url …". Nil where
-    /// nothing speaks against it.
+    /// Why nothing will be sent there, as far as known before a name is resolved.
+    ///
+    /// It completes "url …". Nil if there is no objection.
     public func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) {
             return policy.problem(address, isTLS: isTLS).map { "cannot be used: \($0)" }

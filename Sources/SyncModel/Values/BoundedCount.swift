@@ -1,6 +1,6 @@
 /// A number of rows, counted no further than to a limit.
 public struct BoundedCount: Sendable, Hashable {
-    /// Rows that are counted at most, unless something else is said.
+    /// The number of rows that are counted at most, by default.
     public static let limit: Int64 = 10_000
 
     public let count: Int64

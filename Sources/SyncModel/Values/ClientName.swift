@@ -1,13 +1,15 @@
 public import Foundation
 import JSONText
 
-/// The client's name of an entity, before and after the server has given it an id: a case for each id space. Of
-/// entities of `shared` types the client knows the server id only.
+/// The client's name of an entity, before and after the server assigned an id.
+///
+/// There is a case for each id space. Of entities of `shared` types the client has the server id only.
 public enum ClientName: Sendable, Hashable {
     /// The user's client id, of a `mapped` type.
     case id(UUID)
-    /// A number from one device's counter, of a `device` type, and the UUID that stands for it
-    /// (``LocalID/clientID(on:)``).
+    /// A number from one device's counter, of a `device` type.
+    ///
+    /// It has the UUID that represents it (``LocalID/clientID(on:)``).
     case number(Int64, standIn: UUID)
 
     /// The UUID for look-ups and dependencies.
@@ -25,7 +27,7 @@ public enum ClientName: Sendable, Hashable {
         }
     }
 
-    /// Takes the place of the entity's server id while it has none.
+    /// Used instead of the entity's server id until it has one.
     var asServerID: ServerID {
         switch self {
         case .id(let id): ServerID(id)

@@ -2,7 +2,7 @@ public import Foundation
 
 /// A client id in the type in which it was created: other types may share the id.
 public struct ClientReference: Sendable, Hashable {
-    /// The client id, or the UUID that stands for a device id.
+    /// The client id, or the UUID that represents a device id.
     public let clientID: UUID
     @Exact public private(set) var entityType: String
 

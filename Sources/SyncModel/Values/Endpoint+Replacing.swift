@@ -4,14 +4,15 @@ import JSONText
 extension Endpoint {
     /// A replaced part of a path in the canonical form.
     enum CanonicalPart {
-        /// Stands for any UUID; the part's length in bytes.
+        /// Represents any UUID; the part's length in bytes.
         case identifier(length: Int)
         /// A server id, in place of a UUID.
         case serverID(ServerID)
     }
 
-    /// Appends the canonical form (``appendCanonical(to:identifiers:)``) that this path would have with some of its ids
-    /// replaced.
+    /// Appends the canonical form of this path with some of its ids replaced.
+    ///
+    /// See ``appendCanonical(to:identifiers:)``.
     ///
     /// - Parameter replacement: called at each byte with the rest of the path, the UUID at this byte, if any, and the
     ///   offset in `output`; nil leaves the byte.
@@ -40,8 +41,9 @@ extension Endpoint {
 
     static let uuidBytes = 36
 
-    /// The length in bytes of an id at the start of a path, percent-encoded or not; nil where the path does not begin
-    /// with the id, or where the bytes after it could not follow a UUID.
+    /// The length in bytes of an id at the start of a path, percent-encoded or not.
+    ///
+    /// Nil where the path does not begin with the id, or where the bytes after it could not follow a UUID.
     static func length(of id: ServerID, at path: ArraySlice<UInt8>) -> Int? {
         var rest = path
         for byte in id.text.utf8 {

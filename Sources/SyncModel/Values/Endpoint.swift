@@ -1,9 +1,10 @@
 public import Foundation
 import JSONText
 
-/// A relative path to replay a mutation against (seed 001, `endpoint_must_be_relative_path`), with an optional query.
+/// A relative path to replay a mutation against, with an optional query.
 ///
-/// It may hold client ids anywhere, and `{local_id}` stands for the mutation's own entity.
+/// Seed 001, `endpoint_must_be_relative_path`. It may contain client ids anywhere, and `{local_id}` represents the
+/// mutation's own entity.
 public struct Endpoint: Sendable, Hashable {
     public static let maximumBytes = 2_048
 
@@ -16,7 +17,9 @@ public struct Endpoint: Sendable, Hashable {
         self.text = text
     }
 
-    /// A path that is not accepted, or no longer accepted, for comparison with an accepted one.
+    /// A path that is not accepted, or no longer accepted.
+    ///
+    /// For comparison with an accepted one.
     init(refused text: String) {
         self.text = text
     }
@@ -31,14 +34,18 @@ public struct Endpoint: Sendable, Hashable {
         }
     }
 
-    /// Every UUID-shaped run in the path and query, in order: the places where a client id may be.
+    /// Every UUID-shaped run in the path and query, in order.
+    ///
+    /// These are the places where a client id may be.
     public var uuids: [UUID] {
         var found: [UUID] = []
         scan { uuid, _ in found.append(uuid) }
         return found
     }
 
-    /// The path with each UUID replaced for which `replacement` returns an id, percent-encoded.
+    /// The path with each UUID replaced for which `replacement` returns an id.
+    ///
+    /// The ids are percent-encoded.
     public func rewritten(_ replacement: (UUID) -> ServerID?) -> String {
         let bytes = Array(text.utf8)
         var output: [UInt8] = []
@@ -53,7 +60,9 @@ public struct Endpoint: Sendable, Hashable {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// The path with server ids in place of client ids, and the entity's own in place of `{local_id}`.
+    /// The path with server ids in place of client ids.
+    ///
+    /// The entity's own is in place of `{local_id}`.
     ///
     /// - Parameter own: nil leaves `{local_id}`.
     public func resolved(own: ServerID?, _ replacement: (UUID) -> ServerID?) -> String {
@@ -66,7 +75,9 @@ public struct Endpoint: Sendable, Hashable {
         String(decoding: PercentEncoding.encoded(id.text), as: UTF8.self)
     }
 
-    /// Appends the text with a marker in place of every UUID, for the fingerprint; the UUIDs go to `identifiers`.
+    /// Appends the text with a marker in place of every UUID, for the fingerprint.
+    ///
+    /// The UUIDs are appended to `identifiers`.
     func appendCanonical(to output: inout [UInt8], identifiers: inout [UUID]) {
         let bytes = Array(text.utf8)
         var copied = 0
@@ -79,7 +90,7 @@ public struct Endpoint: Sendable, Hashable {
         output += bytes[copied...]
     }
 
-    /// Whether one of the UUIDs counts only because what stands before it is an escape.
+    /// Whether one of the UUIDs counts only because an escape precedes it.
     var hasUUIDBehindEscape: Bool {
         let bytes = Array(text.utf8)
         var hasOne = false
@@ -87,8 +98,10 @@ public struct Endpoint: Sendable, Hashable {
         return hasOne
     }
 
-    /// Calls `visit` with each UUID and its byte range. A UUID counts when no other hex digit or hyphen touches it; the
-    /// digits of an escape before it, as in `ids=…%2C…`, are the byte that they stand for.
+    /// Calls `visit` with each UUID and its byte range.
+    ///
+    /// A UUID counts when no other hex digit or hyphen touches it. The digits of an escape before it, as in
+    /// `ids=…%2C…`, count as the byte that they encode.
     func scan(_ visit: (UUID, Range<Int>) -> Void) {
         var text = text
         text.withUTF8 { bytes in
@@ -110,7 +123,7 @@ public struct Endpoint: Sendable, Hashable {
         }
     }
 
-    /// Whether an escape ends here that stands for a byte which can be next to a UUID.
+    /// Whether an escape ends here whose byte can be next to a UUID.
     private static func isEscape(_ bytes: UnsafeBufferPointer<UInt8>, before end: Int) -> Bool {
         guard end >= 3, bytes[end - 3] == 0x25, let byte = PercentEncoding.escape(bytes[end - 2..<end]) else {
             return false

@@ -18,7 +18,7 @@ public struct EntityName: Sendable, Hashable {
         EntityName(type: type, client: client, serverID: serverID)
     }
 
-    /// The client id, or the UUID that stands for a device id.
+    /// The client id, or the UUID that represents a device id.
     public var clientID: UUID? { client?.id }
 
     /// The key of the client's name in mappings.
@@ -30,7 +30,9 @@ public struct EntityName: Sendable, Hashable {
     /// The client's name in problems.
     var words: String? { client?.words(of: type) }
 
-    /// Whether both name one entity, as far as their names tell: an integer and a string of its digits are the same id.
+    /// Whether both name one entity, as far as their names show.
+    ///
+    /// An integer and a string of its digits are the same id.
     func isSame(as other: EntityName) -> Bool {
         guard type == other.type else { return false }
         if let serverID, serverID.text == other.serverID?.text { return true }

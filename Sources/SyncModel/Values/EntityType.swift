@@ -8,11 +8,15 @@ public struct EntityType: Sendable, Hashable {
     public var visibility: Visibility
     /// Priority of mutations that name none (seed 001, `priority`).
     public var defaultPriority: Int16
-    /// Whether mutations are replayed to the organization's upstream; otherwise they take effect in the built-in store.
+    /// Whether mutations are replayed to the organization's upstream.
+    ///
+    /// Otherwise they take effect in the built-in store.
     public var isForwarded: Bool
-    /// Whether a mutation or an entity of the type exists, so that the id space is fixed.
+    /// Whether a mutation or an entity of the type exists.
+    ///
+    /// Then the id space is fixed.
     public var isInUse: Bool
-    /// What becomes of its documents when their owner is erased.
+    /// How its documents are treated when their owner is erased.
     public var onErase: OnErase
 
     public init(
@@ -35,8 +39,10 @@ public struct EntityType: Sendable, Hashable {
         self.onErase = onErase
     }
 
-    /// An unknown type at its first use: mapped; with an upstream, forwarded and visible to its user, else in the
-    /// built-in store and visible to the organization (product rule 16).
+    /// An unknown type at its first use (product rule 16).
+    ///
+    /// It is mapped. With an upstream it is forwarded and visible to its user, else it is in the built-in store and
+    /// visible to the organization.
     public init(firstUseOf name: String, hasUpstream: Bool) {
         self.init(
             name: name,

@@ -6,7 +6,9 @@ public enum ErrorBounds {
     public static let perEntry = 20
     /// Errors that a problem about a body of settings lists.
     public static let perBody = 100
-    /// Errors that one request lists in total; a refused entry beyond this lists its first error alone.
+    /// Errors that one request lists in total.
+    ///
+    /// A refused entry beyond this lists its first error alone.
     public static let perRequest = 500
     /// Errors that any problem lists.
     public static let perProblem = 1_000
@@ -18,7 +20,7 @@ public enum ErrorBounds {
     /// Ends a text that was cut.
     static let mark = "…"
 
-    /// The beginning of a text that is longer than `limit` bytes, with a mark behind it.
+    /// The beginning of a text that is longer than `limit` bytes, followed by a mark.
     public static func cut(_ text: String, to limit: Int) -> String {
         guard text.utf8.count > limit else { return text }
         var bytes = Array(text.utf8.prefix(limit - mark.utf8.count))

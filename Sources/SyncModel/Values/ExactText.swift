@@ -1,6 +1,6 @@
 public import JSONText
 
-/// A text that equals only the same bytes, ordered as PostgreSQL's collation "C" orders.
+/// A text that is compared and ordered by its bytes, as PostgreSQL's collation "C".
 ///
 /// `String` takes canonically equivalent texts for equal, such as `K` and the Kelvin sign. Use this type wherever an
 /// external text is a key of a dictionary, an element of a set or the value of an enumeration's case.
@@ -27,7 +27,9 @@ extension ExactText: ExpressibleByStringLiteral {
 }
 
 extension ExactText {
-    /// Reads UTF-8 in which bytes may be percent-encoded (RFC 3986), as in a header; nil for what is none.
+    /// Reads UTF-8 in which bytes may be percent-encoded (RFC 3986), as in a header.
+    ///
+    /// Nil for invalid text.
     public init?(percentEncoded text: some StringProtocol) {
         let bytes = Array(text.utf8)
         guard PercentEncoding.isWellFormed(bytes),
@@ -143,7 +145,9 @@ extension Set where Element == ExactText {
         insert(ExactText(text))
     }
 
-    /// Used where the context asks for exact texts; without one, `Set(texts)` is a set of strings.
+    /// Used where the context requires exact texts.
+    ///
+    /// Without such a context, `Set(texts)` is a set of strings.
     @_disfavoredOverload
     @inlinable
     public init(_ texts: some Sequence<String>) { self.init(texts.lazy.map { ExactText($0) }) }

@@ -1,5 +1,6 @@
-/// A position in an organization's feed, opaque to clients: the feed's epoch, the position that was reached, the head
-/// at which a first pull began, and the pull's filter.
+/// A position in an organization's feed, opaque to clients.
+///
+/// The feed's epoch, the position that was reached, the head at which a first pull began, and the pull's filter.
 public struct FeedCursor: Sendable, Hashable {
     /// The feed's epoch: a purge or a restore changes it.
     public var epoch: Int64
@@ -9,7 +10,9 @@ public struct FeedCursor: Sendable, Hashable {
     public var head: Int64
     /// A hash of the requested entity types; 0 for all.
     public var filter: UInt64
-    /// The number of the page that a device pulled, if that page or an earlier one assigned ids; else 0.
+    /// The number of the page that a device pulled.
+    ///
+    /// 0 unless that page or an earlier one assigned ids.
     public var page: Int64
 
     public init(epoch: Int64, position: Int64, head: Int64, filter: UInt64 = 0, page: Int64 = 0) {

@@ -1,8 +1,10 @@
-/// Rules for the names and values of headers, and the names that only the gateway or the connection sets.
+/// Rules for the names and values of headers.
+///
+/// Includes the names that only the gateway or the connection sets.
 enum HeaderField {
     static let maximumValueBytes = 4_096
 
-    /// Fields that concern one connection only (RFC 9110, section 7.6.1), or the framing of a body.
+    /// Fields of one connection (RFC 9110, section 7.6.1), or of the framing of a body.
     static let hopByHop: Set<ExactText> = [
         "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
         "transfer-encoding", "upgrade", "host", "content-length",
@@ -14,8 +16,9 @@ enum HeaderField {
     /// Headers that authenticate the sender to an upstream.
     static let credentials: Set<ExactText> = ["authorization", "cookie"]
 
-    /// Headers that servers, and proxies before them, obey or believe: another method, another path, another sender. In
-    /// their folded form, as all of these are.
+    /// Headers that servers, and proxies before them, obey or believe.
+    ///
+    /// Another method, another path, another sender. In their folded form, as all of these are.
     private static let obeyed: Set<ExactText> = [
         "accept-encoding", "content-encoding", "cookie2", "expect", "forwarded", "http2-settings", "set-cookie",
         "true-client-ip", "via", "x-client-ip", "x-host", "x-method-override", "x-real-ip",
@@ -25,8 +28,9 @@ enum HeaderField {
     ]
     private static let reserved = hopByHop.union(ours).union(credentials).union(obeyed)
 
-    /// The form in which servers that pass headers on as variables (CGI, WSGI and the like) treat different names as
-    /// the same.
+    /// The form in which some servers treat different names as the same.
+    ///
+    /// Such servers pass headers on as variables (CGI, WSGI and the like).
     static func folded(_ name: String) -> String {
         String(
             decoding: name.utf8.map { byte -> UInt8 in
@@ -40,14 +44,15 @@ enum HeaderField {
         )
     }
 
-    /// Whether only the gateway, the connection and the proxies between may set the header, in whatever spelling: no
-    /// operator can let a mutation carry it.
+    /// Whether no operator can allow mutations to carry the header, in any spelling.
+    ///
+    /// Only the gateway, the connection and the proxies between may set it.
     static func isReserved(_ name: String) -> Bool {
         let folded = folded(name)
         return reserved.contains(folded) || obeyedPrefixes.contains { folded.hasPrefix($0) }
     }
 
-    /// Whether the gateway or the connection sets the header, in whatever spelling.
+    /// Whether the gateway or the connection sets the header, in any spelling.
     static func isOurs(_ name: String) -> Bool {
         let folded = folded(name)
         return hopByHop.contains(folded) || ours.contains(folded) || folded.hasPrefix("x-sluice-")

@@ -1,12 +1,18 @@
-/// The origin of an entity type's ids; fixed from the type's first mutation or entity on.
+/// The origin of an entity type's ids.
+///
+/// Fixed from the type's first mutation or entity on.
 public enum IDSpace: String, Sendable, Hashable, CaseIterable {
     /// A client UUID is mapped to a server id (seed 000).
     case mapped
-    /// Each device of a user counts its own 64-bit ids; the gateway translates relations both ways (seed 002).
+    /// Each device of a user counts its own 64-bit ids.
+    ///
+    /// The gateway translates relations both ways (seed 002).
     case device
-    /// Global ids, used as they are, without mapping rows (seed 002, "Shared Global IDs").
+    /// Global ids, used as they are, without mapping rows.
+    ///
+    /// Seed 002, "Shared Global IDs".
     case shared
 
-    /// Whether a created entity gets its permanent id from the server, not from the client.
+    /// Whether the server, not the client, gives a created entity its permanent id.
     public var isServerGiven: Bool { self != .shared }
 }

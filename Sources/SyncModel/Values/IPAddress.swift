@@ -8,7 +8,9 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         self.bytes = bytes
     }
 
-    /// Reads four decimal numbers with dots, or the text of an IPv6 address (RFC 4291, 2.2), without brackets and zone.
+    /// Reads four decimal numbers with dots, or the text of an IPv6 address.
+    ///
+    /// RFC 4291, 2.2, without brackets and zone.
     public init?(_ text: String) {
         guard text.contains(":") else {
             guard let bytes = Self.v4(text[...]) else { return nil }
@@ -23,12 +25,14 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
             return
         }
         guard let tail = Self.groups(halves[1]), head.count + tail.count <= 14 else { return nil }
-        // an address with dots stands at the end only
+        // an address with dots is valid at the end only
         if halves[0].contains(".") { return nil }
         bytes = head + Array(repeating: 0, count: 16 - head.count - tail.count) + tail
     }
 
-    /// The IPv4 address within an IPv4-mapped one (`::ffff:a.b.c.d`), which the system connects to as such.
+    /// The IPv4 address within an IPv4-mapped one (`::ffff:a.b.c.d`).
+    ///
+    /// The system connects to it as such.
     public var unmapped: IPAddress {
         let prefix: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
         guard bytes.count == 16, bytes.starts(with: prefix) else { return self }

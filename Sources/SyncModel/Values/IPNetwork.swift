@@ -18,7 +18,7 @@ public struct IPNetwork: Sendable, Hashable {
         self.bits = bits
     }
 
-    /// Blocks with spaces or commas between; nil where one of them is none.
+    /// Blocks separated by spaces or commas; nil if one of them is invalid.
     public static func list(_ text: String) -> [IPNetwork]? {
         let parts = text.replacing(",", with: " ").split(separator: " ")
         let networks = parts.compactMap { IPNetwork(String($0)) }

@@ -1,7 +1,9 @@
 public import JSONText
 
 extension JSONWriter {
-    /// Writes the member `unreadable`: the names of stored members that cannot be opened; nothing where all can.
+    /// Writes the member `unreadable`, unless all stored members can be opened.
+    ///
+    /// It has the names of those that cannot.
     public mutating func unreadable(_ names: [String]) {
         guard !names.isEmpty else { return }
         name("unreadable")

@@ -44,6 +44,6 @@ extension MappingCursor {
         (self.epoch, memo, self.place) = (epoch, filter, place)
     }
 
-    /// Stands for the requested statuses; 0 for all.
+    /// Represents the requested statuses; 0 for all.
     public var filter: UInt64 { memo }
 }

@@ -1,7 +1,9 @@
 public import Foundation
 
-/// The epoch in cursors of a user's lane: the feed's, mixed with whose lane it is. A user who was joined into another has a
-/// lane in which other positions stand for other changes: a cursor from before is one of another time.
+/// The epoch in cursors of a user's lane: the feed's, mixed with the lane's key.
+///
+/// A user who was joined into another has a lane in which other positions refer to other changes, so a cursor from
+/// before has another epoch.
 public enum LaneEpoch {
     /// Mixes a user into an epoch, or out of it again.
     public static func mixed(_ epoch: Int64, _ user: UUID) -> Int64 {

@@ -11,7 +11,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     case succeeded
     /// Another writer was first; a strategy or a person settles it.
     case conflict
-    /// Refused for good, or out of attempts; a person retries or discards it.
+    /// Refused permanently, or out of attempts; a person retries or discards it.
     case failed
     /// Discarded by a person or by `server_wins`. Final.
     case discarded
@@ -29,17 +29,22 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Statuses that only a person changes, or retention after a long time; in the order for messages.
+    /// Statuses that only a person changes, or retention after a long time.
+    ///
+    /// In the order for messages.
     public static let forAPerson: [MutationStatus] = [.failed, .conflict]
 
     /// Whether it is one of ``forAPerson``.
     public var isForAPerson: Bool { self == .failed || self == .conflict }
 
-    /// Whether the lane will run the mutation without a person or another mutation moving first.
+    /// Whether the lane will run the mutation without further action.
+    ///
+    /// That is, without a person or another mutation moving first.
     public var isQueued: Bool { self == .pending || self == .inFlight }
 
-    /// Whether a mutation that depends on one of this status may run: it succeeded, or `server_wins` discarded it and
-    /// so adopted the server's entity (product rule 3).
+    /// Whether a mutation that depends on one of this status may run (product rule 3).
+    ///
+    /// It succeeded, or `server_wins` discarded it and so adopted the server's entity.
     func satisfiesDependants(settledBy resolution: ConflictResolution?) -> Bool {
         self == .succeeded || (self == .discarded && resolution == .serverWins)
     }

@@ -3,9 +3,10 @@ public enum NearestName {
     /// Longer names get no suggestion: a comparison costs the product of both lengths.
     public static let maximumBytes = 64
 
-    /// The candidate that differs from `name` in spelling only (`sequenceNumber`), by few typing errors
-    /// (`sequnce_number`), or that begins or ends with its words (`sequence`); nil where no candidate or, of words,
-    /// more than one fits.
+    /// The candidate closest to `name`.
+    ///
+    /// It differs in spelling only (`sequenceNumber`), by few typing errors (`sequnce_number`), or begins or ends with
+    /// its words (`sequence`). Nil where no candidate or, of words, more than one fits.
     public static func of(_ name: String, among candidates: [String]) -> String? {
         guard (1...maximumBytes).contains(name.utf8.count) else { return nil }
         let plain = folded(name)
@@ -34,7 +35,7 @@ public enum NearestName {
         name.unicodeScalars.split(whereSeparator: { ["_", "-"].contains($0) }).map { String($0) }
     }
 
-    /// The bytes in lower case, without what separates words.
+    /// The bytes in lower case, without the separators of words.
     private static func folded(_ name: String) -> [UInt8] {
         name.utf8.compactMap { byte in
             switch byte {

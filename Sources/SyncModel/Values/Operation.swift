@@ -5,7 +5,9 @@ public enum Operation: String, Sendable, Hashable, CaseIterable {
     case replace
     case delete
 
-    /// Reads the name of an operation, or its HTTP verb (seed 001, `operation_must_be_valid_verb`).
+    /// Reads the name of an operation, or its HTTP verb.
+    ///
+    /// Seed 001, `operation_must_be_valid_verb`.
     public init?(wire text: String) {
         switch text {
         case "create", "POST": self = .create

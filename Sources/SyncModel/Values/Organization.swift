@@ -8,7 +8,9 @@ public struct Organization: Sendable, Hashable {
     @Exact public var name: String
     public var status: OrganizationStatus
     public var settings: OrganizationSettings
-    /// Where mutations of forwarded types go; nil when the organization has no upstream.
+    /// Where mutations of forwarded types are sent.
+    ///
+    /// Nil when the organization has no upstream.
     public var upstream: UpstreamSettings?
 
     public init(

@@ -1,4 +1,6 @@
-/// An organization's settings; each has a default, which holds until an operator sets another value.
+/// An organization's settings.
+///
+/// Each has a default, which applies until an operator sets another value.
 public struct OrganizationSettings: Sendable, Hashable {
     public var provisioning: Provisioning = .onFirstPush
     /// Whether entity types must be declared.
@@ -11,12 +13,16 @@ public struct OrganizationSettings: Sendable, Hashable {
     public var conflictResolution: ConflictResolution = .manual
     /// Age in days after which a mutation's `created_at` counts as stale; 1 to 3,650.
     public var staleAfterDays = 14
-    /// Requests that the organization may make a second, 1 to 1,000,000; nil for any number.
+    /// Requests that the organization may make a second.
+    ///
+    /// 1 to 1,000,000; nil for any number.
     public var requestsPerSecond: Int64?
-    /// New mutations that each user may push a day, 1 to 1,000,000,000; nil for any number.
+    /// New mutations that each user may push a day.
+    ///
+    /// 1 to 1,000,000,000; nil for any number.
     public var mutationsPerDayPerUser: Int64?
 
-    /// Whether users have data keys of their own, so that an erasure reaches backups.
+    /// Whether users have their own data keys, so that an erasure reaches backups.
     public var userKeys = false
 
     public init() {}
@@ -29,7 +35,9 @@ public struct OrganizationSettings: Sendable, Hashable {
 
     public var hasQuota: Bool { requestsPerSecond != nil || mutationsPerDayPerUser != nil }
 
-    /// Whether a mutation that gets this status halts its lane until a person settles it (product rule 4).
+    /// Whether a mutation that gets this status halts its lane (product rule 4).
+    ///
+    /// The halt ends when a person settles it.
     public func halts(at status: MutationStatus) -> Bool {
         switch status {
         case .failed: onFailure == .halt

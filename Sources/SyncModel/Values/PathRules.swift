@@ -1,9 +1,10 @@
-/// Rules for a path to an upstream: in a push, in a person's correction, in a preview, and in a request, where other
-/// ids have been put in place.
+/// Rules for a path to an upstream.
+///
+/// In a push, in a person's correction, in a preview, and in a request with replaced ids.
 ///
 /// A path must lead below the base URL in every reading of it. Servers, and proxies before them, read differently: some
-/// decode it first, some more than once; some treat a decoded slash or backslash as a separator; and some drop what
-/// follows a `;`. A segment may hold an encoded slash, as in an upstream's id, where no such reading makes dots of it.
+/// decode it first, some more than once; some treat a decoded slash or backslash as a separator; and some drop the part
+/// after a `;`. A segment may contain an encoded slash, as in an upstream's id, where no such reading makes dots of it.
 public enum PathRules {
     /// The error in a path and its query; completes "endpoint …". Nil for none.
     public static func problem(in text: String) -> String? {
@@ -42,7 +43,9 @@ public enum PathRules {
         return final.split(whereSeparator: separates).contains(where: isDots) ? "has a '.' or '..' segment" : nil
     }
 
-    /// Whether some server reads the segment as `.` or `..`, with the parts that some servers cut off removed.
+    /// Whether some server reads the segment as `.` or `..`.
+    ///
+    /// The parts that some servers cut off are removed.
     private static func isDots(_ segment: ArraySlice<UInt8>) -> Bool {
         let name = segment.prefix { !cutsOff.contains($0) }
         return (1...2).contains(name.count) && name.allSatisfy { $0 == UInt8(ascii: ".") }
@@ -52,6 +55,8 @@ public enum PathRules {
 
     private static let slash = UInt8(ascii: "/")
     private static let backslash = UInt8(ascii: "\\")
-    /// Bytes that end a name for some servers: parameters, C strings, and the ends of a path.
+    /// Bytes that end a name for some servers.
+    ///
+    /// Parameters, C strings, and the ends of a path.
     private static let cutsOff: Set<UInt8> = [UInt8(ascii: ";"), 0, UInt8(ascii: "?"), UInt8(ascii: "#")]
 }

@@ -16,11 +16,13 @@ public struct Problem: Error, Sendable, Hashable {
     public var snapshot: String?
     /// The conflicting entity, JSON, when the caller may see it.
     public var current: [UInt8]?
-    /// Whether ``current`` lacks its document, because another mutation of the same push stores it.
+    /// Whether ``current`` lacks its document.
+    ///
+    /// Then another mutation of the same push stores it.
     public var isCurrentOmitted = false
     /// Seconds after which to retry; becomes the `Retry-After` header.
     public var retryAfter: Int?
-    /// `rate_limited`: the state of the exhausted quota; becomes the `RateLimit` header.
+    /// `rate_limited`: the state of the exhausted quota, for the `RateLimit` header.
     public var standing: QuotaStanding?
 
     public init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {
@@ -89,7 +91,7 @@ extension Problem {
     ///
     /// - Parameters:
     ///   - name: the client's name of the entity.
-    ///   - pointer: its place in the request; nil where it has none.
+    ///   - pointer: its place in the request; nil if it is not in the request.
     static func ambiguous(_ name: String, _ types: some Sequence<String>, at pointer: String? = nil) -> Problem {
         let types = Set(types).sorted().joined(separator: "' and '")
         let detail = "\(name) names entities in '\(types)'; use the server id instead"

@@ -1,4 +1,6 @@
-/// The machine-readable code of a problem; its `type` is `urn:sluice:problem:CODE` (RFC 9457).
+/// The machine-readable code of a problem.
+///
+/// Its `type` is `urn:sluice:problem:CODE` (RFC 9457).
 public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     // whole requests
     case invalidJSON = "invalid_json"

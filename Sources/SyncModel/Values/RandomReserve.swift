@@ -1,7 +1,9 @@
 import Foundation
 import Synchronization
 
-/// Random words of the system, drawn a few hundred at a time, since each draw is a system call.
+/// Random words of the system.
+///
+/// Drawn a few hundred at a time, since each draw is a system call.
 final class RandomReserve: Sendable {
     private static let refill = 512
     /// Words that were drawn and not used yet.

@@ -1,10 +1,14 @@
 public import Foundation
 
-/// The client ids in a mutation's content, as its push or a person's edit decided: those to replace when its turn
-/// comes, and its own entity's unless it creates that. All other UUIDs in the content are data.
+/// The client ids in a mutation's content, as its push or a person's edit decided.
+///
+/// Those to replace when its turn comes, and its own entity's unless it creates that. All other UUIDs in the content
+/// are data.
 public struct References: Sendable {
     public let ids: [UUID]
-    /// The types in which these were created; none for mutations that were stored without types.
+    /// The types in which these were created.
+    ///
+    /// Empty for mutations that were stored without types.
     public let types: [UUID: String]
 
     /// From the stored form; empty by default.

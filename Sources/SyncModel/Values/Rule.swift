@@ -12,7 +12,7 @@ public enum Rule {
     public static let dependencies = "dependency_ids_must_exist_in_queue"
     /// Seed 000: a UUID.
     public static let clientID = "client_id_uuid_format"
-    /// Seed 000: well-formed, and registered where the organization wants that.
+    /// Seed 000: well-formed, and registered where the organization requires that.
     public static let entityType = "entity_type_valid_enum"
     /// Seed 000: created once.
     public static let uniqueClientID = "unique_client_id_per_entity_type"

@@ -1,8 +1,9 @@
 public import Foundation
 public import JSONText
 
-/// A permanent id as the server gave it: a string of up to 200 bytes or an integer. Its JSON kind is kept (product rule
-/// "server ids": a string stays a string, a number a number).
+/// A permanent id as the server gave it: a string of up to 200 bytes or an integer.
+///
+/// Its JSON kind is kept (product rule "server ids": a string stays a string, a number a number).
 public struct ServerID: Sendable, Hashable {
     public static let maximumBytes = 200
 
@@ -26,8 +27,9 @@ public struct ServerID: Sendable, Hashable {
         self.init(text: String(number), isInteger: true)
     }
 
-    /// Reads an id from JSON: an integer, or a string, of 1 to 200 bytes without control characters; UUIDs become lower
-    /// case. Nil for anything else.
+    /// Reads an id from JSON; nil for an invalid id.
+    ///
+    /// An integer, or a string, of 1 to 200 bytes without control characters; UUIDs become lower case.
     ///
     /// Integers beyond 64 bits keep their digits. They must be written without fraction and exponent: a writer that
     /// uses these has rounded the number.
@@ -45,8 +47,9 @@ public struct ServerID: Sendable, Hashable {
         }
     }
 
-    /// Whether a text is an integer in the form that JSON writes: digits without leading zeros, perhaps behind a minus
-    /// sign.
+    /// Whether a text is an integer in the form that JSON writes.
+    ///
+    /// Digits without leading zeros, perhaps behind a minus sign.
     static func isInteger(_ text: String) -> Bool {
         let digits = text.utf8.first == UInt8(ascii: "-") ? text.utf8.dropFirst() : text.utf8[...]
         guard let first = digits.first, digits.allSatisfy({ (48...57).contains($0) }) else { return false }

@@ -1,20 +1,24 @@
 import JSONText
 
-/// What a stored problem object says, as far as operators' lists show it: without what its user and the upstream wrote.
+/// A stored problem object, as far as operators' lists show it.
+///
+/// It lacks what its user and the upstream wrote.
 public struct StoredProblem: Sendable, Hashable {
-    /// A ``ProblemCode``, or one of a version that knows others; nil where it has none.
+    /// A ``ProblemCode``, or one of a version with other codes; nil if missing.
     @Exact public private(set) var code: String?
-    /// In words; nil where it has none.
+    /// The problem as a sentence; nil if missing.
     public let detail: String?
 
-    /// - Parameter json: a problem object; anything else says nothing.
+    /// - Parameter json: a problem object; any other JSON has no contents.
     public init(_ json: [UInt8]) {
         let root = Self.root(json)
         code = root?["code"]?.string
         detail = root.flatMap { WithheldWords(of: $0).detail }
     }
 
-    /// A stored problem without what its user and the upstream wrote; nil where it cannot be read.
+    /// A stored problem without what its user and the upstream wrote.
+    ///
+    /// Nil where it cannot be read.
     static func withheld(_ json: [UInt8]) -> [UInt8]? {
         root(json).flatMap { WithheldWords(of: $0).json }
     }

@@ -33,10 +33,12 @@ public typealias TimeSource = @Sendable () -> Timestamp
 // MARK: - RFC 3339
 
 extension Timestamp {
-    /// Reads an RFC 3339 date-time such as `2026-11-20T07:00:00.000Z` or `2026-11-20T08:00:00+01:00`.
+    /// Reads an RFC 3339 date-time.
     ///
-    /// Fractions finer than a microsecond are cut off; years run from 0001 to 9999 in UTC; a leap second (`:60`) counts as the
-    /// first of the next minute. Nil for anything else.
+    /// For example `2026-11-20T07:00:00.000Z` or `2026-11-20T08:00:00+01:00`.
+    ///
+    /// Fractions finer than a microsecond are cut off; years run from 0001 to 9999 in UTC; a leap second (`:60`) counts
+    /// as the first of the next minute. Nil for anything else.
     public init?(rfc3339 text: String) {
         var text = text
         guard let moment = text.withUTF8(Timestamp.init(rfc3339:)) else { return nil }
@@ -80,7 +82,9 @@ extension Timestamp {
     /// 9999-12-31T23:59:59Z.
     private static let lastSecond = (daysSinceEpoch(year: 9_999, month: 12, day: 31) + 1) * 86_400 - 1
 
-    /// RFC 3339 in UTC with milliseconds, as every answer writes it: `2026-11-20T07:00:00.000Z`.
+    /// RFC 3339 in UTC with milliseconds, as in every answer.
+    ///
+    /// For example `2026-11-20T07:00:00.000Z`.
     public var rfc3339: String {
         String(unsafeUninitializedCapacity: 24) { buffer in
             var days = microseconds / 86_400_000_000

@@ -1,10 +1,12 @@
 public import Foundation
 
-/// A request's position in a distributed trace: the `traceparent` header of W3C Trace Context, version 00.
+/// A request's position in a distributed trace.
+///
+/// The `traceparent` header of W3C Trace Context, version 00.
 public struct TraceContext: Sendable, Hashable {
     /// The whole trace's id; never all zero.
     public let traceID: UInt128
-    /// The id of the request's own span, the parent of the spans that it causes; never zero.
+    /// The id of the request's own span, the parent of its child spans; never zero.
     public let spanID: UInt64
     /// Whether the caller may be recording this trace.
     public let isSampled: Bool
@@ -14,8 +16,10 @@ public struct TraceContext: Sendable, Hashable {
         self.init(traceID: Self.randomID(), spanID: Self.randomID(), isSampled: sampled)
     }
 
-    /// The trace of an action that no caller traces: the trace id is the action's own id, so that either finds the
-    /// other. Not sampled. Always the same for the same id.
+    /// The trace of an action that no caller traces.
+    ///
+    /// The trace id is the action's own id, so that either can be found from the other. Not sampled. Always the same
+    /// for the same id.
     public init(of id: UUID) {
         let bytes = withUnsafeBytes(of: id.uuid) { Array($0) }
         let traceID = bytes.reduce(UInt128(0)) { $0 << 8 | UInt128($1) }
@@ -31,8 +35,8 @@ public struct TraceContext: Sendable, Hashable {
     /// Reads a `traceparent` header.
     ///
     /// Strict as the specification is: lower-case hexadecimal only, no zero ids, version `ff` invalid. A header of a
-    /// version above 00 is read as far as version 00 goes, and may continue after a further `-`. Nil means: start a new
-    /// trace, as if there had been no header.
+    /// version above 00 is read as far as version 00 defines it, and may continue after a further `-`. Nil means: start
+    /// a new trace, as if there had been no header.
     public init?(traceparent: String) {
         var text = traceparent
         guard let parsed = text.withUTF8({ Self.parse(UnsafeRawBufferPointer($0)) }) else { return nil }

@@ -1,7 +1,9 @@
 public import Foundation
 import Synchronization
 
-/// Makes time-ordered UUIDs (RFC 9562, version 7): 48 bits of milliseconds, then 74 random bits.
+/// Makes time-ordered UUIDs (RFC 9562, version 7).
+///
+/// 48 bits of milliseconds, then 74 random bits.
 public final class UUIDv7Generator: Sendable {
     private let random = RandomReserve()
 
@@ -12,7 +14,7 @@ public final class UUIDv7Generator: Sendable {
         return Self.assemble(UInt64(max(0, now.microseconds / 1_000)), high, low)
     }
 
-    /// The least of all that are made in a moment's millisecond: those made before are less.
+    /// The least id of a moment's millisecond: ids made before are less.
     public static func least(at moment: Timestamp) -> UUID {
         assemble(UInt64(max(0, moment.microseconds / 1_000)), 0, 0)
     }
@@ -31,11 +33,12 @@ public final class UUIDv7Generator: Sendable {
     }
 }
 
-/// Makes version 7 UUIDs of which each is greater than those before it (RFC 9562, 6.2, method 2), also within a
-/// millisecond and after a clock that went back a little. For ids that order what happened; they can be guessed from
-/// one another.
+/// Makes version 7 UUIDs each of which is greater than those before it.
+///
+/// RFC 9562, 6.2, method 2; also within a millisecond and after a clock that went back a little. For ids that order
+/// events; they can be guessed from one another.
 public final class OrderedUUIDs: Sendable {
-    /// Milliseconds that the clock may go back before the order begins anew.
+    /// Milliseconds that the clock may go back before the order begins again.
     private static let patience: Int64 = 10_000
 
     private let generator = UUIDv7Generator()

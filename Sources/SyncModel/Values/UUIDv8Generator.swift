@@ -1,7 +1,9 @@
 public import Foundation
 
-/// Makes random UUIDs of version 8 (RFC 9562, 5.8): ids that the gateway gave to somebody whom others know by a text,
-/// told by their version from ids that others made up.
+/// Makes random UUIDs of version 8 (RFC 9562, 5.8).
+///
+/// The gateway gives them to users whom others identify by a text. The version distinguishes them from ids that others
+/// made.
 public final class UUIDv8Generator: Sendable {
     private let random = RandomReserve()
 

@@ -7,13 +7,13 @@ public enum UnknownMember {
 
     /// - Parameters:
     ///   - what: the object and, behind a colon, its members: `a push: device_id, mutations`.
-    ///   - isSuggesting: whether to look for the member that was probably meant. Limit the suggestions for one body, which
-    ///     may have many unknown members.
+    ///   - isSuggesting: whether to search for the member that was probably meant. Limit the suggestions for one body,
+    ///     which may have many unknown members.
     public static func detail(_ name: String, of what: String, isSuggesting: Bool = true) -> String {
         "'\(shown(name))' is not a member of \(what)" + (isSuggesting ? hint(name, known: names(in: what)) : "")
     }
 
-    /// `; is 'sequence_number' meant?` where a known name is close to an unknown one; else empty.
+    /// `; is 'sequence_number' meant?` if a known name is close; else empty.
     public static func hint(_ name: String, known: [String]) -> String {
         NearestName.of(name, among: known).map { "; is '\($0)' meant?" } ?? ""
     }

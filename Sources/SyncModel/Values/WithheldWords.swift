@@ -1,14 +1,18 @@
 import JSONText
 
-/// Says a stored problem without what its user and the upstream wrote: the address that a redirect names, which mostly
-/// is the request's own; the members of the payload that pointers lead to; the conflicting entity. Rows hold all of it,
-/// and the user's own devices see it, so it is left out when operators look.
+/// Renders a stored problem without what its user and the upstream wrote.
+///
+/// It leaves out the address that a redirect names, which mostly is the request's own, the members of the payload that
+/// pointers lead to, and the conflicting entity. Rows contain all of it, and the user's own devices see it, so it is
+/// left out when operators read it.
 struct WithheldWords {
     private static let payload = Array("/payload".utf8)
     private static let slash = UInt8(ascii: "/")
 
     private let problem: JSONValue
-    /// Pointers that lead into the payload, which sentences quote; the longest first, as one may begin with another.
+    /// Pointers that lead into the payload, which sentences quote.
+    ///
+    /// The longest first, as one may begin with another.
     private let pointers: [String]
 
     init(of problem: JSONValue) {
@@ -18,7 +22,7 @@ struct WithheldWords {
             .sorted { $0.utf8.count > $1.utf8.count }
     }
 
-    /// The problem's sentence; nil where it has none.
+    /// The problem's sentence; nil if it is missing.
     var detail: String? { problem["detail"]?.string.map(sentence) }
 
     /// The problem with all its other members; nil where it is no object.
@@ -51,7 +55,7 @@ struct WithheldWords {
     }
 
     private func sentence(_ text: String) -> String {
-        // byte by byte: what stands beside a pointer may make one character with its end
+        // byte by byte: the text next to a pointer may form one character with its end
         let bytes = pointers.reduce(Array(text.utf8)) { bytes, pointer in
             bytes.replacing(Array(pointer.utf8), with: Array(Self.place(pointer).utf8))
         }
@@ -59,7 +63,7 @@ struct WithheldWords {
         return UpstreamResponse.withoutPlace(words)
     }
 
-    /// A pointer as far as it names nothing of the payload.
+    /// A pointer without the names from the payload.
     private static func place(_ pointer: String) -> String {
         let bytes = Array(pointer.utf8)
         guard let start = bytes.firstRange(of: payload + [slash]) else { return pointer }

@@ -8,10 +8,10 @@ extension Administration {
     /// Names that one organization may have.
     package static let maximumExternalIDs = 100
 
-    /// Changes the names of an organization, as nobody else changes any meanwhile.
+    /// Changes the names of an organization, while no other change of names runs.
     ///
     /// - Parameter change: the names of before; answers those of after.
-    /// - Returns: the organization; nil when there is none.
+    /// - Returns: the organization; nil if it does not exist.
     /// - Throws: `external_id_taken` with a pointer into the names of after; what `change` throws.
     package func changeExternalIDs(
         of id: UUID,
@@ -32,7 +32,7 @@ extension Administration {
         }
     }
 
-    /// Gives an organization, whose row the connection holds, these names and no others.
+    /// Gives an organization exactly these names; the connection holds its row.
     ///
     /// - Throws: `external_id_taken`, `validation_failed`.
     static func write(
@@ -84,8 +84,9 @@ extension Administration {
         "SELECT 1 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR NO KEY UPDATE"
     )
 
-    /// Names are given one change after another, so that two that swap names do not wait for each other. Whoever reads
-    /// does not wait. The row of the organization comes before.
+    /// Serializes changes of names, so that two that swap names do not deadlock.
+    ///
+    /// Readers do not wait. The row of the organization is locked before.
     static let lockExternalIDsStatement = Statement(
         "external_ids_lock",
         "LOCK TABLE external_ids IN SHARE ROW EXCLUSIVE MODE"
@@ -100,7 +101,9 @@ extension Administration {
         """
     )
 
-    /// One name: a cluster copies the table to all servers, and takes values for it from everybody.
+    /// Adds one name.
+    ///
+    /// A cluster copies the table to all servers, and accepts values for it from all of them.
     static let addExternalIDsStatement = Statement(
         "external_ids_add",
         """
@@ -110,8 +113,9 @@ extension Administration {
         """
     )
 
-    /// Those of the names that are others', and whose: the one look-up besides that of a token that is not by
-    /// organization.
+    /// The names that belong to other organizations, with these organizations.
+    ///
+    /// Apart from the look-up of a token, the only look-up that is not by organization.
     static let takenExternalIDsStatement = Statement(
         "external_ids_taken",
         """

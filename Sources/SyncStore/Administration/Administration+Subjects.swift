@@ -3,7 +3,7 @@ package import Postgres
 package import SyncModel
 
 extension Administration {
-    /// What issuers call users: of each of them that has come under a subject, by id.
+    /// Issuers' names of users, by id, of each user that has a subject.
     package func subjects(of users: Set<UUID>, in organization: UUID) async throws(Problem) -> [UUID: [Subject]] {
         guard !users.isEmpty else { return [:] }
         let parameters = Parameters(of: organization, Array(users))

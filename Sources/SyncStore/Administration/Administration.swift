@@ -3,7 +3,9 @@ package import Logging
 package import Postgres
 package import SyncModel
 
-/// Administrative access to organizations. Features extend it with what they store of an organization.
+/// Administrative access to organizations.
+///
+/// Features extend it with their data of an organization.
 package struct Administration: Sendable {
     package let store: Store
 
@@ -34,11 +36,13 @@ package struct Administration: Sendable {
 
     /// The longest text that is searched for, in characters.
     package static let longestSearch = 50
-    /// Organizations that a page of a search looks at.
+    /// Organizations that a page of a search reads.
     static let searchWindow: Int64 = 2_000
 
-    /// A page of the organizations by id whose name holds a text, in whatever case, or whose id begins with it. Looks at
-    /// a bounded number of them, so a page may be short, or empty, and others follow all the same.
+    /// A page of the organizations by id whose name or id matches a text.
+    ///
+    /// The name contains the text, in any case, or the id begins with it. Reads a bounded number of organizations, so a
+    /// page may be short, or empty, although others follow.
     package func organizations(
         like text: String,
         limit: Int,
@@ -56,7 +60,9 @@ package struct Administration: Sendable {
         return (shown, first.1)
     }
 
-    /// The id of the organization with a name; nil when there is none. Scans all of them: for commands.
+    /// The id of the organization with a name; nil if no organization has it.
+    ///
+    /// Scans all of them: for commands.
     package func organization(named name: String) async throws(Problem) -> UUID? {
         let parameters = Parameters(name)
         return try await rows(Self.namedStatement, parameters, "look for an organization") { try $0.uuid("id") }.first
@@ -73,8 +79,8 @@ package struct Administration: Sendable {
 
     /// Creates or changes an organization.
     ///
-    /// - Throws: `not_found` while it is purged; `external_id_taken` with pointers; `validation_failed` and `overloaded`
-    ///   where it cannot have users' keys, or not yet.
+    /// - Throws: `not_found` while it is purged; `external_id_taken` with pointers; `validation_failed` and
+    ///   `overloaded` where it cannot have users' keys, or not yet.
     package func put(
         _ id: UUID,
         _ update: OrganizationUpdate
@@ -112,7 +118,7 @@ package struct Administration: Sendable {
         }
     }
 
-    /// - Throws: `overloaded` where a gateway runs that could not read what is sealed with users' keys.
+    /// - Throws: `overloaded` where a gateway runs that could not read values sealed with users' keys.
     private static func checkGateways(on connection: Connection) async throws {
         let parameters = Parameters("0023_user_keys", UserFacts.gatewayMemory)
         let found = try await connection.run(Query(Self.oldGatewayStatement, parameters))
@@ -157,8 +163,9 @@ package struct Administration: Sendable {
         """
     )
 
-    /// Organizations behind $1, of which $2 are looked at: those like $3, up to $4; each with how many were looked at, and
-    /// the last of these.
+    /// Organizations behind $1 that match $3, up to $4.
+    ///
+    /// It reads $2 of them. Each row has how many were read, and the last of these.
     static let searchStatement = Statement(
         "organizations_search",
         """
@@ -212,7 +219,9 @@ package struct Administration: Sendable {
         "INSERT INTO feeds AS f (organization_id, epoch) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING"
     )
 
-    /// $1: the migration that a gateway has to know; $2: the seconds for which one counts as running that says nothing.
+    /// Whether a gateway runs that lacks a migration.
+    ///
+    /// $1: the migration that a gateway must have; $2: the seconds for which a silent gateway counts as running.
     static let oldGatewayStatement = Statement(
         "organizations_old_gateway",
         "SELECT \(UserFacts.hasOldGateway("$1", within: "$2")) AS has_old_gateway"
@@ -223,7 +232,9 @@ package struct Administration: Sendable {
         "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging'"
     )
 
-    /// One writer of an organization's upstream at a time, and none once a purge has begun, which waits for this lock.
+    /// Serializes the writers of an organization's upstream.
+    ///
+    /// No writer gets the lock once a purge has begun, which waits for this lock.
     package static let lockUpstreamStatement = Statement(
         "upstreams_lock",
         "SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging' FOR NO KEY UPDATE"

@@ -24,7 +24,7 @@ package struct OrganizationRow: Sendable {
     package let settings: OrganizationSettings
     package let createdAt: Timestamp
     package let updatedAt: Timestamp
-    /// What issuers call it, by issuer and name.
+    /// Its external names, by issuer and name.
     package let externalIDs: [ExternalID]
 
     /// Reads the columns of ``list``.

@@ -1,6 +1,8 @@
 package import SyncModel
 
-/// Changes an organization, or describes a new one; nil keeps a value, or gives it its default.
+/// Changes an organization, or describes a new one.
+///
+/// Nil keeps a value, or gives it its default.
 package struct OrganizationUpdate: Sendable {
     /// 1 to 200 characters.
     package var name: String?
@@ -10,7 +12,9 @@ package struct OrganizationUpdate: Sendable {
     package var settings: [UInt8]?
     /// Whether the settings turn users' own keys on.
     package var wantsUserKeys = false
-    /// What issuers call it: all names, each once; at most ``Administration/maximumExternalIDs``.
+    /// Its external names: all of them, each once.
+    ///
+    /// At most ``Administration/maximumExternalIDs``.
     package var externalIDs: [ExternalID]?
 
     package init(name: String? = nil, status: OrganizationStatus? = nil) {

@@ -2,7 +2,9 @@ import Foundation
 import SyncModel
 import Synchronization
 
-/// Ids of acts in the order in which they are made here, those of one millisecond too: the audit is read by them.
+/// Ids of acts in the order in which they are made here.
+///
+/// Also within one millisecond: the audit is read by them.
 final class AuditIDs: Sendable {
     private let generator = UUIDv7Generator()
     private let last = Mutex(UUID.least)
@@ -10,7 +12,7 @@ final class AuditIDs: Sendable {
     func make(at now: Timestamp) -> UUID {
         let id = generator.make(at: now)
         return last.withLock { last in
-            // a clock that was set back has ids of its own
+            // after a clock was set back, ids continue from its time
             let isLess = id <= last && UUIDv7Generator.least(at: now) <= last && last < Self.next(now)
             last = isLess ? last.successor ?? id : id
             return last

@@ -4,10 +4,14 @@ import Metrics
 import Postgres
 package import SyncModel
 
-/// The table of what operators did: a row before the act and its outcome after it, so that none is without its row,
-/// whatever ends the gateway meanwhile.
+/// The table of what operators did.
+///
+/// A row is written before the act and its outcome after it, so that each act has its row even if the gateway ends in
+/// between.
 package struct AuditLog: Sendable {
-    /// Rows that one page looks at, at most: with filters it may show fewer than were asked for, and go on.
+    /// Rows that one page reads at most.
+    ///
+    /// With filters it may show fewer than were asked for, with more pages after it.
     static let window: Int64 = 2_000
 
     let pool: Pool
@@ -28,20 +32,22 @@ package struct AuditLog: Sendable {
         let id: UUID
     }
 
-    /// Writes that an act begins.
+    /// Records that an act begins.
     ///
-    /// - Throws: `store_unavailable`, `overloaded`, whatever the database's reason is: then the act has to be left
-    ///   undone.
+    /// - Throws: `store_unavailable`, `overloaded`, for any failure of the database. Then the caller must not perform
+    ///   the act.
     package func begin(_ act: AuditAct) async throws(Problem) -> Mark {
         try await write(act, nil)
     }
 
-    /// Writes a look, which is over as soon as it is allowed.
+    /// Records read access, which is over as soon as it is allowed.
     package func note(_ act: AuditAct, _ outcome: AuditOutcome) async throws(Problem) {
         _ = try await write(act, outcome)
     }
 
-    /// Writes what came of an act. What was done stays done: where this cannot be written, the log says so.
+    /// Records the outcome of an act.
+    ///
+    /// The act is not undone: if the outcome cannot be written, the log reports it.
     package func end(_ mark: Mark, _ outcome: AuditOutcome) async {
         let parameters = Parameters(
             of: mark.organization,
@@ -51,7 +57,7 @@ package struct AuditLog: Sendable {
             outcome.into,
             outcome.reason
         )
-        // whoever asked may have gone: the act is over all the same
+        // the caller may have gone: the act is over all the same
         let written = await Task { try await pool.run([Query(AuditStatements.end, parameters)]) }.result
         guard case .failure(let error) = written else { return }
         unfinished.increment()
@@ -73,7 +79,7 @@ package struct AuditLog: Sendable {
             return mark
         } catch {
             let problem = failure.problem(error, doing: "write an act")
-            // a database that only reads, a right that is missing: not the caller's fault, and gone once it is mended
+            // a read-only database or a missing right is not the caller's fault, and the operator can fix it
             throw problem.code == .internalError ? Self.unwritable : problem
         }
     }

@@ -5,10 +5,10 @@ import SyncModel
 /// A page of the audit.
 package struct AuditPage: Sendable {
     package let acts: [AuditRow]
-    /// Where the next page goes on; nil at the end.
+    /// Where the next page begins; nil at the end.
     package let next: UUID?
 
-    /// Each row of the result has how far was looked, and, unless none fits, an act.
+    /// Each row has how far the scan went, and, unless no act matches, an act.
     init(_ rows: Rows, limit: Int, window: Int) throws {
         var acts: [AuditRow] = []
         var (looked, last): (Int64, UUID?) = (0, nil)
@@ -17,7 +17,7 @@ package struct AuditPage: Sendable {
             last = try row.optionalUUID("last")
             if let act = try AuditRow(&row) { acts.append(act) }
         }
-        // one more than asked for says that there are more
+        // one more than asked for shows that there are more
         let hasMore = acts.count > limit
         self.acts = Array(acts.prefix(limit))
         next = hasMore ? self.acts.last?.id : looked == window ? last : nil

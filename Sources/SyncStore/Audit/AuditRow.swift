@@ -3,15 +3,15 @@ import JSONText
 import Postgres
 package import SyncModel
 
-/// An act, as it is kept.
+/// An act, as it is stored.
 package struct AuditRow: Sendable {
-    /// Whom an act is about.
+    /// The user concerned by an act.
     package enum User: Sendable, Hashable {
         case known(UUID)
-        /// Was erased since; what stays is the hash.
+        /// The user was erased since; only the hash remains.
         case erased(UserHash)
 
-        /// The id, or what stays of it.
+        /// The id, or the hash that remains of it.
         package var text: String {
             switch self {
             case .known(let id): id.lowercased
@@ -38,7 +38,7 @@ package struct AuditRow: Sendable {
     package let user: User?
     package let into: User?
     package let requestID: String?
-    /// A JSON object; nil: it was begun, and its end is not known.
+    /// A JSON object; nil: the act was begun, and its end is not known.
     package let outcome: [UInt8]?
 
     /// Nil where there is no act in the row.

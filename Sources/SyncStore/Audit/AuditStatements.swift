@@ -1,6 +1,8 @@
 package import Postgres
 
-/// The statements of the audit. Users who were erased are written as their hashes, whenever that was.
+/// The statements of the audit.
+///
+/// Erased users are written as their hashes, independent of the time of the erasure.
 package enum AuditStatements {
     private static func hash(_ user: String) -> String { "sha256(uuid_send($1::uuid) || uuid_send(\(user)::uuid))" }
 
@@ -19,7 +21,7 @@ package enum AuditStatements {
                 (\(ErasedUsers.isErased("$1::uuid", "$10::uuid"))) AS into_goes
         ) k
         """,
-        // values alone: an act may be done to no organization, from whose row it could come
+        // values alone: an act may concern no organization, from whose row the value could come
         variant: """
             INSERT INTO audit AS a (organization_id, id, at, actor, scope, action, reason, target, user_id, user_hash, into_id,
                 into_hash, request_id, outcome)
@@ -33,7 +35,7 @@ package enum AuditStatements {
     /// By the cluster's function of `sql/citus.sql`.
     private static func isErased(_ user: String) -> String { "is_erased($1::uuid, \(user)::uuid)" }
 
-    /// - Parameters: organization, id, outcome, and the users whom it turned out to be about.
+    /// - Parameters: organization, id, outcome, and the users concerned, as known at the end.
     package static let end = Statement(
         "audit_end",
         """
@@ -53,12 +55,16 @@ package enum AuditStatements {
 
     // MARK: - Reading
 
-    /// Acts of an organization ($1): the first and the behind-last id, rows to look at, actor, action, rows to show.
+    /// Acts of an organization ($1).
+    ///
+    /// Further parameters: the first id and the end of the ids, rows to read, actor, action, rows to show.
     package static let page = page("audit_page", of: "a.organization_id = $1 AND ", first: 2)
     /// Of all, and of none.
     package static let pageOfAll = page("audit_page_of_all", of: "", first: 1)
 
-    /// Looks at so many rows by the index, and filters these: however rare what is asked for is, no page reads more.
+    /// Reads so many rows by the index, and filters these.
+    ///
+    /// However rare the matches are, no page reads more.
     private static func page(_ name: String, of organization: String, first: Int) -> Statement {
         func parameter(_ offset: Int) -> String { "$\(first + offset)" }
         return Statement(
@@ -88,7 +94,9 @@ package enum AuditStatements {
 
     // MARK: - What goes
 
-    /// Acts before an id ($1) and behind another ($2), of any organization, the oldest first; up to $3.
+    /// Acts before an id ($1) and after another ($2), the oldest first; up to $3.
+    ///
+    /// Of any organization.
     package static let old = Statement(
         "audit_old",
         """
@@ -148,6 +156,6 @@ package enum AuditStatements {
         """
     )
 
-    /// Beside ``purge``, which is a purge's.
+    /// All statements except ``purge``, which belongs to a purge.
     package static let all = [begin, end, page, pageOfAll, old, drop, erase, eraseInto]
 }

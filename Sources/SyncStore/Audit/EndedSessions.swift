@@ -3,7 +3,9 @@ import Postgres
 package import SyncModel
 import Synchronization
 
-/// Console sessions that operators ended by signing out, shared by all gateways of the database.
+/// Console sessions that operators ended by signing out.
+///
+/// They are shared by all gateways of the database.
 ///
 /// A session is a signed text that every gateway accepts until it expires. A sign-out stores the text's digest. Each
 /// gateway refuses it at once if it handled the sign-out itself, and otherwise within ``refreshSeconds``.
@@ -62,7 +64,7 @@ package final class EndedSessions: Sendable {
     }
 
     private func refresh(at moment: Timestamp) async {
-        // concurrent requests read the list once: the others use what is there
+        // concurrent requests read the list once: the others use the present list
         let isFirst = state.withLock { state in
             let isFirst = state.readAt.map { $0 > moment || moment.seconds - $0.seconds >= Self.refreshSeconds } ?? true
             if isFirst { state.readAt = moment }

@@ -1,5 +1,5 @@
 extension Store {
-    /// What operators did.
+    /// The acts of operators.
     package var audit: AuditLog { AuditLog(pool: pool, now: now, failure: failure) }
 
     /// Console sessions that were ended. The caller keeps it: it caches.

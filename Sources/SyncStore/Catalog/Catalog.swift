@@ -4,11 +4,12 @@ import Postgres
 package import SyncModel
 import Synchronization
 
-/// Caches organizations and their entity types for five seconds, so that an operator's change is in force everywhere
-/// by then and here at once.
+/// Caches organizations and their entity types for five seconds.
 ///
-/// Safety never rests on the cache: an id space is fixed once a type is in use, a push marks a type as in use in its
-/// own transaction, and a purged organization takes no new lanes.
+/// An operator's change takes effect within that time everywhere, and immediately in the gateway that made it.
+///
+/// Correctness never depends on the cache: an id space is fixed once a type is in use, a push marks a type as in use in
+/// its own transaction, and a purged organization takes no new lanes.
 package final class Catalog: Sendable {
     /// How long a cached entry is valid, in microseconds.
     package static let lifetime: Int64 = 5_000_000
@@ -16,7 +17,9 @@ package final class Catalog: Sendable {
     package static let lifetimeSeconds = Double(lifetime) / 1_000_000
     /// How often the caller of a waiting request is checked, in seconds.
     package static let waitSeconds: Double = 2
-    /// Seconds after which no gateway serves an organization or a user as before a change, waiting requests included.
+    /// Seconds after which no gateway serves by the state before a change.
+    ///
+    /// The change is of an organization or a user; waiting requests are included.
     package static let settlingSeconds = lifetimeSeconds + waitSeconds + 1
     /// Organizations cached at most; beyond it the cache starts over.
     static let capacity = 20_000
@@ -30,15 +33,17 @@ package final class Catalog: Sendable {
         var place: Placement
         /// Seals and opens the organization's stored values.
         var seal: Seal
-        /// Users that are others by now.
+        /// Users who were joined into others.
         package var joins = UserJoins()
-        /// Whether events from elsewhere are taken: somebody has a service token that is good.
+        /// Whether events from elsewhere are accepted: a valid service token exists.
         var hasSources = false
-        /// Users who are erased since a short while, or just now.
+        /// Users whose erasure is recent or in progress.
         var erased = ErasedUsers()
         var readAt: Timestamp
 
-        /// An entry read later than `now` was read before the clock was set back: it is not fresh.
+        /// An entry read later than `now` was read before the clock was set back.
+        ///
+        /// It is not fresh.
         fileprivate func isFresh(at now: Timestamp) -> Bool {
             Catalog.isFresh(readAt, at: now) && !joins.isOutdated(at: now)
         }
@@ -47,16 +52,22 @@ package final class Catalog: Sendable {
     private struct State {
         var entries: [UUID: Entry] = [:]
         var users: [LaneKey: Timestamp] = [:]
-        /// Users who were not erased, as of when.
+        /// Users who were not erased, with the time of the check.
         var present = GenerationCache<LaneKey, Timestamp>(capacity: capacity)
-        /// When organizations were made that were read: one that is purged and made anew under its id is another.
+        /// When the cached organizations were created.
+        ///
+        /// An organization that is purged and created again under its id is another one.
         var births: [UUID: Timestamp] = [:]
-        /// Called where what others remember of an organization may be of another.
+        /// Called where other caches may have entries of an earlier organization.
         var onRebirth: (@Sendable () -> Void)?
-        /// Raised by every invalidation: the result of a read that began before one is not kept.
+        /// Raised by every invalidation.
+        ///
+        /// The result of a read that began before one is not cached.
         var generation = 0
 
-        /// Notes when an organization was made, nil for none; whether it was another before.
+        /// Records when an organization was created, nil if it does not exist.
+        ///
+        /// Returns whether it was another one before.
         mutating func note(_ id: UUID, bornAt: Timestamp?) -> Bool {
             guard births[id] != bornAt else { return false }
             let isOver = births.count >= Catalog.capacity
@@ -91,18 +102,19 @@ package final class Catalog: Sendable {
         self.failure = failure
     }
 
-    /// An organization, at most five seconds old; nil when there is none.
+    /// An organization, at most five seconds old; nil if it does not exist.
     ///
-    /// - Throws: `store_unavailable` when it is not cached and the database is away, and while its data are sealed and
-    ///   this gateway cannot open them.
+    /// - Throws: `store_unavailable` when it is not cached and the database is unavailable, and while its data are
+    ///   sealed and this gateway cannot open them.
     package func organization(_ id: UUID) async throws(Problem) -> Organization? {
         let entry = try await entry(id)
         if entry.seal.lock != nil { throw StoreFailure.sealed }
         return entry.organization
     }
 
-    /// An organization, at most five seconds old, and the user that a user's requests are of, if both are in memory
-    /// and can be served.
+    /// A cached organization, and the user who owns a user's requests.
+    ///
+    /// At most five seconds old. Nil unless both are in memory and can be served.
     package func atHand(_ id: UUID, _ user: UUID) -> (organization: Organization, user: UUID)? {
         guard let entry = entryAtHand(id), entry.seal.lock == nil, let organization = entry.organization else {
             return nil
@@ -117,7 +129,7 @@ package final class Catalog: Sendable {
         return (organization, owner)
     }
 
-    /// The user that a user's requests are of: itself, or the one that it was joined into.
+    /// The owner of a user's requests: the user itself, or the one it was joined into.
     ///
     /// - Throws: `overloaded` while the user is being joined with another; `user_erased`.
     package func owner(of user: UUID, in organization: UUID) async throws(Problem) -> UUID {
@@ -134,16 +146,19 @@ package final class Catalog: Sendable {
         return owner
     }
 
-    /// Whether a user is neither part of another nor being joined with one, as of five seconds ago at most.
+    /// Whether a user is neither part of another nor being joined with one.
+    ///
+    /// As of five seconds ago at most.
     package func isItself(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         try await entry(organization).joins.standing(of: user, at: now()) == .itself
     }
 
-    /// How long is remembered that a user is not erased, in microseconds. An erasure that begins meanwhile is among the
-    /// recent ones of the organization's entry, for twice as long.
+    /// How long the cache remembers that a user is not erased, in microseconds.
+    ///
+    /// An erasure that begins in this time is among the recent ones of the organization's entry, for twice as long.
     private static let presence = Int64(ErasedUsers.memory / 2) * 1_000_000
 
-    /// Whether memory says that a user is not erased; false says nothing.
+    /// Whether a user is cached as not erased; false means unknown.
     private func isPresentAtHand(_ user: LaneKey, _ entry: Entry) -> Bool {
         guard entry.erased.isAny else { return true }
         guard !entry.erased.contains(user), let since = state.withLock({ $0.present.find(user) }) else { return false }
@@ -176,11 +191,13 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Why a user's lane is missing that was to be locked, although the organization was active a moment ago.
+    /// Why a user's lane to be locked is missing.
+    ///
+    /// The organization was active a moment ago.
     func reasonForNoLane(of lane: LaneKey, taking what: String) async -> Problem {
         invalidate(lane.organization)
         do throws(Problem) {
-            // as what the user became, the same request is taken
+            // under the user's new identity, the same request is accepted
             if try await owner(of: lane.user, in: lane.organization) != lane.user { return .userIsJoining }
             return Problem(.organizationUnknown, "the organization takes no \(what)")
         } catch {
@@ -211,7 +228,7 @@ package final class Catalog: Sendable {
         return found
     }
 
-    /// Whether a user is known from memory; false says nothing.
+    /// Whether a user is cached as known; false means unknown.
     package func isUserAtHand(_ user: LaneKey) -> Bool {
         let moment = now()
         return state.withLock { $0.users[user].map { Self.isFresh($0, at: moment) } ?? false }
@@ -275,7 +292,9 @@ package final class Catalog: Sendable {
         return read
     }
 
-    /// Unwraps an organization's keys; makes the first one if there is none and a master key can wrap it.
+    /// Unwraps an organization's keys.
+    ///
+    /// Makes the first one if there is no key and a master key can wrap it.
     private func seal(
         of id: UUID,
         _ keys: [RowReader],
@@ -298,6 +317,8 @@ package final class Catalog: Sendable {
         }
     }
 
+    /// Unseals the upstream settings.
+    ///
     /// An organization whose upstream settings cannot be unsealed is locked; other organizations are served as before.
     private func organization(_ found: Found, upstream: RowReader?, _ seal: Seal) throws -> (Organization, Seal) {
         func organization(_ upstream: UpstreamSettings?) -> Organization {
@@ -318,16 +339,19 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// What was read later than `now` was read before the clock was set back: it is not fresh.
+    /// Whether an entry is fresh.
+    ///
+    /// An entry read later than `now` was read before the clock was set back: it is not fresh.
     private static func isFresh(_ readAt: Timestamp, at now: Timestamp) -> Bool {
         readAt <= now && now.microseconds - readAt.microseconds < lifetime
     }
 
-    /// What is to be done once an organization is another than before: it was purged, here or by another gateway, and may
-    /// have been made anew under its id.
+    /// Sets the callback for an organization that is another than before.
+    ///
+    /// It was purged, here or by another gateway, and may have been created again under its id.
     func whenReborn(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.onRebirth = action } }
 
-    /// Drops an organization from the cache: the next request reads it anew.
+    /// Drops an organization from the cache, so that the next request reads it.
     package func invalidate(_ id: UUID) {
         state.withLock { state in
             state.generation += 1
@@ -337,7 +361,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Notes that a committed push has used types for the first time.
+    /// Records that a committed push has used types for the first time.
     func markInUse(_ types: [EntityType], in id: UUID) {
         state.withLock { state in
             for type in types {

@@ -3,8 +3,9 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Reads organizations for the catalog, concurrent requests in one round trip: with thousands of organizations, most
-/// small pushes find that their organization's entry has expired.
+/// Reads organizations for the catalog, concurrent requests in one round trip.
+///
+/// With thousands of organizations, most small pushes find that their organization's entry has expired.
 final class CatalogReader: Sendable {
     /// The rows of one organization. The caller reads them, so that an unreadable row fails its own organization only.
     struct Found: Sendable {
@@ -13,7 +14,7 @@ final class CatalogReader: Sendable {
         var place: Placement?
         /// Whether events from elsewhere are taken.
         var hasSources = false
-        /// When the organization was made; nil where there is none.
+        /// When the organization was created; nil if it does not exist.
         var bornAt: Timestamp?
         var types: [RowReader] = []
         var upstream: RowReader?
@@ -29,13 +30,17 @@ final class CatalogReader: Sendable {
         var isReading = false
         /// Waiters for the next read of an organization that is being read by itself.
         var aside: [UUID: [Waiter]] = [:]
-        /// Partitions are found once: an organization never changes its own, and the search costs more than the rest of the
-        /// read. Its shard may change, when an operator isolates it, and is cheap to tell.
+        /// The partition and shard of each organization.
+        ///
+        /// Partitions are found once: an organization never changes its own, and the search costs more than the rest of
+        /// the read. Its shard may change, when an operator isolates it, and is cheap to find.
         var places: [UUID: Placement] = [:]
-        /// Organizations that are read by themselves: the others would wait for their many types.
+        /// Organizations that are read separately.
+        ///
+        /// The others would wait for their many types.
         var large: Set<UUID> = []
 
-        /// What is remembered is bounded, whoever asks for what organizations.
+        /// Bounds the memory for any number of requested organizations.
         mutating func makeRoom() {
             if places.count >= Catalog.capacity { (places, large) = ([:], []) }
         }
@@ -59,8 +64,8 @@ final class CatalogReader: Sendable {
 
     /// Reads an organization; the rows are of a moment after the call.
     ///
-    /// - Throws: `unavailable` at once where the organization was on a server that is away: those who wait for it would
-    ///   hold the connections that all share.
+    /// - Throws: `unavailable` at once where the organization was on a server that is unavailable: waiting requests
+    ///   would hold the connections that all share.
     func read(_ id: UUID) async throws -> Found {
         if !cluster.servers.silent.isEmpty, let shard = try await shard(of: id), cluster.servers.isSilent(shard) {
             throw PostgresError(.unavailable, "the server that has the organization does not answer")
@@ -80,7 +85,7 @@ final class CatalogReader: Sendable {
         }.get()
     }
 
-    /// The shard that an organization has or would have, which any server can tell.
+    /// The shard that an organization has or would have. Any server can compute it.
     private func shard(of id: UUID) async throws -> Int? {
         if let place = state.withLock({ $0.places[id] }) { return place.shard }
         let rows = try await pool.run([Query(Self.shard, Parameters([id]))])[0]

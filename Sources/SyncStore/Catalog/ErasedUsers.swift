@@ -2,10 +2,14 @@ import Foundation
 import Postgres
 package import SyncModel
 
-/// The erased users of an organization that a gateway has to know of at once: those whose erasure is under way or began a
-/// short while ago. Of all others it asks once in a while (``Catalog/owner(of:in:)``).
+/// The erased users of an organization that a gateway needs immediately.
+///
+/// Those whose erasure is in progress or began recently. For all others it asks the database at intervals
+/// (``Catalog/owner(of:in:)``).
 package struct ErasedUsers: Sendable {
-    /// How long an erasure stays among them, in seconds: twice as long as an answer that a user is none is remembered.
+    /// How long an erasure counts as recent, in seconds.
+    ///
+    /// Twice as long as the cache remembers that a user is not erased.
     static let memory: Double = 600
 
     private var hashes: Set<UserHash> = []
@@ -56,7 +60,7 @@ package struct ErasedUsers: Sendable {
         """
     }
 
-    /// SQL: the hash of what an issuer calls a user, with a salt.
+    /// SQL: the hash of an issuer's name of a user, with a salt.
     package static func subjectHash(salt: String, issuer: String, subject: String) -> String {
         """
         sha256(\(salt) || convert_to(\(issuer)::text, 'UTF8') || '\\x00'::bytea || convert_to(\(subject)::text, 'UTF8'))
@@ -70,7 +74,7 @@ package struct ErasedUsers: Sendable {
 }
 
 extension Problem {
-    /// What the phones of an erased user are told.
+    /// The problem that devices of an erased user receive.
     package static var userErased: Problem {
         Problem(
             .userErased,

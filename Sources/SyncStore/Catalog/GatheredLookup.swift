@@ -1,11 +1,13 @@
 import DequeModule
 import Synchronization
 
-/// Looks up rows by key for many callers at once: what is asked for while a look-up is under way gathers, and the next
-/// looks it up together. So a crowd that shows made-up keys costs a statement for each round trip, and neither the
-/// database nor a caller with a good key has to wait for it to be turned away.
+/// Looks up rows by key for many callers at once.
 ///
-/// Callers that wait are not counted: each holds a connection of its own, and those are.
+/// Keys that are requested while a look-up is under way are collected, and the next one looks them up together. So many
+/// requests with invented keys cost one statement for each round trip, and neither the database nor a caller with a
+/// valid key has to wait for their rejection.
+///
+/// Waiting callers are not counted: each has its own connection, and those are.
 package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private typealias Waiter = CheckedContinuation<Result<Value?, any Error>, Never>
 
@@ -22,15 +24,15 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
 
     /// - Parameters:
     ///   - limit: keys of one look-up at most.
-    ///   - look: answers what is found of different keys.
+    ///   - look: answers the values of different keys, as far as they exist.
     package init(limit: Int = 256, _ look: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
         self.limit = limit
         self.look = look
     }
 
-    /// What is found of a key, at a moment after the call.
+    /// The value of a key, at a moment after the call.
     ///
-    /// - Throws: what the look-up throws that the key was in.
+    /// - Throws: the error of the look-up with the key.
     package func find(_ key: Key) async throws -> Value? {
         try await withCheckedContinuation { waiter in
             let mustBegin = state.withLock { state in
@@ -57,7 +59,7 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
         }
     }
 
-    /// Nil once nobody waits.
+    /// Nil once no caller waits.
     private func nextBatch() -> [Key: [Waiter]]? {
         state.withLock { state in
             var batch: [Key: [Waiter]] = [:]

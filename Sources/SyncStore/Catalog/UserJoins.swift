@@ -2,23 +2,25 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// The joined users of an organization, as of a moment: usually none.
+/// The joined users of an organization at a moment, usually none.
 ///
-/// Nothing that must not happen twice rests on it. A user whose rows have moved has no lane, and gets none
+/// Nothing that must not happen twice depends on it. A user whose rows have moved has no lane, and gets no new one
 /// (``GroupStatements/makeLanes``); a lane that a worker holds is not moved.
 package struct UserJoins: Sendable {
-    /// Whose requests a user's are.
+    /// The owner of a user's requests.
     package enum Standing: Sendable, Hashable {
         case itself
         /// The user was joined into this one.
         case part(of: UUID)
-        /// The user is being joined with another: nobody knows yet whose they will be.
+        /// The user is being joined with another: the future owner is not known yet.
         case closed
     }
 
     /// By user.
     private var targets: [UUID: UUID] = [:]
-    /// Users that are being joined, and those they are joined into, with the moment from which on they are not.
+    /// Users that are being joined, and those they are joined into.
+    ///
+    /// With the moment at which that ends.
     private var closed: [UUID: Timestamp] = [:]
 
     package init() {}
@@ -41,7 +43,9 @@ package struct UserJoins: Sendable {
     /// Whether the user is being joined with another.
     package func isClosed(_ user: UUID, at now: Timestamp) -> Bool { closed[user].map { now < $0 } ?? false }
 
-    /// Whether a join was under way at `readAt` that may be done or given up by now.
+    /// Whether a join that was under way at `readAt` may have ended since.
+    ///
+    /// It may be done or given up.
     func isOutdated(at now: Timestamp) -> Bool {
         !closed.isEmpty && closed.values.contains { $0 <= now }
     }

@@ -2,8 +2,10 @@ package import Foundation
 package import Postgres
 import Synchronization
 
-/// A cluster of PostgreSQL servers that shards by organization, as Citus makes it of them, as far as a store knows of it:
-/// each connection asks when it opens, for a database may be moved to a cluster, or come later than the gateway.
+/// A cluster of PostgreSQL servers that shards by organization (Citus).
+///
+/// It holds what a store has found out about the cluster. Each connection asks when it opens, because a database may be
+/// moved to a cluster, or be reachable later than the gateway.
 package final class Cluster: Sendable {
     private let seen = Atomic(false)
     private let translations = Translations()
@@ -15,7 +17,7 @@ package final class Cluster: Sendable {
     /// Whether the last connection that was opened found one.
     package var isThere: Bool { seen.load(ordering: .relaxed) }
 
-    /// How statements are put to it.
+    /// How statements are sent to it.
     package var dialect: Dialect {
         Dialect(
             question: Self.question,
@@ -31,7 +33,9 @@ package final class Cluster: Sendable {
         )
     }
 
-    /// Whether the tables are distributed: then each has a trigger of the extension's. The extension alone says nothing.
+    /// Whether the tables are distributed: then each has a trigger of the extension.
+    ///
+    /// The extension alone proves nothing.
     static let question = Statement(
         "cluster_is_there",
         """
@@ -45,9 +49,12 @@ package final class Cluster: Sendable {
     /// connect for 30 seconds, in which no statement of theirs can be cancelled.
     static let settings = [("plan_cache_mode", "auto"), ("citus.node_connection_timeout", "2s")]
 
-    /// A transaction whose first change waits until a shard was copied goes on in the copy, of which that statement does not
-    /// see a row yet: it changes none, and does not say so (Citus 13.2, where the copy is on the server that the session is
-    /// connected to). So one begins anew if any shard has another place than when it began.
+    /// Detects that a shard moved while a transaction ran.
+    ///
+    /// If the first change of a transaction waits until a shard was copied, it continues in the copy, of which that
+    /// statement does not see a row yet. It changes no row and reports no error (Citus 13.2, where the copy is on the
+    /// server that the session is connected to). So a transaction is repeated if any shard has another place than when
+    /// it began.
     static let vigil = Dialect.Vigil(
         note: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
         check: Statement(
@@ -66,8 +73,10 @@ package final class Cluster: Sendable {
     /// The text of a statement there.
     package static func text(of statement: Statement) -> String { ClusterText(statement).ofRows }
 
-    /// Rows of several organizations, as statements outside groups take them: all by one statement or, on a cluster, where
-    /// each organization may be on another server, those of an organization.
+    /// Divides rows of several organizations, for statements outside groups.
+    ///
+    /// All are taken by one statement or, on a cluster, where each organization may be on another server, those of one
+    /// organization each.
     package func parts<Row>(_ rows: [Row], by organization: (Row) -> UUID) -> [[Row]] {
         guard isThere else { return rows.isEmpty ? [] : [rows] }
         var places: [UUID: Int] = [:]

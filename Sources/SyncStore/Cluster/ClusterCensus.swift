@@ -3,11 +3,13 @@ import Postgres
 import ServiceLifecycle
 import Synchronization
 
-/// Looks every few seconds which servers of a cluster answer, and what they have. Does nothing where the database is none.
+/// Polls every few seconds which servers of a cluster answer, and what they have.
+///
+/// Does nothing where the database is not a cluster.
 package final class ClusterCensus: Service {
     private static let interval: Duration = .seconds(5)
 
-    /// A connection of its own: those of the pool may all wait for a server that hangs.
+    /// A separate connection: those of the pool may all wait for a server that hangs.
     private let configuration: ConnectionConfiguration
     private let cluster: Cluster
     private let logger: Logger

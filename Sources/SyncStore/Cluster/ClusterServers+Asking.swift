@@ -27,8 +27,10 @@ extension ClusterServers {
         """
     )
 
-    /// One server at a time, for one that hangs takes all the time that a statement has. It is asked, too, whether it counts
-    /// the one that asks among the cluster's: a server that was taken out keeps its catalog, and is told of nothing any more.
+    /// Asks one server at a time, as one that hangs uses all the statement's time.
+    ///
+    /// It also asks whether the server counts the asking one among the cluster's: a server that was removed keeps its
+    /// catalog, and is not updated any more.
     private static let answer = Statement(
         "cluster_answer",
         """
@@ -47,7 +49,7 @@ extension ClusterServers {
         """
     )
 
-    /// What the census asks.
+    /// The statements of the census.
     static let looks: Set = [nodes.name, homes.name, answer.name]
 
     /// Asks each server by way of the one that is connected to.
@@ -67,7 +69,7 @@ extension ClusterServers {
             let (isThere, text) = (try row.bool("is_there"), try row.optionalString("result"))
             answer = isThere ? text : nil
         } catch {
-            // it hangs, or its host is gone
+            // it hangs, or its host does not exist any more
             guard error.kind == .timedOut, connection.isUsable else { throw error }
         }
         let words = answer?.split(separator: " ", maxSplits: 4) ?? []
@@ -83,7 +85,9 @@ extension ClusterServers {
         )
     }
 
-    /// By shard of `organizations`, the name of the server that has it, from the catalog that each server has.
+    /// By shard of `organizations`, the name of the server that has it.
+    ///
+    /// From the catalog that each server has.
     package static func homes(on connection: Connection) async throws -> [Int: String] {
         let homes = try await connection.run(Query(homes)).read { row in
             (Int(try row.int64("shardid")), try row.string("server"))

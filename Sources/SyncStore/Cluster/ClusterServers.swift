@@ -3,15 +3,17 @@ import Logging
 import Postgres
 import Synchronization
 
-/// What is known of a cluster's servers, as of some seconds ago (``ClusterCensus``): hints that save work and waiting. A
-/// group that is committed over a connection to the server that has its shard is planned and done in one place: by way of
-/// another, its values are turned to text and back. A shard that has moved since costs that way, and no more.
+/// The known state of a cluster's servers, some seconds old (``ClusterCensus``).
+///
+/// It only gives hints that save work and waiting. A group that is committed over a connection to the server that has
+/// its shard is planned and executed in one place. Through another server, its values are converted to text and back. A
+/// shard that has moved since costs that conversion, and no more.
 package final class ClusterServers: Sendable {
     /// A server as seen from the one that the census asks.
     package struct Server: Sendable {
         package let host: String
         package let port: Int32
-        /// What it said to `ClusterServers.identity`; nil where it does not answer.
+        /// Its result for `ClusterServers.identity`; nil where it does not answer.
         package let identity: String?
         /// Its `max_prepared_transactions`; nil where it does not answer.
         package let preparedTransactions: Int?
@@ -30,40 +32,45 @@ package final class ClusterServers: Sendable {
 
     private struct State {
         var servers: [Server] = []
-        /// By server's name: looks in a row to which there was no answer, and the last answer.
+        /// By server's name: consecutive polls without an answer, and the last answer.
         var misses: [String: Int] = [:]
         var addresses: [String: ServerAddress] = [:]
         /// By shard of `organizations`, the name of the server that has it.
         var homes: [Int: String] = [:]
         var lookedAt: ContinuousClock.Instant?
-        /// Looks in a row in which a server did not count the one that asked among the cluster's.
+        /// Consecutive polls in which a server did not count the asking one as a member.
         var disownings = 0
     }
 
-    /// Looks without an answer after which a server is taken to be away: one may have been busy.
+    /// Polls without an answer after which a server counts as unavailable.
+    ///
+    /// After one it may only have been busy.
     private static let patience = 2
 
     private let state = Mutex(State())
 
-    /// Whether each server answered, by host and port; empty while that is not known.
+    /// Whether each server answered, by host and port; empty until that is known.
     package var findings: [String: Bool] {
         state.withLock { state in
             Dictionary(state.servers.map { ($0.name, $0.isThere) }) { first, _ in first }
         }
     }
 
-    /// The servers that are away, by host and port.
+    /// The unavailable servers, by host and port.
     var silent: [String] {
         state.withLock { state in state.misses.filter { $0.value >= Self.patience }.keys.sorted() }
     }
 
-    /// Whether the server that is connected to was taken out of its cluster. It goes by the catalog that it had then: what it
-    /// writes may be left behind where a shard was before.
+    /// Whether the connected server was removed from its cluster.
+    ///
+    /// It uses the catalog that it had then: its writes may be left in a shard's former place.
     package var isDisowned: Bool { state.withLock { $0.disownings >= Self.patience } }
 
     static let disowned = "the server that the gateway connects to was taken out of its cluster"
 
-    /// Refuses everything of a server that was taken out of its cluster, but to look whether it still is.
+    /// Refuses all statements on a server that was removed from its cluster.
+    ///
+    /// Except those that check whether it still is.
     func requireMembership(for statement: Statement) throws(PostgresError) {
         guard isDisowned, !Self.looks.contains(statement.name), statement.name != Query.rollback.statement.name else {
             return
@@ -71,32 +78,37 @@ package final class ClusterServers: Sendable {
         throw PostgresError(.unavailable, Self.disowned, statement: statement.name)
     }
 
-    /// Refuses what asks all servers while one of them is away.
+    /// Refuses statements that ask all servers while one of them is unavailable.
     func requireAll(for statement: Statement) throws(PostgresError) {
         guard let server = silent.first, ClusterText.ofAllServers[statement.name] != nil else { return }
         let message = "\(server) does not answer, and all servers would be asked"
         throw PostgresError(.unavailable, message, statement: statement.name)
     }
 
-    /// Whether one has not answered the last look, and is asked again before it is taken to be away.
+    /// Whether a server has not answered the last poll.
+    ///
+    /// It is asked again before it counts as unavailable.
     var isInDoubt: Bool {
         state.withLock { state in
             state.misses.values.contains { $0 < Self.patience } || 1..<Self.patience ~= state.disownings
         }
     }
 
-    /// Whether the server of a shard is away. Whoever has its organizations is refused then without waiting for it, so that
-    /// others need not wait behind them.
+    /// Whether the server of a shard is unavailable.
+    ///
+    /// Requests of its organizations are then refused without waiting for it, so that others need not wait behind them.
     func isSilent(_ shard: Int) -> Bool {
         state.withLock { state in state.homes[shard].map { state.misses[$0, default: 0] >= Self.patience } ?? false }
     }
 
-    /// The server of a shard of `organizations`; nil while it is not known.
+    /// The server of a shard of `organizations`; nil until it is known.
     func address(of shard: Int) -> ServerAddress? {
         state.withLock { state in state.homes[shard].flatMap { state.addresses[$0] } }
     }
 
-    /// Whether the server that is connected to answered a look a short time ago, whatever those behind it do.
+    /// Whether the connected server answered a poll recently.
+    ///
+    /// The servers behind it do not matter.
     func wasSeen(within time: Duration) -> Bool {
         state.withLock { $0.lookedAt }.map { .now - $0 <= time } ?? false
     }
@@ -118,7 +130,9 @@ package final class ClusterServers: Sendable {
         }
     }
 
-    /// Where not even the server that is asked answers, that is known by other metrics, and nothing of the others.
+    /// Forgets the servers' states, if not even the connected server answers.
+    ///
+    /// Other metrics show that failure, and nothing is known about the others.
     func forget() {
         state.withLock { state in (state.servers, state.misses) = ([], [:]) }
     }

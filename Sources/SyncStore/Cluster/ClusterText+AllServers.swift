@@ -1,6 +1,7 @@
 extension ClusterText {
-    /// The statements that ask all servers, or do not know which, by name, and why they do. While one server hangs they are
-    /// not even sent: each would hold a connection until its time is over.
+    /// The statements that ask all servers, or an unknown one, by name, with reasons.
+    ///
+    /// While one server hangs they are not even sent: each would hold a connection until its time is over.
     static let ofAllServers: [String: String] = [
         "lanes_due": "finds lanes of any organization, once a second; where a server is away, shard by shard instead",
         "lanes_census": "counts lanes of all organizations, four times a minute",

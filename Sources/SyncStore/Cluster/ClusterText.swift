@@ -2,25 +2,27 @@ import Postgres
 
 /// The text of a statement on a cluster that shards by organization (Citus).
 ///
-/// There, a statement must say of each table, in terms of parameters alone, which organizations' rows it wants: then it
-/// goes to the one server that has them. Plain PostgreSQL has no use for that: it would sort the list of organizations
-/// anew for each look-up. So one text is written, and the cluster's is made from it by these rules:
+/// There, a statement must restrict each table to organizations, in terms of parameters alone: then it goes to the one
+/// server that has them. Plain PostgreSQL does not need that: it would sort the list of organizations again for each
+/// look-up. So one text is written, and the cluster's is made from it by these rules:
 ///
 /// 1. Where rows come in by `unnest` and a table is joined with them, `x.organization_id = k.organization_id`, it is
-///    anchored, too: `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`, each named once, since a look-up
-///    in an index goes through all of them for each row. Where the organization is one parameter, so is a table that is
-///    joined with one that is: `AND x.organization_id = $1`.
+///    anchored, too: `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`, each named once, since a
+///    look-up in an index goes through all of them for each row. Where the organization is one parameter, so is a table
+///    that is joined with one that is: `AND x.organization_id = $1`.
 /// 2. Rows that are inserted come from `organizations`, joined with the input: only so are they known to belong where
 ///    they go. All organizations exist, for a group holds them or their lanes (``GroupStatements/makeLanes``).
-/// 3. No plan is kept for any organization: it could not know the server.
-/// 4. One row is inserted by `VALUES`, for which the server that it comes to keeps its plan, since such a statement needs
-///    no other table: half of what the rules above cost (``ofOneRow``).
+/// 3. No plan is kept for any organization: it could not name the server.
+/// 4. One row is inserted by `VALUES`, for which the server that receives it keeps its plan, since such a statement
+///    needs no other table: half of what the rules above cost (``ofOneRow``).
 ///
-/// What no rule makes is written out, beside the statement (`Statement.variant`). A test holds the result of every
-/// statement against what the cluster demands, without one.
+/// Where no rule applies, the cluster's text is written out next to the statement (`Statement.variant`). A test
+/// compares the result of every statement with the cluster's requirements, without a cluster.
 struct ClusterText {
     private let sql: String
-    /// What an organization's column is compared with: `= $1`, or `= ANY (…)`; nil where a statement is of none.
+    /// The expression that an organization's column is compared with.
+    ///
+    /// `= $1`, or `= ANY (…)`; nil where a statement has no organization.
     private let anchor: String?
 
     init(_ statement: Statement) { self.init(statement.variant ?? statement.sql) }
@@ -30,7 +32,7 @@ struct ClusterText {
         anchor = Self.arrays(sql).map { "= ANY (\(Self.distinct)(\($0)))" } ?? Self.parameter(sql).map { "= \($0)" }
     }
 
-    /// The function of the cluster's that is worked out with the plan, of `sql/citus.sql`.
+    /// The function of `sql/citus.sql` that the cluster evaluates during planning.
     static let distinct = "distinct_organizations"
 
     /// The text for any number of rows.
@@ -55,16 +57,17 @@ struct ClusterText {
         return arrays.isEmpty ? nil : arrays.joined(separator: " || ")
     }
 
-    /// The parameter that holds the one organization; nil where there is none.
+    /// The parameter that holds the one organization; nil if no parameter does.
     private static func parameter(_ sql: String) -> String? {
         if let match = sql.firstMatch(of: /organization_id = (\$\d+)/) { return String(match.output.1) }
         let isRow = sql.contains(/^INSERT INTO [^()]*\(\s*organization_id/) && sql.contains("\nSELECT $1::uuid,")
         return isRow ? "$1" : nil
     }
 
-    /// The text for one row, of an `INSERT … SELECT … FROM unnest(…)` that asks for nothing else; nil for others.
+    /// The text for one row, of an `INSERT … SELECT … FROM unnest(…)`; nil for others.
     ///
-    /// Its parameters are the same arrays, of which the first elements are taken.
+    /// The statement must have no other inputs. Its parameters are the same arrays, of which the first elements are
+    /// taken.
     var ofOneRow: String? {
         let rows = #/(?s)^(INSERT\ INTO\ .*?\n)SELECT\ (.*?)\sFROM\ unnest\(([^()]*)\)\ AS\ (\w+)\ \(([^()]*)\)(.*)$/#
         guard let match = sql.wholeMatch(of: rows) else { return nil }
@@ -91,18 +94,20 @@ struct ClusterText {
     private static func anchored(_ sql: String, _ anchor: String) -> String {
         sql.replacing(/\b(\w+)\.(organization_id|id) = (\w+)\.(organization_id|id)\b/) { match in
             let (all, table, column, _, other) = match.output
-            // an id is meant where the table is that of the organizations themselves
+            // in the table of the organizations themselves the id is meant
             let isTheirs = column == "id" && other == "organization_id" && sql.contains("organizations \(table)")
-            // what is inserted is anchored behind its join with them
+            // inserted rows are anchored behind their join with organizations
             guard column == "organization_id" || isTheirs, table != newcomers else { return String(all) }
             return "\(all) AND \(table).\(column) \(anchor)"
         }
     }
 
-    /// What the table of organizations is called in an INSERT.
+    /// The alias of the table of organizations in an INSERT.
     private static let newcomers: Substring = "oz"
 
-    /// An `INSERT … SELECT k.organization_id, … FROM unnest(…) AS k (…)`, from `organizations` instead.
+    /// Rewrites an `INSERT` so that it reads from `organizations`.
+    ///
+    /// It was an `INSERT … SELECT k.organization_id, … FROM unnest(…) AS k (…)`.
     private static func insertion(_ sql: String, _ anchor: String) -> String {
         let rows =
             #/
@@ -131,7 +136,7 @@ struct ClusterText {
         return source + restricted(behind, "\(newcomers).id \(anchor)")
     }
 
-    /// A condition more behind the FROM clause, whose parts begin their lines.
+    /// Adds a condition behind the FROM clause, whose parts begin their lines.
     private static func restricted(_ rest: String, _ condition: String) -> String {
         if let place = rest.firstRange(of: "\nWHERE ") {
             return String(rest[..<place.lowerBound]) + "\nWHERE \(condition) AND " + rest[place.upperBound...]

@@ -1,15 +1,17 @@
 package import Postgres
 
 extension Distribution {
-    /// What an operator should know of a cluster; asked on any of its servers.
+    /// The health of a cluster for operators; asked on any of its servers.
     package struct Health: Sendable {
         /// Servers that are registered as active.
         package var servers = 0
         /// Those of them that cannot be reached from where this was asked.
         package var silent: [String] = []
-        /// Whether the one where this was asked was taken out of the cluster.
+        /// Whether the asked server was removed from the cluster.
         package var isDisowned = false
-        /// The roles that own distributed tables: more than one loses rows when shards move.
+        /// The roles that own distributed tables.
+        ///
+        /// With more than one, moving shards loses rows.
         package var owners: [String] = []
         /// Shards of organizations by server, the fewest and the most.
         package var fewestShards = 0
@@ -18,9 +20,13 @@ extension Distribution {
         package var preparedTransactions = 0
         /// The least `max_worker_processes` of the servers that answer.
         package var workerProcesses = 0
-        /// The longest `wal_retrieve_retry_interval` of the servers that answer, in milliseconds.
+        /// The longest `wal_retrieve_retry_interval` of the servers, in milliseconds.
+        ///
+        /// Only of servers that answer.
         package var retryMilliseconds = 0
-        /// Whether the role's settings say how long to wait for locks: those of a session do not reach other servers.
+        /// Whether the role's settings limit how long to wait for locks.
+        ///
+        /// The settings of a session do not reach other servers.
         package var hasLockTimeout = false
         /// Whether this is the coordinator.
         package var isCoordinator = false
@@ -65,7 +71,7 @@ extension Distribution {
         health.preparedTransactions = servers.compactMap(\.preparedTransactions).min() ?? 0
         health.workerProcesses = servers.compactMap(\.workerProcesses).min() ?? 0
         health.retryMilliseconds = servers.compactMap(\.retryMilliseconds).max() ?? 0
-        // asks all servers for their sessions: one that is away would fail it
+        // asks all servers for their sessions: an unavailable one would make it fail
         guard health.silent.isEmpty, var row = try await connection.run(Query(Self.health)).first else { return health }
         health.servers = Int(try row.int64("servers"))
         health.owners = try row.strings("owners")

@@ -1,6 +1,8 @@
 package import Postgres
 
-/// Spreads the tables of a database over the servers of a Citus cluster, by `sql/citus.sql`.
+/// Distributes the tables of a database over the servers of a Citus cluster.
+///
+/// It uses `sql/citus.sql`.
 package enum Distribution {
     /// Why a database is not spread.
     package enum Refusal: Error, Sendable, Equatable {
@@ -12,17 +14,17 @@ package enum Distribution {
         case noServer
         /// It has rows already, in this table.
         case inUse(String)
-        /// Another server has a table of its own of that name; the database's words.
+        /// Another server has its own table of that name; the database's message.
         case tableElsewhere(String)
     }
 
-    /// What a database is, seen from where it is connected to.
+    /// The kind of a database, as seen from the connected server.
     package struct Facts: Sendable, Equatable {
         /// The version of the extension; nil without it.
         package var version: String?
         /// Whether the tables are distributed.
         package var isSpread = false
-        /// Whether none has come since that is not.
+        /// Whether no undistributed table was added since.
         package var isWhole = false
         /// Whether this is the coordinator, or a server by itself.
         package var isCoordinator = true
@@ -34,8 +36,10 @@ package enum Distribution {
         package var shards = 0
     }
 
-    /// Shards of each table for a number of servers. Each statement is planned once for each shard, so few are cheap; and
-    /// an organization that grows can be given a shard of its own.
+    /// Shards of each table for a number of servers.
+    ///
+    /// Each statement is planned once for each shard, so few are cheap; and an organization that grows can get its own
+    /// shard.
     package static func defaultShards(servers: Int) -> Int { max(2, 2 * servers) }
 
     /// The most shards that can be asked for.
@@ -78,9 +82,11 @@ package enum Distribution {
         return facts
     }
 
-    /// Spreads the tables that are not spread yet: all of them at first, those that a migration made later.
+    /// Distributes the tables that are not distributed yet.
     ///
-    /// - Parameter shards: of each table; counts when the first is spread.
+    /// All of them at first, later those that a migration made.
+    ///
+    /// - Parameter shards: of each table; counts when the first is distributed.
     /// - Throws: ``Refusal``, and what the database refuses; then nothing has changed.
     package static func spread(shards: Int, on connection: Connection) async throws {
         do {

@@ -2,9 +2,11 @@ import Foundation
 import Postgres
 
 extension Query {
-    /// The query where rows of any organizations are asked for, and what a cluster is asked instead where all are of one:
-    /// a statement of one table, with the organization as a parameter, whose plan the server that it comes to keeps.
-    /// Plain PostgreSQL is never asked so: it would be free to read the whole table.
+    /// The query for rows of any organizations, or the cluster's for one.
+    ///
+    /// On a cluster, if all rows are of one organization, it uses a statement of one table, with the organization as a
+    /// parameter. The server that receives it keeps its plan. Plain PostgreSQL never gets that statement: it would be
+    /// free to read the whole table.
     ///
     /// - Parameters:
     ///   - rows: what is asked for.

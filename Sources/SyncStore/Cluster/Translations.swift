@@ -1,7 +1,7 @@
 import Postgres
 import Synchronization
 
-/// What queries are on a cluster. Each text is made once.
+/// The cluster's forms of queries. Each text is made once.
 final class Translations: Sendable {
     private struct Made {
         var ofRows: Statement
@@ -26,7 +26,7 @@ final class Translations: Sendable {
             ofRows: ofRows,
             ofOneRow: text.ofOneRow.map { Statement(statement.name + "_of_one", $0) } ?? ofRows
         )
-        // what has no name is said once
+        // a statement without a name is translated each time
         if !statement.name.isEmpty { made.withLock { $0[statement.name] = new } }
         return new
     }

@@ -11,11 +11,13 @@ package struct DeviceRegistry: Sendable {
     /// Devices that a user may have.
     let limit: Int
 
-    /// Registers a device, or notes a sign of life of a known one; its watermark stays as it is.
+    /// Registers a device, or records activity of a known one.
+    ///
+    /// Its watermark is not changed.
     ///
     /// - Returns: whether the device is new, and the device.
     /// - Throws: `validation_failed` (rule `device_limit`) where the user has too many devices for a new one;
-    ///   `organization_unknown`, `user_unknown` if they were deleted a moment ago.
+    ///   `organization_unknown`, `user_unknown` if they were just deleted.
     package func register(
         _ device: UUID,
         organization: Organization,
@@ -64,12 +66,14 @@ package struct DeviceRegistry: Sendable {
         }
     }
 
-    /// The user has no lane, and gets none: the organization is going, or the user is another's by now.
+    /// The user has no lane, and gets no new one.
+    ///
+    /// The organization is being purged, or the user was joined into another.
     private struct NoLane: Error {
         let owner: LaneKey
     }
 
-    /// A device that was not inserted: it exists by now, or must not.
+    /// A device that was not inserted: it exists already, or must not.
     private func row(_ device: UUID, _ next: [(type: String, next: Int64?)], _ rows: Rows) throws -> DeviceRow {
         guard var row = rows.first, try row.string("status") == OrganizationStatus.active.rawValue else {
             throw Problem(.organizationUnknown, "the organization takes no devices")
@@ -82,8 +86,9 @@ package struct DeviceRegistry: Sendable {
         throw Problem.oneDeviceTooMany(limit: limit, pointer: "")
     }
 
-    /// By type, the next local id of the device: one above the highest of its ids, whether the device or the gateway
-    /// assigned it.
+    /// The next local id of the device, by type.
+    ///
+    /// One above the highest of its ids, whether the device or the gateway assigned it.
     private static func nextLocalIDs(_ rows: Rows) throws -> [(type: String, next: Int64?)] {
         try rows.read { (try $0.string("entity_type"), FreeNumbers.next(after: try $0.optionalInt64("highest"))) }
     }
@@ -112,8 +117,10 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// Creates the user where it is missing, as a first push does. Holds the organization's row, as creating a lane
-    /// does: a purged organization takes no new rows. Neither does a user without a lane, who was refused one.
+    /// Creates the user where it is missing, as a first push does.
+    ///
+    /// Holds the organization's row, as creating a lane does: a purged organization takes no new rows. Neither does a
+    /// user without a lane, whose creation was refused.
     static let makeUserStatement = Statement(
         "devices_make_user",
         """

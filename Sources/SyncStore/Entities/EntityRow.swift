@@ -2,7 +2,9 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// An entity to be written, and the number of its organization's later writes in this transaction.
+/// An entity to be written.
+///
+/// With the number of its organization's later writes in this transaction.
 struct EntityRow {
     let organization: UUID
     let key: EntityKey

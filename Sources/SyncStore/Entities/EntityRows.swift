@@ -4,7 +4,9 @@ package import SyncModel
 
 /// Reads and writes rows of `entities`.
 package enum EntityRows {
-    /// The writes of a transaction to one organization, in the order of execution, once per entity.
+    /// The writes of a transaction to one organization, once per entity.
+    ///
+    /// In the order of execution.
     typealias Writes = (organization: UUID, writes: [(key: EntityKey, state: EntityState)])
 
     /// The columns of an entity, for a table that is called `table`.
@@ -42,7 +44,9 @@ package enum EntityRows {
         return ((organization, key), state)
     }
 
-    /// Loads the rows of ``EntityStatements/lockEntities`` or ``EntityStatements/lookAtEntities``.
+    /// Loads the rows of the statements that lock or read entities.
+    ///
+    /// They are ``EntityStatements/lockEntities`` and ``EntityStatements/lookAtEntities``.
     static func load(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: SealTable) throws {
         var lacking = LackingKeys()
         for var row in rows {
@@ -52,7 +56,9 @@ package enum EntityRows {
         try lacking.check()
     }
 
-    /// Loads the rows of ``EntityStatements/lockBounded`` and its siblings, which leave out documents that do not fit.
+    /// Loads the rows of ``EntityStatements/lockBounded`` and its siblings.
+    ///
+    /// They leave out documents that do not fit.
     static func loadBounded(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: SealTable) throws {
         var lacking = LackingKeys()
         for var row in rows {
@@ -68,7 +74,9 @@ package enum EntityRows {
         try lacking.check()
     }
 
-    /// The stored document, if any, and its owner, of an entity that ``EntityStatements/lockEntities`` found.
+    /// The stored document, if any, of a locked entity, and its owner.
+    ///
+    /// ``EntityStatements/lockEntities`` found the entity.
     package static func document(
         _ row: inout RowReader
     ) throws -> (key: EntityKey, document: [UInt8], owner: UUID)? {
@@ -107,7 +115,9 @@ package enum EntityRows {
         .int8("writes") { Int64($0.writes.count) }
     )
 
-    /// The query that raises the feeds of the organizations written to: the last lock of a transaction.
+    /// The query that raises the feeds of the organizations written to.
+    ///
+    /// It takes the last lock of a transaction.
     static func raiseFeeds(_ changes: [Writes]) -> Query { raises.query(EntityStatements.raiseFeeds, changes) }
 
     private static func seal(_ rows: inout [EntityRow], _ seals: SealTable) throws(SealError) {
@@ -146,7 +156,7 @@ package enum EntityRows {
         return queries
     }
 
-    /// Bytes of documents that one statement writes, beside which the last one may be as large as it is.
+    /// Bytes of documents that one statement writes; the last one may exceed them.
     private static let statementBytes = 8_388_608
 
     /// Rows as a statement each takes them.

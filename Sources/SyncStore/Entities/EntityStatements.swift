@@ -1,6 +1,8 @@
 import Postgres
 
-/// The statements that lock, read and write entities, for pushes, outcomes and settling.
+/// The statements that lock, read and write entities.
+///
+/// For pushes, outcomes and settling.
 enum EntityStatements {
     /// Locks the entities that the group names, by server id or by a mapped client id.
     static let lockEntities = Statement("group_lock_entities", reading(fence: "FOR UPDATE"))
@@ -8,7 +10,7 @@ enum EntityStatements {
     /// Reads the same entities without waiting for row locks.
     static let lookAtEntities = Statement("group_look_at_entities", reading(fence: "OFFSET 0"))
 
-    /// Locks the entities that pushes name, with the documents that fit a number of bytes.
+    /// Locks the entities that pushes name, with documents up to a number of bytes.
     static let lockBounded = Statement("push_lock_entities", bounded(lockEntities.sql))
 
     /// Reads the same without waiting for row locks.
@@ -27,8 +29,9 @@ enum EntityStatements {
         bounded(reading(fence: "OFFSET 0", own), behind: PushEntityRow.own)
     )
 
-    /// The statement with the documents that fit a number of bytes, its last parameter, in key order. The size of each
-    /// is known without sending it.
+    /// The statement with documents up to a number of bytes, its last parameter.
+    ///
+    /// They are in key order. The size of each is known without sending it.
     private static func bounded(_ sql: String, behind own: Columns<PushEntityRow>? = nil) -> String {
         let limit = mapped.parameter(direct.count + (own?.count ?? 0) + 1)
         let document = "CASE WHEN q.bytes_to - q.bytes < \(limit)::int8 THEN q.document END"
@@ -90,8 +93,10 @@ enum EntityStatements {
         """
     }
 
-    /// Raises the feeds' counters; the rows stay locked until the commit, so positions are in commit order. The epoch
-    /// is for a missing row, which does not occur.
+    /// Raises the feeds' counters.
+    ///
+    /// The rows stay locked until the commit, so positions are in commit order. The epoch is for a missing row, which
+    /// does not occur.
     static let raiseFeeds = Statement(
         "group_raise_feeds",
         """
@@ -103,8 +108,10 @@ enum EntityStatements {
         """
     )
 
-    /// Inserts new entities. Their feed positions are the last ones of the raised counter, in order of execution. An
-    /// id that another replica took meanwhile violates the primary key, and the group is planned anew.
+    /// Inserts new entities.
+    ///
+    /// Their feed positions are the last ones of the raised counter, in order of execution. An id that another replica
+    /// took since the read violates the primary key, and the group is planned again.
     static let makeEntities = Statement(
         "group_make_entities",
         """
@@ -113,7 +120,9 @@ enum EntityStatements {
         """
     )
 
-    /// Writes existing, locked entities: an upsert finds them by key whatever the tables' size.
+    /// Writes existing, locked entities.
+    ///
+    /// An upsert finds them by key, independent of the tables' size.
     static let changeEntities = Statement(
         "group_change_entities",
         """

@@ -1,17 +1,22 @@
-/// Which mappings idempotency records may need: a repetition may name an entity by its server id where the first try
-/// had the client id, or the other way round.
+/// Which mappings idempotency records may need.
+///
+/// A repetition may name an entity by its server id where the first try had the client id, or the other way round.
 package enum MappingNeed {
     /// Mutations of a user that are examined. Where so many old ones are open, all younger ones count as records.
     private static let examined = 16
 
-    /// Seconds for which a noted use may be too early: uses are noted once a day, and gateways' clocks may differ.
+    /// Seconds for which a recorded use may be too early.
+    ///
+    /// Uses are recorded once a day, and gateways' clocks may differ.
     private static let tolerance = Int(MappingUse.precision) + 3_600
 
-    /// SQL about a mapping `i`: whether every record of its user was accepted after its last use.
+    /// SQL about a mapping `i`: whether all records of its user are later than its use.
+    ///
+    /// That is, every record was accepted after the mapping's last use.
     ///
     /// A user's mutations have positions in the order of acceptance, so the first ones show how old the oldest record
-    /// is. A join moves mutations behind others and notes a use of their mappings (``JoinStatements/mappings``).
-    /// ``NeededIDs`` covers open mutations. Every position is positive; the index by position is of use only where a
+    /// is. A join moves mutations behind others and records a use of their mappings (``JoinStatements/mappings``).
+    /// ``NeededIDs`` covers open mutations. Every position is positive; the index by position is only used where a
     /// condition names it.
     package static let isOver = """
         coalesce(i.last_used_at, i.resolved_at, i.created_at) + interval '\(tolerance) seconds' < (

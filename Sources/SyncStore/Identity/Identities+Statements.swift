@@ -8,9 +8,9 @@ extension Identities {
         Query(findStatement, Parameters(organization, subject.issuer.string, subject.text.string))
     }
 
-    /// Gives a subject an id unless it has one, and looks up which it has then.
+    /// Gives a subject an id unless it has one, and reads which one it has then.
     ///
-    /// Whoever comes second waits for the first one's commit and finds that one's id, for a statement sees what was
+    /// A second transaction waits for the first one's commit and finds its id, because a statement sees what was
     /// committed before it began.
     package static func make(_ subject: Subject, _ user: UUID, in organization: UUID, at moment: Timestamp) -> [Query] {
         var parameters = Parameters(organization, subject.issuer.string, subject.text.string)
@@ -46,8 +46,10 @@ extension Identities {
         "SELECT user_id FROM user_subjects WHERE organization_id = $1 AND issuer = $2 AND subject = $3"
     )
 
-    /// Holds the organization's row, as creating a lane does: a purged organization takes no new rows. The subject of an
-    /// erased user is given no other id.
+    /// Inserts a subject.
+    ///
+    /// Holds the organization's row, as creating a lane does: a purged organization takes no new rows. The subject of
+    /// an erased user is given no other id.
     private static let makeStatement = Statement(
         "identities_make",
         """

@@ -6,17 +6,17 @@ import Postgres
 package import SyncModel
 import Synchronization
 
-/// Which users and organizations are meant by what issuers call them.
+/// Resolves issuers' names of users and organizations.
 ///
-/// A subject's row never changes once it is there, so it is remembered until it may be of another organization: one that
-/// was purged may be made anew under its id, and ``Catalog/whenReborn(_:)`` tells that within five seconds. Names of
-/// organizations are changed by operators, so they are asked for anew every five seconds.
+/// A subject's row never changes once it exists, so it is cached until it may belong to another organization: one that
+/// was purged may be created again under its id, and ``Catalog/whenReborn(_:)`` reports that within five seconds. Names
+/// of organizations are changed by operators, so they are read again every five seconds.
 package final class Identities: Sendable {
-    /// How long is remembered what an operator may change, in microseconds.
+    /// How long data that an operator may change is cached, in microseconds.
     static let lifetime: Int64 = Catalog.lifetime
-    /// Subjects that are remembered at most; some 300 bytes each.
+    /// Subjects that are cached at most; some 300 bytes each.
     static let subjectCapacity = 50_000
-    /// Names of organizations that are remembered at most, those that are nobody's included.
+    /// Names of organizations that are cached at most, unused names included.
     static let nameCapacity = 20_000
 
     private struct Key: Hashable {
@@ -25,19 +25,19 @@ package final class Identities: Sendable {
     }
 
     private struct Named {
-        /// Nil: nobody has that name.
+        /// Nil: no organization has that name.
         let organization: UUID?
         let readAt: Timestamp
     }
 
     private struct State {
         var users = GenerationCache<Key, UUID>(capacity: subjectCapacity)
-        /// Subjects that are nobody in organizations where an operator lets users in, as of when.
+        /// Unknown subjects in organizations where an operator admits users, with the time.
         var strangers = GenerationCache<Key, Timestamp>(capacity: nameCapacity)
         var names = GenerationCache<ExternalID, Named>(capacity: nameCapacity)
         /// Whether ids of version 8 were made here.
         var made = GenerationCache<LaneKey, Bool>(capacity: nameCapacity)
-        /// Raised by every invalidation: what was read before one is not kept.
+        /// Raised by every invalidation: data read before one is not cached.
         var generation = 0
     }
 
@@ -56,10 +56,10 @@ package final class Identities: Sendable {
         self.failure = failure
     }
 
-    /// Subjects that are remembered, for a gauge.
+    /// Cached subjects, for a gauge.
     package var remembered: Int { state.withLock { $0.users.count } }
 
-    /// Forgets what was read: after an operator's change, and a purge.
+    /// Clears the cache: after an operator's change, and a purge.
     package func invalidate() {
         state.withLock { state in
             state.users.removeAll()
@@ -72,7 +72,7 @@ package final class Identities: Sendable {
 
     // MARK: - Organizations
 
-    /// The organization that has a name, at most five seconds old; nil when there is none.
+    /// The organization with a name, at most five seconds old; nil without a match.
     package func organization(_ name: ExternalID) async throws(Problem) -> UUID? {
         if let named = namedAtHand(name) { return named.organization }
         let (moment, generation) = (now(), generation)
@@ -83,7 +83,7 @@ package final class Identities: Sendable {
         return organization
     }
 
-    /// The organization that has a name, if that is in memory; nil says nothing.
+    /// The organization with a name, if it is cached; nil means unknown.
     package func organizationAtHand(_ name: ExternalID) -> UUID? { namedAtHand(name)?.organization }
 
     private func namedAtHand(_ name: ExternalID) -> Named? {
@@ -93,9 +93,9 @@ package final class Identities: Sendable {
 
     // MARK: - Users
 
-    /// The user that a subject is; nil for one that is yet to be given an id.
+    /// The user that a subject is; nil for one that is yet to get an id.
     ///
-    /// - Throws: `user_unknown` for such a one in an organization where an operator lets users in; `user_erased`.
+    /// - Throws: `user_unknown` for such a one in an organization where an operator admits users; `user_erased`.
     package func user(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID? {
         if let user = userAtHand(subject, in: organization.id) { return user }
         let isExplicit = organization.settings.provisioning == .explicit
@@ -145,12 +145,14 @@ package final class Identities: Sendable {
         return user
     }
 
-    /// The user that a subject is, if that is in memory; nil says nothing.
+    /// The user that a subject is, if it is cached; nil means unknown.
     package func userAtHand(_ subject: Subject, in organization: UUID) -> UUID? {
         state.withLock { $0.users.find(Key(organization: organization, subject: subject)) }
     }
 
-    /// Whether an id was made here for a subject: nobody else comes in by saying it. Only ids of version 8 can be.
+    /// Whether an id was made here for a subject: only that subject can use it.
+    ///
+    /// Only ids of version 8 can be.
     package func isMade(_ user: LaneKey) async throws(Problem) -> Bool {
         if let known = isMadeAtHand(user) { return known }
         let generation = generation
@@ -160,7 +162,7 @@ package final class Identities: Sendable {
         return isMade
     }
 
-    /// The same from memory; nil says nothing.
+    /// The same from the cache; nil means unknown.
     package func isMadeAtHand(_ user: LaneKey) -> Bool? {
         guard user.user.isVersion8 else { return false }
         return state.withLock { $0.made.find(user) }

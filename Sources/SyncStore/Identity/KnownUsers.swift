@@ -1,10 +1,11 @@
 /// Which users an organization knows, as SQL.
 package enum KnownUsers {
-    /// Tables in which someone stands who has pushed, registered a device or was let in. Who was shut out has left what was
-    /// pushed, and the devices.
+    /// Tables with the users who have pushed, registered a device or were admitted.
+    ///
+    /// A user who was excluded has left what was pushed, and the devices.
     package static let tables = ["users", "lanes", "devices"]
 
-    /// Whether a user of an organization ($1) stands in one of some tables.
+    /// Whether a user of an organization ($1) is in one of some tables.
     package static func stand(_ user: String, in tables: [String] = tables) -> String {
         let found = tables.map { table in
             "EXISTS (SELECT 1 FROM \(table) x WHERE x.organization_id = $1 AND x.user_id = \(user))"

@@ -6,7 +6,7 @@ package import SyncModel
 package struct LastingCaller: Sendable, Hashable {
     /// The user, and the organization that the token was for.
     package let lane: LaneKey
-    /// What the token calls the organization; nil where it says its id.
+    /// The organization's name in the token; nil where the token has its id.
     package let name: ExternalID?
 
     package init(lane: LaneKey, name: ExternalID?) {
@@ -15,19 +15,22 @@ package struct LastingCaller: Sendable, Hashable {
     }
 }
 
-/// Looks which of many callers are served no more. Each of them would be a few look-ups every few seconds; together they
-/// are a statement for a thousand, which asks the database itself, so that what is cached adds nothing to the time until
-/// they hear of it.
+/// Finds which of many callers may not be served any more.
+///
+/// Separately, each of them would be a few look-ups every few seconds; together they are a statement for a thousand. It
+/// asks the database itself, so that the cache adds nothing to the time until they are notified.
 package struct LastingCallers: Sendable {
-    /// Callers that one statement looks at.
+    /// Callers that one statement checks.
     static let page = 1_000
 
     let pool: Pool
     let cluster: Cluster
     let failure: StoreFailure
 
-    /// Those of the callers who are not served any more, or not as this user: the organization is not active, or has
-    /// lost the name by which they came; the user was shut out, erased, or became part of another.
+    /// The callers who are not served any more, or not as this user.
+    ///
+    /// The organization is not active, or has lost the name that they used; the user was excluded, erased, or became
+    /// part of another.
     package func lost(among callers: [LastingCaller]) async throws(Problem) -> [LastingCaller] {
         var lost: [LastingCaller] = []
         for start in stride(from: 0, to: callers.count, by: Self.page) {
@@ -58,7 +61,7 @@ package struct LastingCallers: Sendable {
         )
     }
 
-    /// No name is empty. Sub-selects and not EXISTS, which would be taken for a reason to read a table whole.
+    /// No name is empty. Sub-selects and not EXISTS, for which the planner would read a whole table.
     private static let statement = Statement(
         "lasting_callers_lost",
         """

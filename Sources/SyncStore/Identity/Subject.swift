@@ -1,8 +1,8 @@
 package import SyncModel
 
-/// What an issuer calls a user.
+/// An issuer's name of a user.
 package struct Subject: Sendable, Hashable {
-    /// Whose words these are: the issuer's name, or what the operator has it remembered as.
+    /// The issuer's name, or the name under which the operator has it remembered.
     package let issuer: ExactText
     /// 1 to 255 bytes, without control characters.
     package let text: ExactText
@@ -13,9 +13,9 @@ package struct Subject: Sendable, Hashable {
     }
 }
 
-/// What an issuer calls an organization.
+/// An issuer's name of an organization.
 package struct ExternalID: Sendable, Hashable {
-    /// Whose words these are, as in ``Subject/issuer``.
+    /// The issuer, as in ``Subject/issuer``.
     package let issuer: ExactText
     /// 1 to 255 bytes, without control characters.
     package let id: ExactText

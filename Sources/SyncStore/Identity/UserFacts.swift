@@ -1,15 +1,19 @@
-/// What has to be known of a user before it is joined or erased, as SQL.
+/// The facts about a user that a join or an erasure requires, as SQL.
 package enum UserFacts {
-    /// Seconds for which a gateway counts as running that says nothing.
+    /// Seconds for which a silent gateway counts as running.
     package static let gatewayMemory: Int64 = 60
 
-    /// Whether an organization ($1) knows a user: who has pushed, registered a device, come under a subject, was added by an
-    /// operator, or has a key of its own.
+    /// Whether a user of an organization ($1) is known.
+    ///
+    /// That is a user who has pushed, registered a device, used a subject, was added by an operator, or has their own
+    /// key.
     package static func isKnown(_ user: String) -> String {
         KnownUsers.stand(user, in: KnownUsers.tables + ["user_subjects", "user_keys"])
     }
 
-    /// Whether a gateway is running that does not know of a migration, of those that said so within some seconds.
+    /// Whether a running gateway lacks a migration.
+    ///
+    /// A gateway counts as running if it reported within some seconds.
     package static func hasOldGateway(_ migration: String, within seconds: String) -> String {
         """
         EXISTS (

@@ -1,10 +1,10 @@
 import SyncModel
 import Synchronization
 
-/// The sources whose latest batches were more work than may be done beside others.
+/// The sources whose latest batches were too much work to be done with others.
 ///
-/// A further batch of such a source goes to the heavy worker at once. This saves work and decides nothing: the heavy
-/// worker takes small batches as well, and then removes their source.
+/// A further batch of such a source goes to the heavy worker immediately. This saves work and decides nothing: the
+/// heavy worker takes small batches as well, and then removes their source.
 final class HeavyLanes: Sendable {
     private static let capacity = 1_024
     private let lanes = Mutex<Set<LaneKey>>([])

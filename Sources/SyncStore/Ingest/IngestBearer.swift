@@ -6,7 +6,7 @@ package struct IngestBearer: Sendable, Hashable {
     package let organization: UUID
     package let tokenID: UUID
     @Exact package private(set) var source: String
-    /// Whether it is time to note that the token is used.
+    /// Whether it is time to record that the token is used.
     package let isUseNews: Bool
 
     package init(organization: UUID, tokenID: UUID, source: String, isUseNews: Bool) {

@@ -6,11 +6,15 @@ import Postgres
 import ServiceLifecycle
 package import SyncModel
 
-/// Takes edits that were made elsewhere into the feed, in groups; and judges anew those that had to wait.
+/// Writes edits that were made elsewhere to the feed, in groups.
+///
+/// It also judges again those that had to wait.
 package final class IngestCommit: Service {
     /// Events that one look finds.
     static let lookLimit: Int64 = 500
-    /// Events of one organization that are judged together, of as many entities or of one.
+    /// Events of one organization that are judged together.
+    ///
+    /// Of as many entities or of one.
     static let releaseLimit = 100
     /// Organizations whose events are judged at the same time.
     static let releaseWidth = 8
@@ -49,12 +53,13 @@ package final class IngestCommit: Service {
 
     /// Takes a batch, together with others. The answer comes once all of it is durable.
     ///
-    /// A batch with much work (``IngestBounds``) is taken in several transactions, in its order; others have their turns
-    /// between them. Where a later one fails, the events of the earlier ones are taken, and are duplicates when the batch
-    /// comes again.
+    /// A batch with much work (``IngestBounds``) is taken in several transactions, in its order; others have their
+    /// turns between them. Where a later one fails, the events of the earlier ones are taken, and are duplicates when
+    /// the batch is sent again.
     ///
     /// - Throws: the problem that refuses the whole batch; `overloaded` and `store_unavailable` with `retryAfter`;
-    ///   `payload_too_large` where the batch is too much by itself. A part of it may not be (``submitHalving(_:from:)``).
+    ///   `payload_too_large` where the batch is too much by itself. A part of it may not be
+    ///   (``submitHalving(_:from:)``).
     package func submit(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
     {
@@ -66,14 +71,14 @@ package final class IngestCommit: Service {
             let part = try await take(request.part(next..<end), from: bearer)
             answer.verdicts += part.verdicts
             answer.feed = part.feed
-            // another batch may have used up what a transaction reads
+            // another batch may have used up the reads of a transaction
             idleTurns = part.verdicts.isEmpty ? idleTurns + 1 : 0
             guard idleTurns < Self.maximumIdleTurns else { throw .overloaded("too much is waiting to be written") }
         }
         return answer
     }
 
-    /// Takes a batch as ``submit(_:from:)`` does, and the halves of one that is too much by itself.
+    /// Takes a batch as ``submit(_:from:)`` does, in halves if it is too large.
     ///
     /// - Throws: as ``submit(_:from:)``; `payload_too_large` where a single event is too much.
     package func submitHalving(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
@@ -107,7 +112,9 @@ package final class IngestCommit: Service {
     /// Turns in a row in which nothing of a batch is taken.
     private static let maximumIdleTurns = 32
 
-    /// What became of events of a source that were taken before, by their ids; others are not among them.
+    /// The outcomes of a source's earlier events, by their ids.
+    ///
+    /// Others are not in the result.
     package func known(
         _ events: [String],
         from source: String,
@@ -154,8 +161,9 @@ package final class IngestCommit: Service {
     /// Entities that one statement of ``living(_:of:)`` names.
     private static let livingLimit = 500
 
-    /// What would become of a batch in an organization that has no entities; nothing is written. Of a patch, whether it is
-    /// valid.
+    /// The outcome of a batch in an organization without entities; nothing is written.
+    ///
+    /// For a patch, whether it is valid.
     package func examine(_ request: IngestRequest, of organization: UUID) async throws(Problem) -> [IngestVerdict] {
         let entry = try await catalog.entry(organization)
         guard let known = entry.organization else {
@@ -177,14 +185,15 @@ package final class IngestCommit: Service {
         return planner.plan(request.withoutPatches, seen: [:], &state).verdicts
     }
 
-    /// Takes batches until the task is cancelled, and does nothing else that a gateway does: for a process that only
-    /// brings events.
+    /// Takes batches until the task is cancelled, and does nothing else.
+    ///
+    /// For a process that only brings events.
     package func runCommitters() async throws { try await committers.run() }
 
     /// Batches that wait for a committer, for metrics.
     package var waiting: Int { committers.waiting }
 
-    /// Runs until graceful shutdown; batches queued by then are taken.
+    /// Runs until graceful shutdown; batches queued before are taken.
     package func run() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.committers.run() }
@@ -214,8 +223,9 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Judges the events about entities that requests have come back to, and those that are due; goes on as long as that
-    /// lets others follow.
+    /// Judges the parked events whose requests have outcomes, and those that are due.
+    ///
+    /// Continues as long as further events can follow.
     package func release() async {
         do {
             var woken = bell.take()
@@ -261,7 +271,7 @@ package final class IngestCommit: Service {
         return isAny
     }
 
-    /// The next look finds them again; who cannot be reached is in the log.
+    /// The next poll finds them again; the log has the database error.
     private func note(_ error: any Error) { _ = failure.problem(error, doing: "look for events that wait") }
 
     private func release(part entities: [EntityKey], of organization: UUID) async throws -> Bool {
@@ -333,7 +343,7 @@ package final class IngestCommit: Service {
 }
 
 extension Catalog.Entry {
-    /// What events of the organization are judged by.
+    /// The data by which events of the organization are judged.
     ///
     /// - Parameter erased: users whose data were erased, of those that the events name.
     func context(of organization: Organization, at now: Timestamp, erased: Set<LaneKey>) -> IngestPlanner.Context {
@@ -347,7 +357,7 @@ extension Catalog.Entry {
             }
             let isErased = [user, owner].contains { user in
                 let user = LaneKey(organization: id, user: user)
-                // of events that have waited, only those are known that the catalog knows of
+                // for events that have waited, only the erasures in the catalog are known
                 return erased.contains(user) || recent.contains(user)
             }
             return isErased ? .erased : .user(owner)

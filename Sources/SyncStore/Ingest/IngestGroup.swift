@@ -2,27 +2,30 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// One group of batches within its transaction: reads what their plans need under the locks of the entities that they
-/// name, and writes what they decide.
+/// One group of batches within its transaction.
+///
+/// It reads what their plans need under the locks of the entities that they name, and writes what they decide.
 struct IngestGroup {
     private let group: [IngestJob]
     private let entries: [UUID: Catalog.Entry]
     private let seals: SealTable
     private let now: Timestamp
-    /// Whether the jobs may do as much as a transaction may (``IngestBounds/part``), and leave the rest.
+    /// Whether the jobs may do a whole transaction's work, and leave the rest.
+    ///
+    /// See ``IngestBounds/part``.
     private let takesHeavy: Bool
     private let organizations: [UUID]
-    /// What is done with the results, in the order of the queries behind BEGIN.
+    /// The handlers of the results, in the order of the queries after BEGIN.
     private var readers: [(inout IngestGroup, Rows) throws -> Void] = []
     private(set) var readQueries: [Query] = [.begin]
 
     private var held: Set<UUID> = []
-    /// What became of events that were taken before, by source.
+    /// Outcomes of events that were taken before, by source.
     private var seen: [Origin: [ExactText: IngestResult]] = [:]
     private var states: [UUID: IngestState] = [:]
-    /// Of the users that events name as owners, those whose data were erased.
+    /// Erased users among the owners that events name.
     private var erased: Set<LaneKey> = []
-    /// The first events that wait, of jobs that release them, in the order in which they came.
+    /// The first waiting events, of jobs that release them, in order of arrival.
     private var parked: [EntityOfOrganization: [ParkedEvent]] = [:]
     /// How many of an entity's were asked for.
     private var parkedLimit = 0
@@ -31,9 +34,9 @@ struct IngestGroup {
     private(set) var plans: [IngestPlan?] = []
     /// Of jobs that are refused.
     private(set) var problems: [Int: Problem] = [:]
-    /// Jobs with more work than may be done beside others.
+    /// Jobs with too much work to be done with others.
     private(set) var heavy: Set<LaneKey> = []
-    /// Jobs of the heavy worker with so little work that they might have been done beside others.
+    /// Jobs of the heavy worker with so little work that others could share the group.
     private(set) var light: Set<LaneKey> = []
     private var writer: IngestGroupWriter
 
@@ -42,9 +45,11 @@ struct IngestGroup {
         @Exact private(set) var source: String
     }
 
-    /// Bytes of documents that a group reads, beside which the last one read may be as large as it is.
+    /// Bytes of documents that a group reads; the last document may exceed them.
     static let readBytes = 4_194_304
-    /// Bytes of documents, as they are stored, whose actual size is looked at, without and with room for much work.
+    /// Stored bytes of documents whose actual size is measured.
+    ///
+    /// Without and with room for much work.
     private static let (measuredBytes, mostMeasuredBytes) = (IngestBounds.light, IngestBounds.most)
 
     init(
@@ -105,8 +110,10 @@ struct IngestGroup {
         }
     }
 
-    /// Events that wait, of the jobs that judge them. Where somebody else has the first about an entity, all about it are
-    /// left to them: nothing overtakes what came before it.
+    /// Events that wait, of the jobs that judge them.
+    ///
+    /// If another worker has the first event about an entity, all about it are left to that worker: nothing overtakes
+    /// what came before it.
     private mutating func addParked() {
         var entities: Set<EntityOfOrganization> = []
         var limit = 0
@@ -145,7 +152,7 @@ struct IngestGroup {
         entities.sorted().map { ($0.organization, $0.key) }
     }
 
-    /// Events that wait go with their owner, so only those that come are looked at.
+    /// Waiting events are deleted with their owner, so only new ones are checked.
     private mutating func addOwners() {
         var owners: Set<LaneKey> = []
         for job in group {
@@ -203,7 +210,9 @@ struct IngestGroup {
         }
     }
 
-    /// Locks entities in the order of their keys; documents are needed in the order of events.
+    /// Locks entities in the order of their keys.
+    ///
+    /// Documents are needed in the order of events.
     private func lockQuery(_ entities: [EntityRows.Key]) -> Query {
         var places: [EntityOfOrganization: Int64] = [:]
         for job in group {
@@ -281,7 +290,9 @@ struct IngestGroup {
 
     private var budget: Int { takesHeavy ? IngestBounds.part : IngestBounds.light }
 
-    /// Bytes of the stored documents that a batch's events are about, but for those that were taken before.
+    /// Bytes of the stored documents that a batch's events concern.
+    ///
+    /// Except for events that were taken before.
     private func size(of job: IngestJob) -> Int {
         guard case .take(_, let bearer) = job.task, let state = states[job.organization] else { return 0 }
         let known = seen[Origin(organization: job.organization, source: bearer.source)] ?? [:]
@@ -327,7 +338,7 @@ struct IngestGroup {
         }
     }
 
-    /// Judges events about an entity in the order in which they came, until one has to go on waiting.
+    /// Judges an entity's events in order of arrival, until one has to wait further.
     private mutating func release(
         _ queue: [ParkedEvent],
         of entity: EntityOfOrganization,
@@ -335,9 +346,9 @@ struct IngestGroup {
         budget: Int
     ) -> (IngestPlan, isAll: Bool) {
         let all = queue
-        // what was not read, and all behind it, is left to a later look
+        // the first unread event, and all behind it, are left to a later poll
         let queue = all.firstIndex(where: \.isLeftOut).map { Array(all[..<$0]) } ?? all
-        // what cannot be opened waits for who can: others wait behind it, but not for ever
+        // an event that cannot be opened waits for a gateway that can; others wait behind it for a limited time
         let isPatient = { [now] (parked: ParkedEvent) in
             parked.event.receivedAt.adding(seconds: IngestPlanner.patienceSeconds) > now
         }
@@ -345,7 +356,7 @@ struct IngestGroup {
         let open = queue[..<(closed ?? queue.endIndex)].filter(\.isReadable)
         for parked in queue where !parked.isReadable { writer.postpone(parked.name, seconds: 30) }
         var state = states[entity.organization] ?? IngestState()
-        // what was taken is not refused for want of room
+        // an event that was taken is not refused for lack of room
         let count = state.parkedCount
         state.parkedCount = 0
         let plan = planner.plan(released: open.map(\.event), budget: budget, &state)
@@ -372,7 +383,7 @@ struct IngestGroup {
 
     // MARK: - 3: write
 
-    /// All writes and COMMIT; where nothing changes, what is still to be read and ROLLBACK.
+    /// All writes and COMMIT; where nothing changes, the remaining reads and ROLLBACK.
     var writeQueries: [Query] {
         mutating get throws(SealError) { try writer.queries(of: organizations, states) }
     }

@@ -19,8 +19,7 @@ struct IngestGroupWriter {
     /// The places of the feeds' rows in the results.
     private var feedResults: [Int] = []
 
-    /// How long until an event that waits is looked at again, in seconds, where nothing says before that its time has
-    /// come.
+    /// Seconds until a waiting event is judged again without a signal.
     static let lookSeconds: Double = 1
 
     init(seals: SealTable, now: Timestamp) {
@@ -45,13 +44,13 @@ struct IngestGroupWriter {
         settled.append(TakenEventRow(name: name, result: verdict.result, receivedAt: event.receivedAt))
     }
 
-    /// Lets what came behind an event about its entity wait for it.
+    /// Makes the followers of an event about its entity wait for it.
     mutating func deferFollowers(of waiting: ParkedEvent) {
         let (organization, event) = (waiting.name.organization, waiting.event)
         stopped.append(QueuePlaceRow(organization: organization, key: event.event.key, place: event.place ?? 0))
     }
 
-    /// Has what comes next about an entity judged soon.
+    /// Has the next event about an entity judged soon.
     mutating func wakeNext(organization: UUID, _ entity: EntityKey) { woken.append((organization, entity)) }
 
     mutating func postpone(_ name: EventName, seconds: Double) {
@@ -86,7 +85,7 @@ struct IngestGroupWriter {
     private var isChange = false
 
     private mutating func addEvents(_ queries: inout [Query]) {
-        // in the order of their names: who takes the same at the same moment waits and does not lock up
+        // in the order of their names, so that concurrent transactions with the same names wait and do not deadlock
         let order: (TakenEventRow, TakenEventRow) -> Bool = { left, right in
             (left.name.organization, left.name.source, left.name.eventID)
                 < (right.name.organization, right.name.source, right.name.eventID)

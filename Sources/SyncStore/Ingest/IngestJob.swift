@@ -2,23 +2,23 @@ import Foundation
 import GroupCommit
 import SyncModel
 
-/// Events on their way through a committer, with the reply to who brought them.
+/// Events on their way through a committer, with the reply to their sender.
 struct IngestJob: GroupJob {
     enum Task {
-        /// A batch that has come.
+        /// A batch that has arrived.
         case take(IngestRequest, IngestBearer)
-        /// Entities whose events that wait are to be judged anew, so many of each.
+        /// Entities whose waiting events are to be judged again, so many of each.
         case release([EntityKey], limit: Int)
     }
 
     let organization: UUID
     let task: Task
-    /// Whether it is known that its work is more than ``IngestBounds/light``.
+    /// Whether its work is known to be more than ``IngestBounds/light``.
     var isHeavy = false
     let enqueuedAt = ContinuousClock.now
     let reply: OnceReply<IngestAnswer>
 
-    /// A source's batches are taken one after the other.
+    /// A source's batches are taken in sequence.
     var lane: LaneKey {
         switch task {
         case .take(_, let bearer):

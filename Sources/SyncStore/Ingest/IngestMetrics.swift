@@ -1,7 +1,9 @@
 import Metrics
 import SyncModel
 
-/// Counts events by what became of them. One that waits is counted again when its time has come.
+/// Counts events by outcome.
+///
+/// One that waits is counted again when it is judged later.
 struct IngestMetrics: Sendable {
     private let counters: [IngestResult: Counter] = Dictionary(
         uniqueKeysWithValues: IngestResult.allCases.map { result in
@@ -10,7 +12,7 @@ struct IngestMetrics: Sendable {
     )
 
     func note(_ verdicts: [IngestVerdict], isRelease: Bool) {
-        // what goes on waiting was counted when it came
+        // an event that continues to wait was counted when it came
         for verdict in verdicts where !(isRelease && verdict.result == .parked) {
             counters[verdict.result]?.increment()
         }

@@ -3,8 +3,9 @@ import Logging
 import Postgres
 import SyncModel
 
-/// Does away with what is remembered of events and requests once it is old: in short statements, organization by
-/// organization.
+/// Deletes old records of events and requests.
+///
+/// It uses short statements, one organization at a time.
 struct IngestPruning: Sendable {
     /// Rows that one statement deletes.
     static let batch: Int64 = 1_000
@@ -13,7 +14,9 @@ struct IngestPruning: Sendable {
     static let interval: Duration = .seconds(600)
 
     let pool: Pool
-    /// Ids of events are kept as long as idempotency records are; what echoes are recognized by, as payloads.
+    /// Ids of events are kept as long as idempotency records.
+    ///
+    /// The data by which echoes are recognized are kept as long as payloads.
     let policy: RetentionPolicy
     let now: TimeSource
     let failure: StoreFailure

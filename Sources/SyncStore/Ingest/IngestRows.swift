@@ -28,7 +28,7 @@ struct EventName: Hashable {
     }
 }
 
-/// An event that was taken, and what became of it.
+/// An event that was taken, and its outcome.
 struct TakenEventRow {
     let name: EventName
     let result: IngestResult
@@ -130,8 +130,10 @@ struct ParkedEventRow {
         )
     }
 
-    /// A document with more to remember of its event is kept in an array, which no other document is: `[…]` for a
-    /// shallow patch, `[…,1]` and `[…,2]` for an event whose versions start again.
+    /// The stored form of a document with further properties of its event.
+    ///
+    /// It is in an array, which no other document is: `[…]` for a shallow patch, `[…,1]` and `[…,2]` for an event whose
+    /// versions start again.
     private static func stored(_ event: IngestEvent) -> [UInt8]? {
         guard let document = event.document, event.isShallow || event.lineage != .continues else {
             return event.document
@@ -144,7 +146,7 @@ struct ParkedEventRow {
         _ document: [UInt8]
     ) -> (document: [UInt8], isShallow: Bool, lineage: IngestEvent.Lineage)? {
         guard document.first == UInt8(ascii: "["), document.count > 3 else { return nil }
-        // the document is an object, so only a number may stand between its brace and the array's end
+        // the document is an object, so only a number may be between its brace and the array's end
         let digit = document[document.count - 2]
         guard (48...57).contains(digit) else {
             return (Array(document.dropFirst().dropLast()), true, .continues)
@@ -168,7 +170,9 @@ struct ParkedEvent {
 /// An entity to be locked and read.
 struct EntityPlaceRow {
     let entity: EntityRows.Key
-    /// The order in which documents are needed; entities are locked in the order of their keys.
+    /// The order in which documents are needed.
+    ///
+    /// Entities are locked in the order of their keys.
     let place: Int64
 
     static let columns = Columns<EntityPlaceRow>(
@@ -193,7 +197,7 @@ struct QueuePlaceRow {
     )
 }
 
-/// How new the known state of an entity is.
+/// How recent the known state of an entity is.
 struct EntityMarkRow {
     let organization: UUID
     let key: EntityKey

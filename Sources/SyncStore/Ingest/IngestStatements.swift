@@ -8,7 +8,9 @@ enum IngestStatements {
 
     // MARK: - Reading
 
-    /// Holds the organizations that take events: what is purged takes none, and a purge waits for those under way.
+    /// Holds the organizations that take events.
+    ///
+    /// A purged organization takes no events, and a purge waits for those in progress.
     static let hold = Statement(
         "ingest_hold",
         """
@@ -33,7 +35,7 @@ enum IngestStatements {
         """
     )
 
-    /// Users whose data were erased, or are just now.
+    /// Users whose data were erased, or are being erased.
     static let erased = Statement(
         "ingest_erased",
         """
@@ -43,8 +45,9 @@ enum IngestStatements {
         """
     )
 
-    /// Locks the first events about entities that wait; those that somebody else judges at the moment are left to them.
-    /// Documents behind so many bytes are left out.
+    /// Locks the first waiting events about entities.
+    ///
+    /// Those that another worker judges at the moment are left to it. Documents behind so many bytes are left out.
     static let parked = Statement(
         "ingest_parked",
         """
@@ -78,8 +81,9 @@ enum IngestStatements {
     /// The order in which an entity's events came.
     private static let queue = "x.place, x.received_at, x.source, x.event_id"
 
-    /// The first event about each entity that waits, whoever holds it. Read behind ``parked``: where it is another than
-    /// the first one there, somebody else judges those before.
+    /// The first waiting event about each entity, whether locked or not.
+    ///
+    /// Read after ``parked``: if it is another than the first one there, another worker judges those before.
     static let firstParked = Statement(
         "ingest_first_parked",
         """
@@ -94,8 +98,10 @@ enum IngestStatements {
         """
     )
 
-    /// The place of the last event about each entity that waits. Read before the entities are locked: what is released
-    /// meanwhile is then seen in the entity, or else still waits here.
+    /// The place of the last waiting event about each entity.
+    ///
+    /// Read before the entities are locked: an event that is released in between is then visible in the entity, or else
+    /// still waits here.
     static let lastPlaces = Statement(
         "ingest_last_places",
         """
@@ -110,11 +116,12 @@ enum IngestStatements {
         """
     )
 
-    /// Locks entities, with how new their states are, and with the sizes of their documents. A document is left out
-    /// where those before it have so many bytes together, in the order in which they are needed.
+    /// Locks entities, with their marks and the sizes of their documents.
     ///
-    /// The size of a compressed document is known once it was decompressed. So no more are than have a given size as
-    /// they are stored; of the others that size is taken.
+    /// A document is left out if those before it reach the limit of bytes, in the order in which they are needed.
+    ///
+    /// The size of a compressed document is known only after decompression. So only documents up to a given total of
+    /// stored bytes are decompressed; of the others the stored size is taken.
     static let lockEntities = Statement(
         "ingest_lock_entities",
         """
@@ -193,7 +200,7 @@ enum IngestStatements {
         """
     )
 
-    /// Requests of an entity that are looked at.
+    /// Requests of an entity that are read.
     static let requestsAnEntity = 64
 
     static let causes = Statement(
@@ -210,7 +217,7 @@ enum IngestStatements {
         """
     )
 
-    /// The requests whose keys the first events that wait name.
+    /// The requests whose keys the first waiting events name.
     static let parkedCauses = Statement(
         "ingest_parked_causes",
         """
@@ -231,7 +238,7 @@ enum IngestStatements {
         """
     )
 
-    /// The first create of each type that is under way.
+    /// The first create of each type that is in flight.
     static let creates = Statement(
         "ingest_creates",
         """
@@ -270,7 +277,9 @@ enum IngestStatements {
 
     // MARK: - Writing
 
-    /// Two replicas that take the same event at the same moment violate the primary key: then one looks again.
+    /// Remembers events.
+    ///
+    /// Two replicas that take the same event at the same moment violate the primary key: then one reads again.
     static let remember = Statement(
         "ingest_remember",
         """
@@ -279,7 +288,7 @@ enum IngestStatements {
         """
     )
 
-    /// What became of events that had waited.
+    /// Records the outcomes of events that had waited.
     static let settle = Statement(
         "ingest_settle",
         """
@@ -289,7 +298,7 @@ enum IngestStatements {
         """
     )
 
-    /// What was refused after it had waited may come again under its id.
+    /// Forgets events that were refused after they had waited: they may be sent again.
     static let forget = Statement(
         "ingest_forget",
         """
@@ -316,7 +325,7 @@ enum IngestStatements {
         """
     )
 
-    /// Puts off looking at events that wait.
+    /// Postpones waiting events.
     static let postpone = Statement(
         "ingest_postpone",
         """
@@ -327,7 +336,7 @@ enum IngestStatements {
         """
     )
 
-    /// Puts off looking at all events about entities that wait.
+    /// Postpones all waiting events about entities.
     static let postponeEntities = Statement(
         "ingest_postpone_entities",
         """
@@ -338,12 +347,14 @@ enum IngestStatements {
         """
     )
 
-    /// What stands behind an event that goes on waiting is not looked at again but for that one's sake, until its own
-    /// patience ends. Each is put off once, so that many cost no more than once each.
+    /// Postpones the followers of an event that continues to wait.
+    ///
+    /// They are read again only because of that event, until their own time limit ends. Each is postponed once, so that
+    /// many cost no more than once each.
     static let deferFollowers = Statement(
         "ingest_defer_followers",
         deferring("p.received_at + \(patience)"),
-        // of a column, a cluster computes only what no setting changes
+        // for a column, a cluster evaluates only expressions that no setting changes
         variant: deferring("(p.received_at AT TIME ZONE 'UTC' + \(patience)) AT TIME ZONE 'UTC'")
     )
 

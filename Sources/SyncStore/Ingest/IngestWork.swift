@@ -5,13 +5,14 @@ import Logging
 import Postgres
 import SyncModel
 
-/// Commits groups of events from elsewhere. One group is two round trips: lock the entities and read what is known of
-/// them; decide; write everything and commit.
+/// Commits groups of events from elsewhere.
+///
+/// One group is two round trips: lock the entities and read their known state; decide; write everything and commit.
 struct IngestWork: GroupWork {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let metrics: IngestMetrics
-    /// The sources whose batches were heavy lately.
+    /// The sources whose batches were heavy recently.
     let heavyLanes: HeavyLanes
     let now: TimeSource
     let failure: StoreFailure
@@ -25,7 +26,7 @@ struct IngestWork: GroupWork {
             entries[id] = try await catalog.entry(id)
             seals[id] = certainty.hasNewestKeys ? seal.lastWord : seal
         }
-        // those that are missing are made for what is written, and for nobody whom a refused event names
+        // missing keys are made for what is written, and not for a user that a refused event names
         try await catalog.userKeys.fetch(owners(group, entries)) { seals[$0] }
         var steps = IngestGroup(
             group,
@@ -46,7 +47,7 @@ struct IngestWork: GroupWork {
         finish(group, steps, feeds)
     }
 
-    /// Whose documents the events bring, as far as they say so.
+    /// The owners of the events' documents, as far as the events name them.
     private func owners(_ group: [IngestJob], _ entries: [UUID: Catalog.Entry]) -> [LaneKey] {
         group.flatMap { job -> [LaneKey] in
             guard let entry = entries[job.organization] else { return [] }
@@ -92,7 +93,9 @@ struct IngestWork: GroupWork {
         }
     }
 
-    /// Nobody hears what was refused after it had waited but whoever asks again, and the log.
+    /// Logs events that were refused after they had waited.
+    ///
+    /// Apart from the log, only a source that sends the event again gets this result.
     private func log(_ plan: IngestPlan, _ job: IngestJob) {
         for verdict in plan.verdicts where verdict.result == .refused {
             failure.logger.notice(

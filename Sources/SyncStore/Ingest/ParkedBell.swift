@@ -1,8 +1,10 @@
 import Foundation
 import Synchronization
 
-/// Tells about which entities events waited for requests that have outcomes, so that they may be judged. Any number of
-/// rings before one is heard are one.
+/// Signals that parked events of some entities can be evaluated again.
+///
+/// An event is parked while a request about its entity is in flight, until that has an outcome. Signals coalesce: any
+/// number of them before the worker's next look count as one.
 final class ParkedBell: Sendable {
     private let entities = Mutex<Set<ParkedKey>>([])
     /// A value when there is something to take. For one reader.

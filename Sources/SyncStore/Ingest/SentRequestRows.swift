@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// A request that goes out, of an organization that events are taken of.
+/// A request to be sent, of an organization whose events are taken.
 struct SentRequestRow {
     let organization: UUID
     let key: UUID
@@ -23,7 +23,7 @@ struct SentRequestRow {
         .text("server_id", \.entityID)
     )
 
-    /// One that goes out again is under way again.
+    /// A request that is sent again is in flight again.
     static let write = Statement(
         "lane_note_requests",
         """
@@ -35,7 +35,7 @@ struct SentRequestRow {
     )
 }
 
-/// What came of a request.
+/// The outcome of a request.
 struct AnsweredRequestRow {
     let organization: UUID
     let key: UUID
@@ -75,7 +75,7 @@ struct AnsweredRequestRow {
     static let statements = [SentRequestRow.write, write, forget]
 }
 
-/// What outcomes of requests say of them, for organizations that events are taken of.
+/// The outcomes of requests, for organizations whose events are taken.
 struct RequestOutcomes {
     private var answered: [AnsweredRequestRow] = []
     private var void: [RequestKeyRow] = []

@@ -3,14 +3,14 @@ import SyncModel
 
 /// A request of a mutation's history.
 struct AttemptRow {
-    /// Requests that are kept of a mutation, the last ones.
+    /// Requests that are stored of a mutation, the last ones.
     static let kept = 20
 
     private let lane: LaneKey
     private let result: LaneOutcome
     private let note: AttemptNote
 
-    /// Nil where there is nothing to note, as usual.
+    /// Nil where there is no attempt to record, as usual.
     init?(_ lane: LaneKey, _ result: LaneOutcome) {
         guard let note = result.outcome.attempt else { return nil }
         self.lane = lane
@@ -30,8 +30,10 @@ struct AttemptRow {
         .choice("outcome") { $0.note.result }
     )
 
-    /// To be executed before the outcome is written: where nobody says when it was sent, the mark of the flight does. The
-    /// rows of a mutation are a ring, so that nothing is ever deleted for a new one.
+    /// Writes attempts; executed before the outcome is written.
+    ///
+    /// If the time of sending is not recorded, the time of the mark as in flight is used. The rows of a mutation are a
+    /// ring, so that nothing is ever deleted for a new one.
     static let write = Statement(
         "lane_write_attempts",
         """

@@ -8,7 +8,7 @@ struct BlockerRow {
     let lane: LaneKey
     let blocker: UUID
     let changePosition: Int64
-    /// What releasing them may cost, in look-ups.
+    /// The cost of releasing them, in look-ups.
     var budget: Int64 = 0
 
     static let columns = Columns<BlockerRow>(
@@ -19,8 +19,9 @@ struct BlockerRow {
         .int8("budget", \.budget)
     )
 
-    /// Look-ups that one statement may cost, over all lanes: a tenth of a second, so that jobs in the same commit
-    /// hardly wait for a lane with much to release.
+    /// Look-ups that one statement may cost, over all lanes: a tenth of a second.
+    ///
+    /// So jobs in the same commit hardly wait for a lane with much to release.
     static let wholeBudget = 16_384
 
     static func query(_ rows: [BlockerRow], _ now: Timestamp) -> Query {

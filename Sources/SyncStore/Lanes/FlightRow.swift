@@ -1,7 +1,7 @@
 import Postgres
 import SyncModel
 
-/// A mutation that goes in flight.
+/// A mutation that is marked as in flight.
 struct FlightRow {
     let dispatch: Dispatch
 

@@ -1,7 +1,7 @@
 import Postgres
 import SyncModel
 
-/// A lane whose next head is looked for.
+/// A lane whose next head is searched for.
 struct HeadRow {
     let job: Int32
     let lane: LaneKey

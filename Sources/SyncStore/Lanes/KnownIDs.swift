@@ -2,9 +2,9 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// Client ids that have just got a server id, while mutations that name the entity by them are open.
+/// Client ids with a new server id, while mutations under the client id are open.
 ///
-/// A mutation waits for the latest open one of its entity, by whichever name (product rule 3): a later push under the
+/// A mutation waits for the latest open one of its entity, by any of its names (product rule 3): a later push under the
 /// server id must find those that came while only the client id was known. So the latest of them carries both ids;
 /// those before it are reached through its dependencies. If it is given up, the latest of the rest takes its place.
 struct KnownIDs {
@@ -16,13 +16,15 @@ struct KnownIDs {
         add(lane, created.clientID, created.entityType, outcome.serverID)
     }
 
-    /// Skips a mutation that is not known by both names: it has nothing to pass on.
+    /// Skips a mutation without both names: it has nothing to pass on.
     mutating func add(_ lane: LaneKey, _ clientID: UUID?, _ entityType: String, _ serverID: ServerID?) {
         guard let clientID, let serverID else { return }
         serverIDs[MappingName(lane: lane, clientID: clientID, entityType: entityType)] = serverID
     }
 
-    /// To be run once the mutations and mappings are written, in key order; none where nothing was added.
+    /// To be run once the mutations and mappings are written, in key order.
+    ///
+    /// Empty where nothing was added.
     var queries: [Query] {
         guard !serverIDs.isEmpty else { return [] }
         return [Query(Self.statement, Self.columns.parameters(serverIDs.sorted { $0.key < $1.key }))]
@@ -35,7 +37,7 @@ struct KnownIDs {
         .serverID { $0.value }
     )
 
-    /// Readers need not learn of it: the change position stays.
+    /// Readers need not see the change: the change position is not raised.
     static let statement = Statement(
         "lane_known_ids",
         """

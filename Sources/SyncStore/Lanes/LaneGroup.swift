@@ -3,8 +3,9 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// One group of lane steps within its transaction: reads what their ``LanePlan``s need and writes what they decide.
-/// Notifies no one.
+/// One group of lane steps within its transaction. Notifies no one.
+///
+/// It reads what their ``LanePlan``s need and writes what they decide.
 struct LaneGroup {
     private let group: [LaneJob]
     private let entries: [UUID: Catalog.Entry]
@@ -20,12 +21,13 @@ struct LaneGroup {
     private var entities: [UUID: EntityTable] = [:]
     /// Organizations of the group that events from elsewhere are taken of.
     private let sources: [UUID]
-    /// Entities that such events wait for the outcome of requests about, by organization.
+    /// Entities for whose requests such events wait, by organization.
     private var waiting: [UUID: Set<EntityKey>] = [:]
     /// Organizations of which requests have outcomes.
     private(set) var woken: Set<ParkedKey> = []
-    /// Whether an organization was read too early: another replica has since registered a head's type, or made the key
-    /// that a head is sealed under.
+    /// Whether an organization was read too early.
+    ///
+    /// Another replica has since registered a head's type, or made the key that a head is sealed under.
     private(set) var isStale = false
 
     init(
@@ -39,7 +41,7 @@ struct LaneGroup {
     ) {
         self.group = group
         self.entries = entries
-        // values that another configuration can open wait for it
+        // values that another configuration can open wait for that configuration
         let seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
         reader = QueuedReader(seals: seals, now: now)
         sources = entries.filter(\.value.hasSources).map(\.key).sorted()
@@ -51,7 +53,9 @@ struct LaneGroup {
         plans = group.map { _ in nil }
     }
 
-    /// The plan that a row is about, and the organization as it was read; nil for a step that lost its lane.
+    /// The plan of a row, and the organization as it was read.
+    ///
+    /// Nil for a step that lost its lane.
     private func step(_ row: inout RowReader) throws -> (plan: LanePlan, entry: Catalog.Entry)? {
         guard let plan = plans[Int(try row.int32("job"))], let entry = entries[plan.request.lane.organization] else {
             return nil
@@ -95,7 +99,7 @@ struct LaneGroup {
         }
         guard !lanes.isEmpty else { return [] }
         let blockers = JobRow.columns.query(LaneStatements.doneBlockers, lanes)
-        // a worker may be lost with nothing in flight, and what asks for nothing has no server in a cluster
+        // a worker may be lost with nothing in flight, and a statement without rows has no server in a cluster
         return [blockers] + (flights.isEmpty ? [] : [PushIDRow.ids.query(LaneStatements.inFlight, flights)])
     }
 
@@ -118,12 +122,12 @@ struct LaneGroup {
 
     // MARK: - 3: outcomes
 
-    /// Works out the outcomes of what was in flight, and their effects on entities and lanes.
+    /// Computes the outcomes of flights, and their effects on entities and lanes.
     mutating func settle() {
         for case let plan? in plans { plan.settle(&entities, makeID) }
     }
 
-    /// Writes outcomes, then reads what comes next.
+    /// Writes outcomes, then reads the next heads.
     var settleQueries: [Query] {
         get throws(SealError) {
             let queries = try writer.settleQueries(plans, entities)
@@ -161,7 +165,7 @@ struct LaneGroup {
             guard let waiting = waiting[organization] else { continue }
             for outcome in plan.outcomes {
                 let entity = outcome.mutation.entity
-                // what a create makes is any of its type until its outcome says which
+                // the entity of a create may be any of its type until its outcome names it
                 for key in waiting where key.type == entity.type && entity.serverID.map({ $0.text == key.id }) ?? true {
                     woken.insert(ParkedKey(organization: organization, entity: key))
                 }
@@ -169,7 +173,7 @@ struct LaneGroup {
         }
     }
 
-    /// A mutation's id is unique in its lane only, and each lane releases the waiters of its own.
+    /// A mutation's id is unique in its lane only; each lane releases its own waiters.
     private func readReleased(_ rows: Rows) throws {
         for var row in rows {
             guard let (plan, _) = try step(&row) else { continue }

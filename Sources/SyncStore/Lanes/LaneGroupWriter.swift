@@ -6,12 +6,14 @@ import SyncModel
 /// their lane.
 struct LaneGroupWriter {
     let seals: SealTable
-    /// Organizations that events from elsewhere are taken of: what is sent for them is noted.
+    /// Organizations whose events are taken: requests for them are recorded.
     let sources: Set<UUID>
     let now: Timestamp
     let participants: [any CommitParticipant]
 
-    /// In this order: outcomes, mappings, local ids, known ids, released mutations, then reads what comes next.
+    /// Writes outcomes, then reads the next heads.
+    ///
+    /// In this order: outcomes, mappings, local ids, known ids, released mutations, then the reads.
     func settleQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
         var released: [BlockerRow] = []
         var heads: [HeadRow] = []
@@ -31,7 +33,9 @@ struct LaneGroupWriter {
         return queries
     }
 
-    /// Writes heads that were settled without running, what goes in flight, lanes, feeds, entities, and COMMIT.
+    /// The last writes, and COMMIT.
+    ///
+    /// Heads that were settled without running, flights, lanes, feeds, and entities.
     func finalQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
         var lanes: [LaneRow] = []
         var flights: [FlightRow] = []
@@ -90,7 +94,7 @@ struct LaneGroupWriter {
             }
         }
         var queries: [Query] = []
-        // usually there are none: what succeeds at the first attempt has no history
+        // usually there are no attempts: a success at the first attempt has no history
         if !attempts.isEmpty { queries.append(AttemptRow.columns.query(AttemptRow.write, attempts)) }
         if OutcomeRow.areUsual(outcomes) {
             add(LaneStatements.writeUsualOutcomes, OutcomeRow.usual, outcomes, to: &queries)

@@ -9,7 +9,7 @@ struct LaneJob: GroupJob {
 
     var lane: LaneKey { request.lane }
     var weight: Int { 1 }
-    /// Of what is written, which an upstream sent.
+    /// Bytes to be written that an upstream sent.
     var bytes: Int { if case .settle(_, let outcome) = request.step { outcome.responseBody?.count ?? 0 } else { 0 } }
     var isAnswered: Bool { reply.isSent }
 

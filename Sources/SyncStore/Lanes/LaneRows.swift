@@ -18,7 +18,7 @@ package enum LaneRows {
         .moment("queued_since", \.state.queuedSince)
     )
 
-    /// The columns of a ``LaneState``, behind the lane's key; for a table that is called `x`.
+    /// The columns of a ``LaneState``, behind the lane's key; for a table `x`.
     package static let list = columns.names(of: "x")
 
     /// Reads the columns of ``list``.
@@ -78,7 +78,9 @@ package enum LaneRows {
         )
     }
 
-    /// Writes existing, locked lanes. An upsert all the same: it finds them by key whatever the tables' size.
+    /// Writes existing, locked lanes.
+    ///
+    /// An upsert finds them by key, independent of the tables' size.
     static let write = Statement(
         "lanes_write",
         """

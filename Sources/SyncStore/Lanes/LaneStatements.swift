@@ -1,21 +1,22 @@
 import Postgres
 import SyncModel
 
-/// The statements of a group of lane steps, set-based, in the manner of ``GroupStatements``: each look-up is a lateral
-/// subquery with a fence, by index, in one partition.
+/// The statements of a group of lane steps, set-based, like ``GroupStatements``.
+///
+/// Each look-up is a lateral subquery with a fence, by index, in one partition.
 enum LaneStatements {
-    /// Waiters of a lane that one statement looks at.
+    /// Waiters of a lane that one statement reads.
     static let unblockLimit = 1_000
-    /// What releasing one mutation costs beside looking at its dependencies, in look-ups.
+    /// What releasing one mutation costs without its dependencies, in look-ups.
     static let releaseCost = 8
-    /// Lists of dependencies up to this length are reduced to what is still waited for.
+    /// Lists of dependencies up to this length are reduced to the unmet ones.
     static let shortList = 32
 
     /// `MutationRecord.satisfiesDependants`, of a mutation that is called `y`.
     private static let satisfiesDependants =
         "(y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))"
 
-    /// What was in flight in lanes whose worker is lost.
+    /// The flights of lanes whose worker is lost.
     static let inFlight = Statement(
         "lane_in_flight",
         """
@@ -30,7 +31,9 @@ enum LaneStatements {
         """
     )
 
-    /// Done mutations that others still wait for: their lane's worker was lost before it had released all of those.
+    /// Done mutations that others still wait for.
+    ///
+    /// Their lane's worker was lost before it had released all of those.
     static let doneBlockers = Statement(
         "lane_done_blockers",
         """
@@ -72,7 +75,7 @@ enum LaneStatements {
         )
     )
 
-    /// - Parameter rare: the assignments of what few outcomes have.
+    /// - Parameter rare: the assignments that few outcomes need.
     private static func outcomes(_ columns: Columns<OutcomeRow>, _ rare: String) -> String {
         """
         UPDATE mutations AS m
@@ -118,9 +121,10 @@ enum LaneStatements {
         """
     )
 
-    /// Notes which server ids the local ids of creates lead to. Where the device knows the entity by another id
-    /// already, both lead there. A pull that gives the device that other id at the same moment violates the unique
-    /// index: then the group is planned anew, and finds it.
+    /// Records the server ids that the local ids of creates lead to.
+    ///
+    /// If the device has another id of the entity already, both lead there. A pull that gives the device that other id
+    /// at the same moment violates the unique index: then the group is planned again, and finds it.
     static let writeLocalIDs = Statement(
         "lane_write_local_ids",
         """
@@ -149,17 +153,19 @@ enum LaneStatements {
         """
     )
 
-    /// Releases mutations that waited for a done one: those that wait for nothing else become pending, the others wait
-    /// for the first of their remaining dependencies. In any order, as none runs before all are released.
+    /// Releases mutations that waited for a done one.
     ///
-    /// Its work is bounded by dependencies, for there may be thousands of waiters with thousands of them each: it
-    /// takes as many waiters as `budget` has room for, at least one, and answers whether there may be more. Entries
-    /// before the blocker in a list were done before, so they are not looked at again, and looking ends with the first
-    /// that is not done. So each dependency is looked up once when it is done, and once as what is waited for. A short
-    /// list is reduced to what is not done; of a long one the done part is cut off when it reaches half, for copying
-    /// the list each time would be more work than all else.
+    /// Those that wait for nothing else become pending, the others wait for the first of their remaining dependencies.
+    /// The order does not matter, because no mutation runs before all are released.
     ///
-    /// The waiters are gathered once, or a plan may gather them anew for every mutation of the lane.
+    /// Its work is bounded by dependencies, for there may be thousands of waiters with thousands of them each: it takes
+    /// as many waiters as `budget` has room for, at least one, and answers whether there may be more. Entries before
+    /// the blocker in a list were done before, so they are not read again, and the scan ends with the first that is not
+    /// done. So each dependency is looked up once when it is done, and once as what is waited for. A short list is
+    /// reduced to what is not done. Of a long one the done part is cut off when it reaches half, for copying the list
+    /// each time would be more work than all else.
+    ///
+    /// The waiters are gathered once, or a plan may gather them again for every mutation of the lane.
     static let unblock = Statement(
         "lane_unblock",
         """
@@ -223,9 +229,11 @@ enum LaneStatements {
         document: "CASE WHEN m.base_version <> e.version THEN e.document END"
     )
 
-    /// The first pending mutation of each lane; where the client ids that it names lead, as arrays side by side; and,
-    /// of the entity that it changes, the last writer and the upstream's validator in the feed, with the document only
-    /// where the mutation was made on another version, for there may be a conflict.
+    /// The first pending mutation of each lane, with its client ids and its entity.
+    ///
+    /// The client ids that it names lead to the server ids in parallel arrays. Of the entity that it changes, the row
+    /// has the last writer and the upstream's validator in the feed. The document is read only where the mutation was
+    /// made on another version, for there may be a conflict.
     ///
     /// Usually the expected mutation is the head. Only otherwise is it searched for in the order of positions, which
     /// has to merge partitions and costs more. An append runs its parts in order, and the limit ends it after one.
@@ -260,7 +268,7 @@ enum LaneStatements {
                 UNION ALL
                 SELECT z.client_id, z.entity_type, coalesce(z.server_id, z.same_as), z.server_id_is_integer
                 FROM local_ids z
-                -- what stands for a device's own id is a UUID of version 8; others are not looked for
+                -- a device's own id is represented by a UUID of version 8; others are not looked up
                 WHERE get_byte(uuid_send(r.client_id), 6) & 240 = 128
                     AND z.organization_id = k.organization_id AND z.user_id = k.user_id AND z.client_id = r.client_id
                     AND coalesce(z.server_id, z.same_as) IS NOT NULL
@@ -282,8 +290,10 @@ enum LaneStatements {
         """
     )
 
-    /// Nothing is sent before this is committed (product rule 13). The change position stays: readers need not learn
-    /// of it, and a change that touches no index costs half.
+    /// Marks mutations as in flight.
+    ///
+    /// Nothing is sent before this is committed (product rule 13). The change position is not raised: readers need not
+    /// see it, and a change that touches no index costs half.
     static let markInFlight = Statement(
         "lane_mark_in_flight",
         """

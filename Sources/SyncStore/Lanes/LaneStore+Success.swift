@@ -2,18 +2,20 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// Whether an upstream has accepted other mutations: whether an answer is the operator's trouble or a mutation's own
-/// (product rule 11) shows in the mutations themselves, whichever replica sent them, and costs successful ones
-/// nothing.
+/// Whether an upstream has accepted other mutations.
+///
+/// This decides whether an answer is the operator's problem or the mutation's own (product rule 11). It is read from
+/// the mutations themselves, independent of which replica sent them, and costs successful ones nothing.
 extension LaneStore {
-    /// Final mutations of the organization that are looked at, the last first. More mutations of the built-in store
-    /// than this may hide forwarded ones, which then count at a later look.
+    /// Final mutations of the organization that are read, the last first.
+    ///
+    /// More mutations of the built-in store than this may hide forwarded ones, which then count at a later poll.
     static let successesLookedAt = 2_000
 
-    /// Whether an organization's upstream has accepted a request that was sent after a moment.
+    /// Whether an organization's upstream has accepted a request sent after a moment.
     ///
     /// - Parameter timeout: how long a request may take: the success of a mutation accepted before the moment counts
-    ///   only from this long after it, since its request may have been under way at that moment.
+    ///   only from this long after it, since its request may have been in flight at that moment.
     /// - Throws: `store_unavailable`.
     package func hasSucceeded(
         in organization: UUID,
@@ -31,7 +33,9 @@ extension LaneStore {
         }
     }
 
-    /// Without it a planner that expects few mutations of the organization would gather and sort them all.
+    /// Prevents a plan that gathers and sorts all mutations of the organization.
+    ///
+    /// The planner would choose it if it expected few.
     static let successShape = Statement(
         "lane_success_shape",
         """

@@ -55,7 +55,7 @@ package final class LaneStore: Service {
         }
     }
 
-    /// Runs the committers until graceful shutdown; steps queued by then are finished.
+    /// Runs the committers until graceful shutdown; steps queued before are finished.
     package func run() async throws {
         try await committers.run()
     }
@@ -65,7 +65,7 @@ package final class LaneStore: Service {
     /// Lanes that may be claimed, longest due first: a plain read without locks.
     ///
     /// - Parameters:
-    ///   - excluding: organizations that are looked after already.
+    ///   - excluding: organizations whose lanes are processed already.
     ///   - limit: lanes at most.
     package func due(at now: Timestamp, excluding: [UUID], limit: Int) async throws(Problem) -> [LaneKey] {
         let silent = cluster.servers.silent
@@ -74,7 +74,7 @@ package final class LaneStore: Service {
                 return try await lanes(Self.dueStatement, Parameters(now, excluding, Int64(limit)))
             } catch  where cluster.isThere && [.storeUnavailable, .overloaded].contains(error.code) {}
         }
-        // a server of the cluster is away: those of the others are found shard by shard
+        // a server of the cluster is unavailable: the lanes of the others are found shard by shard
         return try await lanes(Self.dueByShardStatement, Parameters(now, excluding, Int64(limit), silent))
     }
 
@@ -84,7 +84,9 @@ package final class LaneStore: Service {
         return try await lanes(Self.dueOfOrganizationStatement, parameters)
     }
 
-    /// Postpones due lanes while their upstream's circuit is open: they are not looked at again before.
+    /// Postpones due lanes while their upstream's circuit is open.
+    ///
+    /// They are not polled before.
     ///
     /// - Parameter moments: by lane, when it may be claimed again.
     package func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) async throws(Problem) {
@@ -120,7 +122,7 @@ package final class LaneStore: Service {
         package var waiting = 0
         /// It waits for a person's decision.
         package var halted = 0
-        /// When the first mutation that is pending or in flight was accepted, over all organizations.
+        /// When the first pending or in-flight mutation was accepted, in all organizations.
         package var oldest: Timestamp?
     }
 
@@ -165,8 +167,9 @@ package final class LaneStore: Service {
         package var oldest: Timestamp?
     }
 
-    /// Counts by organization, those first whose oldest pending mutation has waited longest, then those with the most
-    /// halted lanes; organizations where nothing waits are left out.
+    /// Counts by organization; organizations where nothing waits are left out.
+    ///
+    /// Those come first whose oldest pending mutation has waited longest, then those with the most halted lanes.
     ///
     /// - Parameter limit: organizations at most.
     package func census(organizations limit: Int) async throws(Problem) -> [OrganizationCensus] {
@@ -217,9 +220,10 @@ package final class LaneStore: Service {
         """
     )
 
-    /// The same without the shards of servers that are known to be away ($4, by host and port) or do not answer: dearer,
-    /// and only asked where the other fails. Each shard's answer is a text of lines, and that of a server that is away is
-    /// no success.
+    /// The same without the shards of unavailable servers ($4, by host and port).
+    ///
+    /// Also without those of servers that do not answer. It costs more, and is only used where the other fails. Each
+    /// shard's answer is a text of lines, and that of an unavailable server is no success.
     static let dueByShardStatement = Statement(
         "lanes_due_by_shard",
         "\(dueStatement.sql) OFFSET cardinality($4::text[]) * 0",
@@ -258,8 +262,10 @@ package final class LaneStore: Service {
         """
     )
 
-    /// Skips lanes that were claimed or given back in the meantime. A lane whose lease has run out is put off like any
-    /// other; otherwise many of them would stand before the lanes of other users.
+    /// Postpones lanes, except those claimed or given back since the read.
+    ///
+    /// A lane whose lease has run out is postponed like any other; otherwise many of them would come before the lanes
+    /// of other users.
     static let postponeStatement = Statement(
         "lanes_postpone",
         """

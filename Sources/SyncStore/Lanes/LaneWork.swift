@@ -5,8 +5,10 @@ import Logging
 import Postgres
 import SyncModel
 
-/// Commits groups of lane steps. One group is three round trips: lock lanes and entities; write the outcomes of
-/// requests, release what waited for them and read what comes next; mark that as in flight and commit.
+/// Commits groups of lane steps.
+///
+/// One group is three round trips: lock lanes and entities; write the outcomes of requests, release their waiters and
+/// read the next heads; mark these as in flight and commit.
 struct LaneWork: GroupWork {
     let catalog: Catalog
     let notifier: ChangeNotifier
@@ -36,8 +38,9 @@ struct LaneWork: GroupWork {
         }
     }
 
-    /// Whether a lane to be claimed, alone in its group by now, contains a value that cannot be opened: the lane is
-    /// put off, and not tried again with every look.
+    /// Whether a lane to be claimed contains a value that cannot be opened.
+    ///
+    /// The lane is alone in its group at this point. It is postponed, so that not every poll tries it again.
     private static func isDamaged(
         _ group: [LaneJob],
         _ entries: [UUID: Catalog.Entry],
@@ -91,8 +94,9 @@ struct LaneWork: GroupWork {
         finish(group, steps)
     }
 
-    /// Lanes of organizations whose data cannot be opened are put off, not claimed: none of their mutations is sent,
-    /// counted or given up. What was in flight stays so until its lease has run out.
+    /// Postpones lanes of organizations whose data cannot be opened, without a claim.
+    ///
+    /// None of their mutations is sent, counted or given up. A mutation in flight stays so until its lease has run out.
     private func leaveAlone(_ jobs: [LaneJob], _ moment: Timestamp, on connection: Connection) async throws {
         let until = moment.adding(seconds: LanePlan.pause)
         let claims = jobs.filter { $0.request.step.token == nil }.sorted { $0.lane < $1.lane }

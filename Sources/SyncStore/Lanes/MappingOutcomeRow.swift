@@ -12,7 +12,9 @@ struct MappingOutcomeRow {
     /// Whether its error may be stored here unsealed.
     let isPlain: Bool
 
-    /// Nil where the mutation has no mapping: only creates have one, and not those under a local or a global id.
+    /// Nil where the mutation has no mapping.
+    ///
+    /// Only creates have one, and not those under a local or a global id.
     init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
         let mutation = result.mutation
         guard let clientID = mutation.createdClientID else { return nil }
@@ -32,7 +34,7 @@ struct MappingOutcomeRow {
         .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
         .bool("fails") { $0.outcome.status == .failed },
         .int2("tries") { $0.outcome.isFailedTry ? 1 : 0 },
-        // an upstream's error also stands in the mutation, and sealed there
+        // an upstream's error is also in the mutation, and sealed there
         .text("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
         .int8("change_position", \.changePosition)
     )

@@ -44,7 +44,7 @@ final class OutcomeRow: Sendable {
         .text("etag", \.result.outcome.etag)
     )
 
-    /// Columns that say why a mutation did not simply succeed.
+    /// Columns that explain why a mutation did not simply succeed.
     static let rare = Columns<OutcomeRow>(
         .moment("next_retry_at", \.result.outcome.nextRetryAt),
         .choice("resolution", \.result.outcome.resolution),
@@ -67,7 +67,7 @@ final class OutcomeRow: Sendable {
         .int2("hold_count") { $0.result.outcome.hold?.count ?? 0 }
     )
 
-    /// Whether ``usual`` says all of them: the other columns have their defaults.
+    /// Whether ``usual`` covers all of them: the other columns have their defaults.
     static func areUsual(_ rows: [OutcomeRow]) -> Bool {
         rows.allSatisfy { row in
             let outcome = row.result.outcome

@@ -33,7 +33,7 @@ package enum QueuedColumns {
             conflictResolution: try row.choice("conflict_resolution")
         )
         var unreadable: [String] = []
-        // kept with a settled conflict, for people to read: it is never sent
+        // stored with a settled conflict, for people to read: it is never sent
         var lost: [String] = []
         mutation.endpoint = try row.endpoint()
         mutation.payload = try seal.read(json: row.optionalBytes("payload"), .payload, of: id, &unreadable)

@@ -7,8 +7,9 @@ struct QueuedReader {
     let seals: SealTable
     let now: Timestamp
 
-    /// Reads a mutation, if need be without its values that cannot be opened: damaged ones, and those accepted long
-    /// ago under a data key that does not exist.
+    /// Reads a mutation, if need be without its values that cannot be opened.
+    ///
+    /// These are damaged ones, and those accepted long ago under a data key that does not exist.
     func mutation(_ row: inout RowReader, of lane: LaneKey, _ entry: Catalog.Entry) throws -> QueuedMutation {
         let seal = seals.lane(lane)
         let start = row
@@ -40,7 +41,7 @@ struct QueuedReader {
         }
     }
 
-    /// Four arrays side by side: client ids, types, server ids, and whether these are integers.
+    /// Reads four parallel arrays: client ids, types, server ids, and their kinds.
     private static func mappings(_ row: inout RowReader) throws -> [UUID: [TurnPlanner.ResolvedID]] {
         let clients = try row.optionalUUIDs("client_ids") ?? []
         let types = try row.optionalStrings("entity_types") ?? []
@@ -56,7 +57,7 @@ struct QueuedReader {
 }
 
 extension Catalog.Entry {
-    /// A mutation's type; one that an operator has not declared was registered at its first use.
+    /// A mutation's type; an undeclared one was registered at its first use.
     package func type(_ name: String) -> EntityType {
         types[name] ?? EntityType(firstUseOf: name, hasUpstream: organization?.upstream != nil)
     }

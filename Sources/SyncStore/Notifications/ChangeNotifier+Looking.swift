@@ -3,7 +3,9 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Looks at everything that is watched: for changes that no hint told, and for the watchers of a feed's news.
+/// Polls everything that is watched.
+///
+/// It finds changes whose hints were lost, and news of feeds for their watchers.
 extension ChangeNotifier {
     func keepLooking() async {
         var last = ContinuousClock.now
@@ -28,7 +30,7 @@ extension ChangeNotifier {
         }
     }
 
-    /// While the database is away there is nothing to see: the next look will do.
+    /// While the database is unavailable nothing can be read: the next poll suffices.
     private func look(_ lanes: [LaneKey]) async {
         guard let rows = try? await pool.run([Query(Self.lanesStatement, LaneRows.keys(lanes))])[0],
             let found = try? rows.read({ (lane: try $0.lane(), position: try $0.int64("change_position")) })
@@ -61,8 +63,9 @@ extension ChangeNotifier {
         }
     }
 
-    /// Looks at a feed for as long as it moves, and tells the watchers concerned. The more of them there are, the
-    /// longer the pause between two looks: half a second at most.
+    /// Polls a feed for as long as it moves, and notifies the watchers concerned.
+    ///
+    /// The more watchers there are, the longer the pause between two polls: half a second at most.
     private func follow(_ organization: UUID) async {
         while let (after, watches) = state.withLock({ $0.feeds.next(organization) }) {
             do {
@@ -74,7 +77,7 @@ extension ChangeNotifier {
                     }
                 }
             } catch {
-                // to be looked at again when the database is back
+                // to be polled again when the database is available
                 _ = state.withLock { $0.feeds.changed(organization) }
                 try? await Task.sleep(for: Self.deafInterval)
             }
@@ -96,7 +99,7 @@ extension ChangeNotifier {
             OFFSET 0
         ) l
         """,
-        // of whichever servers have them; others of the same organizations and users are passed over
+        // of all servers that have them; rows of other pairs of these organizations and users are skipped
         variant: """
             SELECT x.organization_id, x.user_id, x.change_position FROM lanes x
             WHERE x.organization_id = ANY ($1::uuid[]) AND x.user_id = ANY ($2::uuid[])

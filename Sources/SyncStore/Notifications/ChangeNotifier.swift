@@ -4,19 +4,21 @@ import ServiceLifecycle
 package import SyncModel
 import Synchronization
 
-/// Wakes tasks in this process that wait for a change by this or another replica: the dispatcher, when a lane may be
-/// claimed; readers that wait for a mutation to be settled or for the feed to move; listeners to events.
+/// Wakes tasks in this process that wait for a change by this or another replica.
 ///
-/// Within the process it is a call; between replicas a hint by NOTIFY, at most ten times a second. In case one is
-/// lost, it looks at all that is watched: every fifteen seconds, or four times a second while hints do not arrive.
+/// These are the dispatcher, when a lane may be claimed; readers that wait for a mutation to be settled or for the feed
+/// to move; listeners to events.
+///
+/// Within the process it is a call; between replicas a hint by NOTIFY, at most ten times a second. In case one is lost,
+/// it polls all that is watched: every fifteen seconds, or four times a second while hints do not arrive.
 package final class ChangeNotifier: Service {
     /// How long hints are gathered after one was sent.
     static let hintInterval: Duration = .milliseconds(100)
-    /// Hints sent at a time; beyond it other replicas are told to look at everything.
+    /// Hints sent at a time; beyond it other replicas are asked to poll everything.
     static let hintsAtATime = 4
-    /// The interval while hints do not arrive, at least: with many watches it is longer.
+    /// The least interval while hints do not arrive; longer with many watches.
     static let deafInterval: Duration = .milliseconds(250)
-    /// Lanes that one statement looks at.
+    /// Lanes that one statement polls.
     static let lanesAtATime = 1_000
 
     struct State {
@@ -24,23 +26,23 @@ package final class ChangeNotifier: Service {
         var onDue: (@Sendable () -> Void)?
         var lanes = LaneWatches()
         var feeds = FeedWatches()
-        /// What to tell other replicas.
+        /// Names that other replicas are to be notified of.
         var unsent: Set<WakeName> = []
     }
 
     let pool: Pool
     let hints: ReplicaHints
-    /// The interval between looks at everything that is watched, while hints arrive.
+    /// The interval between polls of everything that is watched, while hints arrive.
     let calmInterval: Duration
     let state = Mutex(State())
-    /// Tells whoever shows operators what goes on.
+    /// Notifies the operators' views of changes.
     package let operatorNews = OperatorNews()
     /// Feeds that have news to read; each at most once.
     let movedFeeds = AsyncStream<UUID>.makeStream()
-    /// Whether to look at everything that is watched at once.
+    /// Whether to poll everything that is watched at once.
     let lookNow = Atomic(false)
     private let due = Throttle(.seconds(1), isDueFirst: true)
-    /// A message to other replicas; nil: what is unsent.
+    /// A message to other replicas; nil: the unsent names.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
 
     init(pool: Pool, hints: ReplicaHints, calmInterval: Duration) {
@@ -51,17 +53,19 @@ package final class ChangeNotifier: Service {
 
     // MARK: - The dispatcher
 
-    /// Sets the callback that is told which lanes may be claimed. Called often and from any thread: it must be quick.
+    /// Sets the callback for lanes that may be claimed.
+    ///
+    /// Called often and from any thread: it must be quick.
     package func whenReady(_ body: (@Sendable ([LaneKey]) -> Void)?) {
         state.withLock { $0.onReady = body }
     }
 
-    /// Sets the callback that is told when another replica has more lanes due than it can run.
+    /// Sets the callback for a replica that has more lanes due than it can run.
     package func whenDueElsewhere(_ body: (@Sendable () -> Void)?) {
         state.withLock { $0.onDue = body }
     }
 
-    /// Tells other replicas that lanes are due, at most once a second.
+    /// Notifies other replicas that lanes are due, at most once a second.
     package func tellDue() {
         if due.isDue() { outgoing.continuation.yield(.due) }
     }
@@ -73,7 +77,7 @@ package final class ChangeNotifier: Service {
 
     // MARK: - Readers
 
-    /// Tells that mutations of lanes were changed, and with them perhaps their organizations' feeds.
+    /// Signals changed mutations of lanes, and so perhaps changed feeds.
     package func changed(_ lanes: [LaneKey]) {
         operatorNews.changed(lanes)
         let isHeard = hints.isHeard
@@ -84,7 +88,7 @@ package final class ChangeNotifier: Service {
             moved = organizations.filter { state.feeds.changed($0) }
             guard isHeard else { return (watches, moved, false) }
             let isFirst = state.unsent.isEmpty
-            // beyond that other replicas are told to look at everything
+            // beyond that other replicas are asked to poll everything
             guard state.unsent.count <= HintMessage.maximumNames * Self.hintsAtATime else {
                 return (watches, moved, false)
             }
@@ -96,8 +100,10 @@ package final class ChangeNotifier: Service {
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
-    /// Tells that an operator changed something of an organization: those who show operators what goes on, here and at
-    /// other replicas. There the hint has its feed looked at as well, which costs a look in vain.
+    /// Signals an operator's change of an organization to the operators' views.
+    ///
+    /// They are in this and in other replicas. There the hint makes the feed be polled as well, which costs one
+    /// unnecessary poll.
     package func changed(_ organization: UUID) {
         operatorNews.changed(organization)
         guard hints.isHeard else { return }
@@ -109,8 +115,9 @@ package final class ChangeNotifier: Service {
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
-    /// Watches a lane, a feed behind a position, or both while `body` runs: changes after the call begins are not
-    /// missed.
+    /// Watches a lane, a feed behind a position, or both while `body` runs.
+    ///
+    /// Changes after the call begins are not missed.
     nonisolated(nonsending) package func watching<Value, Failure: Error>(
         lane: LaneKey? = nil,
         feed: (interest: FeedInterest, position: Int64)? = nil,
@@ -141,10 +148,10 @@ package final class ChangeNotifier: Service {
         }
     }
 
-    /// By which the other replicas know this one; another one with each start.
+    /// The id of this replica for the others; a new one with each start.
     package var gatewayID: UUID { hints.id }
 
-    /// Other replicas that this one has heard of lately, for metrics.
+    /// Other replicas whose hints arrived recently, for metrics.
     package var peers: Int { hints.peerCount }
 
     /// Whether hints of other replicas arrive, for metrics.
@@ -152,7 +159,9 @@ package final class ChangeNotifier: Service {
 
     // MARK: - The service
 
-    /// Listens to other replicas, sends them hints, and looks at what is watched, until graceful shutdown.
+    /// Runs until graceful shutdown.
+    ///
+    /// Listens to other replicas, sends them hints, and polls what is watched.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }

@@ -1,5 +1,7 @@
-/// Is told that something it watches was changed. No data comes with the signal: the observer looks for itself, so a
-/// lost signal costs time only. Called often and from any thread: it must be quick.
+/// Receives a signal when something that it watches was changed.
+///
+/// The signal has no data: the observer reads the change itself, so a lost signal costs time only. Called often and
+/// from any thread: it must be quick.
 package protocol ChangeObserver: AnyObject, Sendable {
     /// Mutations or mappings of the lane were changed.
     func laneChanged()

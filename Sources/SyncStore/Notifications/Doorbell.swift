@@ -1,4 +1,6 @@
-/// Signals within this process. For one listener; rings that it has not heard yet are one.
+/// Signals within this process, for one listener.
+///
+/// Signals coalesce until the listener receives one.
 package final class Doorbell: Sendable {
     private let stream = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
 

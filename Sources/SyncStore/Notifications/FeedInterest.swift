@@ -1,7 +1,7 @@
 package import Foundation
 package import SyncModel
 
-/// The part of an organization's feed that a listener wants to be told of.
+/// The part of an organization's feed that a listener subscribes to.
 package struct FeedInterest: Sendable, Hashable {
     package var organization: UUID
     /// The reader: entities of `visibility: "user"` exist for their owner only.

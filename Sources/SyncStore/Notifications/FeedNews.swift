@@ -4,12 +4,12 @@ import SyncModel
 
 /// The changes in a feed behind a position, and the users that may see them.
 struct FeedNews: Sendable {
-    /// Entities that are looked at; the owners of further ones stay unknown.
+    /// Entities that are read; the owners of further ones stay unknown.
     static let limit: Int64 = 1_000
 
     let epoch: Int64
     let end: Int64
-    /// Whether all changes were looked at.
+    /// Whether all changes were read.
     private let isComplete: Bool
     private var visibleToAll = Newest()
     private var visibleToOwner: [UUID: Newest] = [:]
@@ -47,7 +47,9 @@ struct FeedNews: Sendable {
         }
     }
 
-    /// The position of the newest change that the listener may see and has asked for; nil when there is none.
+    /// The position of the newest change that the listener may see and has asked for.
+    ///
+    /// Nil if there is no such change.
     func newest(for interest: FeedInterest) -> Int64? {
         guard isComplete else { return end }
         let own = visibleToOwner[interest.user]?.of(interest.entityTypes) ?? 0
@@ -60,7 +62,7 @@ struct FeedNews: Sendable {
         return Query(statement, parameters)
     }
 
-    /// One row without an entity says that there is none.
+    /// One row without an entity means that the feed has no such entity.
     static let statement = Statement(
         "feed_news",
         """

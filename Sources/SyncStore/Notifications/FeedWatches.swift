@@ -4,7 +4,7 @@ import Foundation
 struct FeedWatches {
     private struct Feed {
         var watches: [ObjectIdentifier: (interest: FeedInterest, watch: any ChangeObserver)] = [:]
-        /// The feed's end when it was last looked at.
+        /// The feed's end at the last poll.
         var known: Int64
         var isBeingRead = false
         /// Whether there is something new since the current look began.
@@ -34,7 +34,7 @@ struct FeedWatches {
     /// The watched organization that another replica's hint names.
     func organization(_ name: WakeName) -> UUID? { names[name] }
 
-    /// Notes that a feed was changed.
+    /// Records that a feed was changed.
     ///
     /// - Returns: whether the caller has to start a reader for it.
     mutating func changed(_ organization: UUID) -> Bool {
@@ -45,7 +45,7 @@ struct FeedWatches {
         return true
     }
 
-    /// Notes how far a feed has come.
+    /// Records the end of a feed.
     ///
     /// - Returns: whether the caller has to start a reader for it.
     mutating func note(_ end: Int64, of organization: UUID) -> Bool {
@@ -64,7 +64,7 @@ struct FeedWatches {
         return (feed.known, feed.watches.count)
     }
 
-    /// Notes how far a look has come, and answers the watches.
+    /// Records how far a poll has come, and answers the watches.
     mutating func looked(
         upTo end: Int64,
         at organization: UUID

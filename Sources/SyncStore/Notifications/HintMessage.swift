@@ -1,4 +1,4 @@
-/// What replicas tell each other by NOTIFY: names of what was changed, never data.
+/// The messages between replicas by NOTIFY: names of what was changed, never data.
 enum HintMessage: Sendable, Equatable {
     /// The sender is running.
     case presence

@@ -5,7 +5,7 @@ struct LaneWatches {
     private struct Lane {
         let key: LaneKey
         var watches: [any ChangeObserver] = []
-        /// The lane's change position when it was last looked at; nil before the first look.
+        /// The lane's change position at the last poll; nil before the first.
         var known: Int64?
     }
 
@@ -44,7 +44,7 @@ struct LaneWatches {
         lanes[name]?.flatMap(\.watches) ?? []
     }
 
-    /// Notes a lane's change position, and answers the watches that have not seen it.
+    /// Records a lane's change position, and answers the watches that are behind it.
     mutating func note(_ position: Int64, of key: LaneKey) -> [any ChangeObserver] {
         let name = WakeName(key)
         guard let place = lanes[name]?.firstIndex(where: { $0.key == key }), let lane = lanes[name]?[place],

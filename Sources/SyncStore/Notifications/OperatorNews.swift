@@ -2,19 +2,21 @@ package import Foundation
 import SyncModel
 import Synchronization
 
-/// What operators who look on are told at once: that something of an organization was changed, that an operation goes on.
-/// It costs nothing while nobody looks on, and holds no more than the organizations of a moment.
+/// Signals for operators' views, sent immediately.
+///
+/// They report that something of an organization was changed, or that an operation has made progress. They cost nothing
+/// while no view is open, and need memory only for the organizations of a moment.
 package final class OperatorNews: Sendable {
-    /// Organizations that are remembered; of more is told that something was changed somewhere.
+    /// Organizations that are stored; beyond it, the news is that something changed.
     static let capacity = 1_000
 
-    /// What has happened since it was taken last.
+    /// The news since the last read.
     package struct News: Sendable {
-        /// Of whom something was changed.
+        /// Organizations that were changed.
         package fileprivate(set) var organizations: Set<UUID> = []
-        /// Whether more was changed: of whom is not known.
+        /// Whether further changes happened, in unknown organizations.
         package fileprivate(set) var hasOthers = false
-        /// Operations that went on: which, and whose.
+        /// Operations that made progress: their ids, and their organizations.
         package fileprivate(set) var operations: [UUID: UUID] = [:]
 
         package var isEmpty: Bool { organizations.isEmpty && !hasOthers && operations.isEmpty }
@@ -39,7 +41,7 @@ package final class OperatorNews: Sendable {
         if !wanted { _ = take() }
     }
 
-    /// What there is, once.
+    /// Returns the news and clears them.
     package func take() -> News {
         news.withLock { news in
             defer { news = News() }
@@ -47,7 +49,7 @@ package final class OperatorNews: Sendable {
         }
     }
 
-    /// Tells that an operation of an organization has gone on.
+    /// Signals that an operation of an organization has made progress.
     package func operationMoved(_ operation: UUID, of organization: UUID) {
         guard isWanted.load(ordering: .relaxed) else { return }
         news.withLock { news in
@@ -63,13 +65,15 @@ package final class OperatorNews: Sendable {
         }
     }
 
-    /// Tells that something of an organization was changed by an operator.
+    /// Signals that an operator changed something of an organization.
     func changed(_ organization: UUID) {
         guard isWanted.load(ordering: .relaxed) else { return }
         news.withLock { $0.add(organization) }
     }
 
-    /// Other replicas tell names of what they changed, which lead back to nobody.
+    /// Signals a change by another replica.
+    ///
+    /// Other replicas send names of what they changed, which cannot be resolved to organizations.
     func changedElsewhere() {
         guard isWanted.load(ordering: .relaxed) else { return }
         news.withLock { $0.hasOthers = true }

@@ -3,10 +3,11 @@ import GroupCommit
 import Postgres
 import Synchronization
 
-/// NOTIFY as a hint between replicas. A hint carries no data; polling finds what is lost, and how often it runs
-/// depends on whether hints arrive: each replica listens for its own presence, too, and checks whether it hears the
-/// other registered ones. So a connection proxy that swallows notifications makes the gateway slower to notice, and
-/// nothing else.
+/// NOTIFY as a hint between replicas.
+///
+/// A hint has no data; polling finds what is lost, and its frequency depends on whether hints arrive. Each replica
+/// listens for its own presence, too, and checks whether it receives those of the other registered ones. So a
+/// connection proxy that swallows notifications only makes the gateway slower to notice changes.
 final class ReplicaHints: Sendable {
     /// How often a replica announces its presence.
     static let presenceInterval: Duration = .seconds(5)
@@ -16,10 +17,10 @@ final class ReplicaHints: Sendable {
 
     private struct State {
         var peers: [WakeName: ContinuousClock.Instant] = [:]
-        /// When this replica's own presence was first heard on the connection, and last.
+        /// When the connection first received this replica's own presence, and last.
         var heardSince: ContinuousClock.Instant?
         var lastHeard: ContinuousClock.Instant?
-        /// Since when fewer replicas are heard than registered.
+        /// Since when presences of fewer replicas arrive than are registered.
         var missingSince: ContinuousClock.Instant?
     }
 
@@ -40,9 +41,10 @@ final class ReplicaHints: Sendable {
         self.connection = connection
     }
 
-    /// Whether hints of other replicas are likely to arrive. Not in the first second, when others may not have heard
-    /// of this one; and not while a registered replica has been silent for longer than the interval at which each
-    /// announces itself.
+    /// Whether hints of other replicas are likely to arrive.
+    ///
+    /// Not in the first second, when others may not have received this one's presence; and not while a registered
+    /// replica has been silent for longer than the interval at which each announces itself.
     var isHearing: Bool {
         let now = ContinuousClock.now
         return state.withLock { state in
@@ -57,12 +59,14 @@ final class ReplicaHints: Sendable {
         return state.withLock { $0.peers.values.count { now - $0 < Self.memory } }
     }
 
-    /// Whether hints are worth sending: other replicas exist, or it is unknown whether they do.
+    /// Whether hints are worth sending.
+    ///
+    /// Other replicas exist, or it is unknown whether they do.
     var isHeard: Bool {
         guard isHearing else { return true }
         let now = ContinuousClock.now
         return state.withLock { state in
-            // a replica that has just begun to listen has not heard of all others yet
+            // a replica that has just begun to listen has not received all presences yet
             if let since = state.heardSince, now - since < Self.presenceInterval + .seconds(1) { return true }
             return state.peers.values.contains { now - $0 < Self.memory }
         }
@@ -78,7 +82,7 @@ final class ReplicaHints: Sendable {
             if let listening = try? await Connection.open(configuration) {
                 _ = try? await listening.run(Query(Self.listenStatement))
                 await send(.presence)
-                // hints sent before this connection are lost: look at everything
+                // hints sent before this connection are lost: poll everything
                 onHint(.everything)
                 while listening.isUsable, !Task.isCancelled { try? await Task.sleep(for: .milliseconds(500)) }
                 listening.close()
@@ -132,7 +136,7 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// Tells the other replicas. A hint that fails is treated as lost.
+    /// Notifies the other replicas. A hint that fails is treated as lost.
     func send(_ message: HintMessage) async {
         _ = try? await pool.run([notification(message)])
     }
@@ -160,7 +164,9 @@ final class ReplicaHints: Sendable {
     }
 
     static let listenStatement = Statement("hints_listen", "LISTEN \(channel)")
-    /// A hint need not survive a crash of the server, so it is committed without waiting for the disk.
+    /// A hint need not survive a crash of the server.
+    ///
+    /// So it is committed without waiting for the disk.
     static let notifyStatement = Statement(
         "hints_notify",
         "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', $1)"

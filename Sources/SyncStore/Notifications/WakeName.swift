@@ -1,8 +1,9 @@
 import Foundation
 import SyncModel
 
-/// A short name for a lane or an organization's feed in hints between replicas: 48 bits, eight characters. If two
-/// share a name, that costs a look in vain.
+/// A short name for a lane or an organization's feed in hints between replicas.
+///
+/// 48 bits, eight characters. If two share a name, that costs an unnecessary poll.
 struct WakeName: Hashable, Sendable {
     /// In characters.
     static let length = 8

@@ -1,4 +1,4 @@
-/// The news that an observer was told since it last looked.
+/// The news for an observer since it last read them.
 package struct WakeNews: Sendable, Hashable {
     /// Whether mutations or mappings of the lane were changed.
     package private(set) var lane = false

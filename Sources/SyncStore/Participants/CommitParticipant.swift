@@ -2,7 +2,9 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// Adds a feature's rows to the engine's transactions: they are committed with the changes they report, or not at all.
+/// Adds a feature's rows to the engine's transactions.
+///
+/// They are committed with the changes they report, or not at all.
 ///
 /// A participant takes no lock that another transaction waits for, so the place of its queries in a transaction does
 /// not matter. It is called on the path of every commit and must not wait for anything.
@@ -12,7 +14,7 @@ package protocol CommitParticipant: Sendable {
     /// - Parameter outcomes: at least one; those of a lane are in the user's order.
     func queries(for outcomes: [StuckOutcome], at moment: Timestamp) -> [Query]
 
-    /// The queries for users whose data were erased, in the transaction that completes the erasure.
+    /// The queries for erased users, in the transaction that completes the erasure.
     func queries(forErased users: [UUID], of organization: UUID, at moment: Timestamp) -> [Query]
 }
 

@@ -6,7 +6,7 @@ struct FoundMapping {
     /// The place of the asking push in the group.
     let push: Int
     let mapping: IDMapping
-    /// When its use was last noted; nil if never.
+    /// When its use was last recorded; nil if never.
     let usedAt: Timestamp?
 
     init(_ row: inout RowReader) throws {

@@ -1,8 +1,9 @@
 import Foundation
 import SyncModel
 
-/// The plans of all pushes of a group, made one after another so that each sees what those before it did to the
-/// organization's entities.
+/// The plans of all pushes of a group, made in sequence.
+///
+/// So each sees the effects of those before it on the organization's entities.
 struct GroupPlan {
     /// For each push its plan, or the problem that refuses it.
     private(set) var outcomes: [Result<PushPlan, Problem>] = []
@@ -10,19 +11,20 @@ struct GroupPlan {
     private(set) var entities: [UUID: EntityTable]
     /// The snapshot of each push.
     let snapshots: [PushSnapshot]
-    /// Pushes that cannot be planned before every name in them was looked up. While there are any, the plan is
-    /// discarded: later pushes in the group were planned without them.
+    /// Pushes that cannot be planned before every name in them is looked up.
+    ///
+    /// While there are any, the plan is discarded: later pushes in the group were planned without them.
     private(set) var incomplete: Set<Int> = []
     /// Pushes that take too much to be committed together with others. While there are any, the plan is discarded.
     private(set) var heavy: Set<Int> = []
-    /// Light pushes whose documents were not read, since those of others left no room.
+    /// Light pushes whose documents were not read, because others left no room.
     private(set) var crowded: Set<Int> = []
     /// Pushes whose user's lane is missing, and was not made.
     private(set) var withoutLane: [Int] = []
-    /// Whether a lane or a device is missing that was remembered.
+    /// Whether a cached lane or device is missing.
     private(set) var lacksRemembered = false
 
-    /// - Parameter isCertain: whether everything was looked up, and nothing taken from memory.
+    /// - Parameter isCertain: whether everything was looked up, and nothing taken from a cache.
     init(_ group: [PushJob], contexts: [PushPlanner.Context], snapshot: GroupSnapshot, isCertain: Bool) {
         entities = snapshot.entities
         snapshots = snapshot.pushes
@@ -64,7 +66,7 @@ struct GroupPlan {
         plans { $0.plan.changesAnything(from: snapshots[$0.index]) }
     }
 
-    /// Plans that change nothing, but are a sign of life to note.
+    /// Plans that change nothing, but whose activity is to be recorded.
     func sightings(at now: Timestamp) -> [Placed] {
         plans { snapshots[$0.index].isSighting(at: now) && !$0.plan.changesAnything(from: snapshots[$0.index]) }
     }

@@ -9,7 +9,7 @@ extension GroupReader {
         steps += lookUps(wanted) { !created[$0].contains($1) }
     }
 
-    /// What is not looked up at first.
+    /// The names that are not looked up at first.
     private func leftOut(of push: Int) -> PushLookUps {
         PushLookUps.rest(of: group[push].push, above: watermarks?[push], besides: wanted[push])
     }
@@ -53,10 +53,10 @@ extension GroupReader {
 
     private var laneSeals: [LaneSeal] { group.map { [seals] in seals.lane($0.lane) } }
 
-    /// Looks up the keys of entries, and the client ids that their answer shows the mappings of.
+    /// Looks up the keys of entries, and the client ids of mappings in their answer.
     mutating func addRepeated() {
         let (keys, clients) = (rows(wanted, \.keys), rows(wanted, \.clients))
-        // a push of nothing names none, and what asks for nothing has no server in a cluster
+        // a push without names has no rows, and a statement without rows has no server in a cluster
         if !keys.isEmpty { steps.append(mutations(keys, laneSeals)) }
         guard !clients.isEmpty else { return }
         steps.append((PushIDRow.clients.query(GroupStatements.mappings, clients), Self.readMappings))
@@ -64,7 +64,9 @@ extension GroupReader {
 
     // MARK: - Completion
 
-    /// A further round trip, for pushes with an entry that would be refused: looks up what was assumed to be new.
+    /// A further round trip, for pushes with an entry that would be refused.
+    ///
+    /// It looks up the names that were assumed to be new.
     func completion(of pushes: Set<Int>) -> [Query] { rest(of: pushes).map(\.query) }
 
     /// Adds the results of ``completion(of:)`` to the snapshot.

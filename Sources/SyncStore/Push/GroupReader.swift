@@ -1,13 +1,15 @@
 import Postgres
 import SyncModel
 
-/// A group's first round trip: the queries to send, and the handling of their results.
+/// A group's first round trip: the queries to send, and the handling of results.
 struct GroupReader {
     /// How rows are read.
     enum Access {
-        /// Under locks, by a transaction that goes on to write; missing lanes are created.
+        /// Under locks, by a transaction that will write; missing lanes are created.
         case locking
-        /// As of one moment, by a transaction that writes nothing, takes no locks and waits for none.
+        /// As of one moment, by a transaction that writes nothing.
+        ///
+        /// It takes no locks and waits for none.
         case looking
     }
 
@@ -22,7 +24,7 @@ struct GroupReader {
     private let documentBytes: Int
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
-    /// What is looked up at first, one a push.
+    /// The first look-ups, one a push.
     let wanted: [PushLookUps]
     /// One a push, above which keys are new; nil to look up every key.
     let watermarks: [Int64]?
@@ -32,9 +34,9 @@ struct GroupReader {
     var steps: [Step] = []
 
     /// - Parameters:
-    ///   - hints: the remembered watermarks of devices, so that less has to be looked up; nil to look up everything. A
-    ///     device without one counts as new: its lane is created if need be, and its keys are not looked up. What was
-    ///     left out is looked up before anything is refused (``completion(of:)``).
+    ///   - hints: the cached watermarks of devices, so that less has to be looked up; nil to look up everything. A
+    ///     device without one counts as new: its lane is created if need be, and its keys are not looked up. Omitted
+    ///     names are looked up before anything is refused (``completion(of:)``).
     ///   - deviceLimit: how many devices a user may have; counting stops there.
     ///   - documentBytes: bytes of documents that are read; others are left out.
     init(
@@ -50,7 +52,8 @@ struct GroupReader {
             group,
             seals,
             access,
-            // read-only connections come from the pool, which plans statements in its own way unless told otherwise
+            // read-only connections come from the pool, which plans statements in its own way unless configured
+            // otherwise
             documentBytes,
             opening: access == .locking ? [.begin] : [.beginReading, Query(SettleStatements.planShape)],
             watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },
@@ -64,8 +67,9 @@ struct GroupReader {
         addEntities()
     }
 
-    /// Reads, on a committer's connection, what pushes need that only repeat others: nothing that new entries are
-    /// judged by.
+    /// Reads, on a committer's connection, the data of pushes that only repeat others.
+    ///
+    /// It does not read what new entries are judged by.
     init(repeating group: [PushInput], seals: SealTable) {
         self.init(group, seals, .looking, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
         addLanes(maybeNew: [])
@@ -112,7 +116,7 @@ struct GroupReader {
 
     // MARK: - Lanes and devices
 
-    /// - Parameter maybeNew: lanes that may be missing. The lane of a remembered device exists, unless it was purged.
+    /// - Parameter maybeNew: lanes that may be missing. The lane of a cached device exists, unless it was purged.
     private mutating func addLanes(maybeNew: [LaneKey]) {
         let pushOfLane = pushOfLane
         if access == .locking, !maybeNew.isEmpty {

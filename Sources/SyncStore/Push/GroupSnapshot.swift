@@ -5,13 +5,16 @@ import SyncModel
 struct GroupSnapshot {
     /// One a push.
     var pushes: [PushSnapshot]
-    /// Whether the push's lane exists: it does not when the organization is no longer active.
+    /// Whether the push's lane exists.
+    ///
+    /// It does not when the organization is no longer active.
     var hasLane: [Bool]
     /// By organization.
     var entities: [UUID: EntityTable] = [:]
-    /// Mappings that the group names, and when the use of each was last noted.
+    /// Mappings that the group names, and when the use of each was last recorded.
     var mappingUses: [MappingUse] = []
-    /// By push, local ids that lead nowhere and that an unconfirmed pull may have assigned; each with the UUID that
-    /// represents it.
+    /// Local ids that an unconfirmed pull may have assigned, by push.
+    ///
+    /// They lead nowhere yet; each has the UUID that represents it.
     var unassigned: [Int: [LocalID: UUID]] = [:]
 }

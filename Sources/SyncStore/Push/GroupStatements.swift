@@ -1,17 +1,20 @@
 import Postgres
 import SyncModel
 
-/// The statements of a group's first round trip: lock, then read. All are set-based; each row carries its push's place
-/// in the group. Inputs come in key order, and locks are taken in that order: lanes first, then entities; feeds are
-/// raised last, when writing.
+/// The statements of a group's first round trip: lock, then read.
+///
+/// All are set-based; each row carries its push's place in the group. Inputs come in key order, and locks are taken in
+/// that order: lanes first, then entities; feeds are raised last, when writing.
 ///
 /// The text fixes the shape of every plan, for a plan is made once and kept: a plain join, planned while the tables
-/// were nearly empty, reads a whole table for ever after. So each look-up is a lateral subquery with a fence
-/// (`OFFSET 0`, `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
+/// were nearly empty, would always read a whole table. So each look-up is a lateral subquery with a fence (`OFFSET 0`,
+/// `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
 enum GroupStatements {
-    /// Creates missing lanes, in active organizations only: a purged one takes no new rows. A purge does not see a
-    /// lane that is not committed yet, so creating one holds the organization's row, which a purge changes first.
-    /// Nor for a user that was joined into another or erased, whose lane went with that: whoever asks has not heard of it.
+    /// Creates missing lanes, in active organizations only.
+    ///
+    /// A purged organization takes no new rows. A purge does not see a lane that is not committed yet, so creating one
+    /// holds the organization's row, which a purge changes first. No lane is created for a user that was joined into
+    /// another or erased, whose lane was removed: the caller has not received that change yet.
     static let makeLanes = Statement(
         "group_make_lanes",
         """
@@ -49,8 +52,9 @@ enum GroupStatements {
 
     private static let deviceKeys = Columns<DeviceKey>(.device { $0 })
 
-    /// The same of one organization, on a cluster. Each of the users and each of the devices: whoever reads it knows which
-    /// are meant.
+    /// The same of one organization, on a cluster.
+    ///
+    /// Returns the rows for all pairs of the users and the devices; the reader selects the requested ones.
     private static let devicesOfOne = Statement(
         "group_devices_of_one",
         """
@@ -113,7 +117,9 @@ enum GroupStatements {
         )
     }
 
-    /// Parameters behind the names of mutations: the bytes of contents for one push, and for all.
+    /// Adds the bytes of contents for one push, and for all.
+    ///
+    /// These parameters follow the names of mutations.
     static func addBounds(to parameters: inout Parameters) {
         parameters.add(Int64(WorkBounds.answer))
         parameters.add(Int64(WorkBounds.groupRecords))
@@ -132,8 +138,10 @@ enum GroupStatements {
         """
     )
 
-    /// A failed mapping whose create was discarded or deleted is abandoned; the create is looked at for failed
-    /// mappings only.
+    /// The mappings.
+    ///
+    /// A failed mapping whose create was discarded or deleted is abandoned; the create is read for failed mappings
+    /// only.
     static let mappings = Statement(
         "group_mappings",
         """
@@ -151,10 +159,12 @@ enum GroupStatements {
         """
     )
 
-    /// The latest open mutation on each entity that the group updates, looked for only in lanes that have open ones.
+    /// The latest open mutation on each entity that the group updates.
     ///
-    /// By client id that is never a create: a mutation that follows a create waits for it by the mapping and, where
-    /// that create took the client id over, for what was open under the id before.
+    /// It is searched for only in lanes that have open ones.
+    ///
+    /// By client id that is never a create: a mutation that follows a create waits for it by the mapping. If that
+    /// create took the client id over, it also waits for what was open under the id before.
     static let open = open(
         "group_open",
         own: false,

@@ -86,7 +86,9 @@ struct GroupWriter {
         plans.sorted { group[$0.index].lane < group[$1.index].lane }
     }
 
-    /// Also for refused pushes: this commit creates their lanes, so no later push finds its user new.
+    /// Also for refused pushes.
+    ///
+    /// This commit creates their lanes, so no later push finds its user new.
     private mutating func addUsers() {
         let newcomers = group.indices.filter { plan.snapshots[$0].isLaneNew }.map { group[$0].lane }.sorted()
         add(GroupStatements.writeUsers, .lanes, newcomers)
@@ -118,7 +120,7 @@ struct GroupWriter {
                 row.blockers = blockers.add(new.record.status == .blocked ? new.record.dependsOn : [])
                 row.references = references.add(new.references.map(\.clientID))
                 referenceTypes += new.references.lazy.map(\.entityType)
-                // usually stored as it is: nothing to seal, and nothing that looks sealed
+                // usually stored as it is: no value is sealed or looks sealed
                 if let seal { try row.seal(seal) } else if row.looksSealed { try row.seal(seals.lane(job.lane)) }
                 rows.append(row)
             }
@@ -140,7 +142,7 @@ struct GroupWriter {
         for change in changes {
             let (lane, state) = (group[change.index].lane, change.plan.lane)
             let stuck = change.plan.mutations.filter(\.record.status.isForAPerson)
-            // in the user's order, whatever the order in the request
+            // in the user's order, which may differ from the request's
             for new in stuck.sorted(by: { $0.record.position < $1.record.position }) {
                 outcomes.append(StuckOutcome(lane: lane, state: state, origin: .push(new)))
             }
@@ -164,7 +166,9 @@ struct GroupWriter {
         add(GroupStatements.replaceMappings, MappingRow.columns, rows.filter(\.new.replacesAbandoned))
     }
 
-    /// Mutations that waited in vain for an abandoned create may still be open when another create takes over its id.
+    /// Adds the ids of mutations that waited for an abandoned create.
+    ///
+    /// They may still be open when another create takes over its id.
     private mutating func addKnownIDs() {
         var known = KnownIDs()
         for change in changes {

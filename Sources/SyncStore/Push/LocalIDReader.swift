@@ -10,7 +10,7 @@ struct LocalIDReader: Sendable {
         self.group = group
     }
 
-    /// Looks up ids; nil for none.
+    /// Looks up ids; nil without ids.
     ///
     /// - Parameter isWanted: whether an id of a push has to be looked up.
     func find(_ isWanted: (_ push: Int, _ clientID: UUID) -> Bool) -> Query? {
@@ -36,8 +36,9 @@ struct LocalIDReader: Sendable {
 
     // MARK: - Assignments of pulls
 
-    /// Two more round trips, for pushes that are the first to use a pull's assignments: where those ids lead, and the
-    /// entities that are written by them.
+    /// Two more round trips, for pushes that are the first to use a pull's assignments.
+    ///
+    /// They read where those ids lead, and the entities that are written by them.
     func readAssigned(
         _ snapshot: inout GroupSnapshot,
         _ access: GroupReader.Access,
@@ -73,7 +74,9 @@ struct LocalIDReader: Sendable {
         try EntityRows.loadBounded(results[1], into: &snapshot.entities, seals)
     }
 
-    /// A pull may have assigned the ids that lead nowhere; then this push confirms the page for the ids that it uses.
+    /// Reads the pages that may have assigned the ids that lead nowhere.
+    ///
+    /// This push then confirms the page for the ids that it uses.
     private func pages(_ snapshot: GroupSnapshot) -> Query? {
         guard !snapshot.unassigned.isEmpty else { return nil }
         let rows = snapshot.unassigned.keys.sorted().map { push in
@@ -82,6 +85,8 @@ struct LocalIDReader: Sendable {
         return PushIDRow.devices.query(LocalIDStatements.pages, rows)
     }
 
+    /// Reads the pages' assignments.
+    ///
     /// An id that two pages assign to different entities stays unresolved: the device has to pull first.
     private func readPages(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         var found: [Int: [LocalID: ServerID]] = [:]

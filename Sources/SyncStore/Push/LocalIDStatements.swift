@@ -1,10 +1,13 @@
 import Postgres
 
-/// The statements by which a group of pushes reads and writes local ids, in the manner of ``GroupStatements``.
+/// The statements by which a group of pushes reads and writes local ids.
+///
+/// They follow ``GroupStatements``.
 enum LocalIDStatements {
-    /// Where local ids lead. One row for each id asked for; the last column says whether an unconfirmed pull may have
-    /// assigned one that leads nowhere. An id whose create was discarded or deleted is abandoned; the create is looked
-    /// at only for ids that lead nowhere.
+    /// Where local ids lead, one row for each requested id.
+    ///
+    /// The last column is true if an unconfirmed pull may have assigned an id that leads nowhere. An id whose create
+    /// was discarded or deleted is abandoned; the create is read only for ids that lead nowhere.
     static let find = Statement(
         "group_local_ids",
         """
@@ -45,12 +48,15 @@ enum LocalIDStatements {
         """
     )
 
-    /// New ids of creates. One that exists by now, for a pull was confirmed a moment ago, violates the primary key,
-    /// and the group is planned anew.
+    /// New ids of creates.
+    ///
+    /// One that exists already, because a pull was just confirmed, violates the primary key, and the group is planned
+    /// again.
     static let write = Statement("group_write_local_ids", rows)
 
-    /// Ids that replace abandoned ones, whose creates are gone. One that leads somewhere after all violates a CHECK
-    /// (23514): the lane's lock makes that impossible.
+    /// Ids that replace abandoned ones, whose creates were deleted.
+    ///
+    /// One that leads somewhere after all violates a CHECK (23514): the lane's lock makes that impossible.
     static let replace = Statement(
         "group_replace_local_ids",
         """
@@ -66,7 +72,7 @@ enum LocalIDStatements {
     /// Ids that a pull assigned and a push uses. A pull that confirms its page at this moment writes the same.
     static let confirm = Statement("group_confirm_local_ids", rows + "\nON CONFLICT DO NOTHING")
 
-    /// Those of them whose entities the device knows by another id: both lead there.
+    /// Those whose entities have another id on the device: both ids lead there.
     static let confirmSecond = Statement(
         "group_confirm_second_local_ids",
         """

@@ -2,7 +2,7 @@ import SyncModel
 
 /// A mapping that a push names.
 package struct MappingUse {
-    /// A use is noted once a day (``GroupStatements/touchMappings``).
+    /// A use is recorded once a day (``GroupStatements/touchMappings``).
     package static let precision: Double = 86_400
 
     let push: Int
@@ -10,7 +10,7 @@ package struct MappingUse {
     /// Nil if never.
     let notedAt: Timestamp?
 
-    /// Whether to note its use again.
+    /// Whether to record its use again.
     func isNews(at now: Timestamp) -> Bool {
         guard let notedAt else { return true }
         return notedAt.adding(seconds: Self.precision) <= now

@@ -1,7 +1,9 @@
 import Foundation
 import SyncModel
 
-/// The pushes of a group, with what each is planned by. All lists have one element a push.
+/// The pushes of a group, with the inputs of their plans.
+///
+/// All lists have one element a push.
 struct PushBatch {
     private(set) var jobs: [PushJob] = []
     private(set) var contexts: [PushPlanner.Context] = []

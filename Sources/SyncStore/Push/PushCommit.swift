@@ -30,7 +30,7 @@ package final class PushCommit: Service {
     ///
     /// The answer comes once the commit is durable. A push whose client went away is committed all the same.
     ///
-    /// - Parameter traceparent: W3C trace context of the request; goes on to the upstream.
+    /// - Parameter traceparent: W3C trace context of the request; it is passed to the upstream.
     /// - Throws: the problem that refuses the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
     package func submit(
         _ push: PushRequest,
@@ -57,7 +57,7 @@ package final class PushCommit: Service {
     ///
     /// - Parameter receiver: takes the answer, on any thread; where it is not ``isComplete(_:)``, the rest comes from
     ///   ``completed(_:of:)``.
-    /// - Returns: false where what is known of the organization is too old; then nothing has happened.
+    /// - Returns: false where the cached organization is too old; then nothing has happened.
     package func submitAtOnce(
         _ push: PushRequest,
         organization: Organization,
@@ -80,12 +80,14 @@ package final class PushCommit: Service {
         return true
     }
 
-    /// Whether nothing remains to be looked up for the answer to a committed push, as is usual.
+    /// Whether the answer to a committed push needs no further look-up, as is usual.
     package func isComplete(_ answer: PushAnswer) -> Bool {
         !answer.lane.mayBeHeld && !answer.verdicts.contains { $0.status == .blocked }
     }
 
-    /// The answer to a committed push with what had to be looked up for it. No error from here on may replace it.
+    /// The answer to a committed push with the remaining look-ups.
+    ///
+    /// No error from here on may replace it.
     package func completed(_ answer: PushAnswer, of lane: LaneKey) async -> PushAnswer {
         var answer = answer
         answer.stuck = await stuckMutations.stuck(
@@ -97,7 +99,7 @@ package final class PushCommit: Service {
         return answer
     }
 
-    /// Runs the committers until graceful shutdown; pushes queued by then are finished.
+    /// Runs the committers until graceful shutdown; pushes queued before are finished.
     package func run() async throws {
         try await committers.run()
     }

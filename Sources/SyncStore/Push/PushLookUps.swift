@@ -9,7 +9,9 @@ struct PushLookUps {
     private(set) var ids: Set<UUID> = []
     /// Client ids of the user.
     private(set) var clients: Set<UUID> = []
-    /// The UUIDs of local ids that the push creates; other local ids are always looked up.
+    /// The UUIDs of local ids that the push creates.
+    ///
+    /// Other local ids are always looked up.
     private(set) var created: Set<UUID> = []
 
     /// The look-ups made at first.
@@ -33,7 +35,7 @@ struct PushLookUps {
         return wanted
     }
 
-    /// The look-ups needed only before something is refused: usually nobody asks for them.
+    /// The look-ups needed only before something is refused, which is rare.
     static func rest(of push: PushRequest, above watermark: Int64?, besides wanted: PushLookUps) -> PushLookUps {
         var rest = PushLookUps()
         for entry in push.entries {
@@ -53,7 +55,9 @@ struct PushLookUps {
         return rest
     }
 
-    /// A number above the watermark has not been judged; the unique indexes catch the exception.
+    /// Whether an entry is new: its number is above the watermark.
+    ///
+    /// The unique indexes catch the exception.
     private static func isNew(_ entry: PushEntry, above watermark: Int64?) -> Bool {
         watermark.map { (entry.sequenceNumber ?? 0) > $0 } ?? false
     }

@@ -2,8 +2,10 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// Tells what a push would come to if it came now: reads what a push reads, and decides as a push does, in a
-/// transaction that can neither write nor lock. So it creates no lane and never waits for one.
+/// Computes the result that a push would have now.
+///
+/// It reads what a push reads, and decides as a push does, in a transaction that can neither write nor lock. So it
+/// creates no lane and never waits for one.
 package struct PushPreviewer: Sendable {
     let pool: Pool
     let catalog: Catalog

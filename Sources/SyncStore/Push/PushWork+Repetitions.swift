@@ -6,8 +6,8 @@ import SyncModel
 extension PushWork {
     /// Answers them from one reading transaction: one round trip, no locks, no flush.
     ///
-    /// What a push repeats is known to be committed, for the device's watermark is remembered from there. The memory
-    /// only chooses the way: a push is answered here if each of its entries is found and none is refused.
+    /// The first try of a repetition is known to be committed, because the device's watermark is cached from there. The
+    /// cache only chooses the way: a push is answered here if each of its entries is found and none is refused.
     ///
     /// - Returns: the pushes to plan under locks: all others.
     func answerRepetitions(
@@ -40,7 +40,9 @@ extension PushWork {
         return input.push.entries.allSatisfy { $0.sequenceNumber.map { $0 <= watermark } ?? false }
     }
 
-    /// The plan of a push that changes nothing; nil where more has to be read, or written.
+    /// The plan of a push that changes nothing.
+    ///
+    /// Nil where more has to be read, or written.
     private func repetition(
         _ batch: PushBatch,
         _ index: Int,

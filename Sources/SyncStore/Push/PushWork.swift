@@ -86,13 +86,13 @@ struct PushWork: GroupWork {
         )
         let feeds = try writer.feeds(await connection.run(writer.queries))
         finish(group, plan, feeds, at: moment)
-        // behind the others' answers, which need not wait for what is read here
+        // after the others' answers, which need not wait for these reads
         for index in plan.withoutLane {
             group[index].reply.send(.failure(await catalog.reasonForNoLane(of: group[index].lane, taking: "pushes")))
         }
     }
 
-    /// Commits pushes whose documents cannot be read together, each in a transaction of its own.
+    /// Commits pushes whose documents cannot be read together, each in a transaction.
     private func commitOneByOne(
         _ group: [PushJob],
         on connection: Connection,
@@ -168,7 +168,7 @@ struct PushWork: GroupWork {
                 if !planned.typesToRegister.isEmpty {
                     catalog.markInUse(planned.typesToRegister, in: job.organization.id)
                 }
-                // its new mutations usually run at once, and are not looked at
+                // its new mutations usually run at once, and are not checked
                 let lane = planned.lane.haltedBy == nil ? plan.snapshots[index].lane : planned.lane
                 answer(job, planned, lane: lane, feed: feeds[job.organization.id])
             }

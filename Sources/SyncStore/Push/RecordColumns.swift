@@ -14,8 +14,9 @@ package enum RecordColumns {
     package static let outline = list.replacing("m.response_body", with: "NULL::json AS response_body")
         .replacing("m.error", with: "NULL::json AS error")
 
-    /// The same, from a table with the running sums `bytes_to` and `all_to` of ``bytes``: contents that do not fit are
-    /// left out.
+    /// The same, from a table with the running sums of ``bytes``.
+    ///
+    /// The sums are `bytes_to` and `all_to`. Contents that do not fit are left out.
     ///
     /// - Parameters:
     ///   - limit: the parameter with the bytes that one request may have.

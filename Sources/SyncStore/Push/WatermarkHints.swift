@@ -1,11 +1,12 @@
 import SyncModel
 import Synchronization
 
-/// Remembers the watermarks of devices seen lately, so that a push's new keys need not be looked up. Only a hint:
-/// where the locked row says otherwise the group is read again with every key looked up, and the unique index stops a
-/// key that is known after all.
+/// Remembers recent devices' watermarks, so that new keys need no look-up.
+///
+/// Only a hint: if the locked row has another watermark, the group is read again with every key looked up, and the
+/// unique index rejects a key that is known after all.
 final class WatermarkHints: Sendable {
-    /// Devices remembered at most (about 6 MB); beyond it the memory starts over.
+    /// Devices in memory at most (about 6 MB); beyond it the memory starts over.
     static let capacity = 50_000
 
     private let watermarks = Mutex([DeviceKey: Int64]())

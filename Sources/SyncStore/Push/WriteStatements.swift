@@ -22,7 +22,7 @@ extension GroupStatements {
         INSERT INTO users AS u (organization_id, user_id, created_at)
         SELECT k.organization_id, k.user_id, \(Columns.lanes.parameter(1))
         FROM \(Columns.lanes.unnested(as: "k"))
-        -- where an operator lets users in, a push does not: this one may have been shut out a moment ago
+        -- where an operator admits users, a push does not: this user may have just been excluded
         WHERE (SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = k.organization_id)
             IS DISTINCT FROM 'explicit'
         ON CONFLICT (organization_id, user_id) DO NOTHING
@@ -55,7 +55,9 @@ extension GroupStatements {
         """
     )
 
-    /// Mutations that ``MutationRow/usual`` describes, as most are: a third of the arrays fewer, and no slices of lists.
+    /// Mutations that ``MutationRow/usual`` describes, as most are.
+    ///
+    /// A third of the arrays fewer, and no slices of lists.
     static let writeUsualMutations = Statement(
         "group_write_usual_mutations",
         """
@@ -94,8 +96,9 @@ extension GroupStatements {
         FROM \(MappingRow.columns.unnested(as: "k"))
         """
 
-    /// Notes the use of mappings whose use was not noted for a day (``GroupStatements/mappings``): retention has to
-    /// know it of mappings without an entity.
+    /// Records the use of mappings, unless that was done within a day.
+    ///
+    /// See ``GroupStatements/mappings``. Retention needs it for mappings without an entity.
     static let touchMappings = Statement(
         "group_touch_mappings",
         """
@@ -121,8 +124,10 @@ extension GroupStatements {
         """
     )
 
-    /// Marks types as in use. An id space that an operator changed since the plan was made violates NOT NULL (23502):
-    /// the committer then reads the types again and plans anew.
+    /// Marks types as in use.
+    ///
+    /// An id space that an operator changed since the plan was made violates NOT NULL (23502): the committer then reads
+    /// the types again and plans again.
     static let useTypes = Statement(
         "group_use_types",
         """

@@ -1,8 +1,8 @@
 import Postgres
 
-/// The statements on what is left of quotas.
+/// The statements on the remaining quotas.
 enum QuotaStatements {
-    /// What users have left, read under the locks of their lanes.
+    /// The remaining quotas of users, read under the locks of their lanes.
     static let mutations = Statement(
         "quotas_mutations",
         """
@@ -26,11 +26,14 @@ enum QuotaStatements {
         """
     )
 
-    /// A crash of the server may take back a bucket's last milliseconds, which is no loss: commits do not wait for the
-    /// disk.
+    /// Lets commits return without waiting for the disk.
+    ///
+    /// A crash of the server may take back a bucket's last milliseconds, which does no harm.
     static let noFlush = Statement("quotas_no_flush", "SELECT set_config('synchronous_commit', 'off', true)")
 
-    /// Creates missing buckets, of active organizations only, as lanes are created: a purge leaves none behind.
+    /// Creates missing buckets, of active organizations only.
+    ///
+    /// As lanes are created: a purge leaves none behind.
     static let makeRequests = Statement(
         "quotas_make_requests",
         """

@@ -2,8 +2,9 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// Draws requests from the buckets of several organizations in one transaction of two round trips: lock and read, then
-/// write and commit.
+/// Draws requests from the buckets of several organizations in one transaction.
+///
+/// It has two round trips: lock and read, then write and commit.
 struct RequestDraw {
     /// The requests that one organization asks for.
     struct Wish {
@@ -21,7 +22,7 @@ struct RequestDraw {
     let pool: Pool
 
     /// - Parameter wishes: each organization once.
-    /// - Returns: grants by organization; organizations that are no longer active have none.
+    /// - Returns: grants by organization; organizations that are no longer active are missing.
     func draw(_ wishes: [Wish], at now: Timestamp) async throws -> [UUID: Grant] {
         let sorted = wishes.sorted { $0.organization < $1.organization }
         let quotas = Dictionary(uniqueKeysWithValues: sorted.map { ($0.organization, $0) })

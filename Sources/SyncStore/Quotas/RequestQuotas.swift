@@ -6,15 +6,18 @@ import ServiceLifecycle
 package import SyncModel
 import Synchronization
 
-/// Admits the requests of organizations that have a quota, over all replicas together. Each organization's bucket is a
-/// row; a replica draws from it ahead, a quarter second's worth at a time and for all organizations in one transaction,
-/// and admits from memory. So in any stretch of T seconds the requests admitted are at most `rate · T`, and `rate` once
-/// (the full bucket), and for each replica what it held at the beginning: `max(1, rate / 4)`.
+/// Admits the requests of organizations with a quota, over all replicas together.
+///
+/// Each organization's bucket is a row; a replica draws from it ahead, a quarter second's worth at a time and for all
+/// organizations in one transaction, and admits from memory. So in any stretch of T seconds the requests admitted are
+/// at most `rate · T`, and `rate` once (the full bucket), and for each replica what it held at the beginning: `max(1,
+/// rate / 4)`.
 ///
 /// An organization without a quota costs nothing here.
 package final class RequestQuotas: Service {
-    /// Organizations whose portions are kept; beyond it, those without waiting requests are dropped, with what they
-    /// held.
+    /// Organizations whose portions are in memory.
+    ///
+    /// Beyond it, those without waiting requests are dropped, with their portions.
     static let capacity = 20_000
 
     private struct Entry {
@@ -45,9 +48,9 @@ package final class RequestQuotas: Service {
 
     /// Counts one request of an organization.
     ///
-    /// - Returns: what is left; nil where there is no quota.
-    /// - Throws: `rate_limited`; `store_unavailable` when the bucket cannot be read, and `organization_unknown` when
-    ///   it was purged.
+    /// - Returns: the remaining quota; nil where there is no quota.
+    /// - Throws: `rate_limited`; `store_unavailable` when the bucket cannot be read, and `organization_unknown` when it
+    ///   was purged.
     package func admit(_ organization: Organization) async throws(Problem) -> QuotaStanding? {
         guard let quota = organization.settings.requestQuota else { return nil }
         let moment = now()
@@ -161,7 +164,9 @@ package final class RequestQuotas: Service {
         }
     }
 
-    /// One at a time: while another transaction holds one organization's bucket, the others do not wait for it.
+    /// Draws for one organization at a time.
+    ///
+    /// While another transaction holds one organization's bucket, the others do not wait for it.
     private func drawSingly(_ wishes: [RequestDraw.Wish], _ moment: Timestamp) async {
         for wish in wishes {
             do {
@@ -173,7 +178,9 @@ package final class RequestQuotas: Service {
         }
     }
 
-    /// Answers waiting requests, first come, first served; requests that came after the draw began wait for the next.
+    /// Answers waiting requests, first come, first served.
+    ///
+    /// Requests that came after the draw began wait for the next.
     private func take(_ wish: RequestDraw.Wish, _ grant: RequestDraw.Grant?, _ moment: Timestamp) {
         guard let grant else { return end(wish.organization, Self.unknown) }
         let answers = state.withLock { state -> [(OnceReply<QuotaStanding>, Result<QuotaStanding, Problem>)] in

@@ -2,7 +2,7 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// Reads a user's mutations that are not final, and what holds the lane.
+/// Reads a user's mutations that are not final, and why the lane is held.
 package struct BacklogReader: Sendable {
     /// Devices that are shown at most.
     package static let deviceLimit: Int64 = 1_000
@@ -13,7 +13,7 @@ package struct BacklogReader: Sendable {
     package let now: TimeSource
     package let failure: StoreFailure
 
-    /// A user's backlog: all of it as it stood at one moment. Empty for a user who never pushed.
+    /// A user's backlog at one moment; empty for a user who never pushed.
     package func backlog(organization: UUID, user: UUID) async throws(Problem) -> Backlog {
         let moment = now()
         let lane = LaneKey(organization: organization, user: user)
@@ -54,7 +54,9 @@ package struct BacklogReader: Sendable {
         Statement("backlog_begin", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     )
 
-    /// The lane, and the mutation that halts it or, in a running lane, the first that is pending or in flight.
+    /// The lane, and its head.
+    ///
+    /// The head halts the lane or, in a running lane, is the first that is pending or in flight.
     package static let laneStatement = Statement(
         "backlog_lane",
         """
@@ -94,7 +96,9 @@ package struct BacklogReader: Sendable {
         """
     )
 
-    /// Counts by device and status, the first of each, and whether there are more than were counted.
+    /// Counts by device and status, and the first mutation of each.
+    ///
+    /// Also whether there are more than were counted.
     package static let countsStatement = Statement(
         "backlog_counts",
         """
@@ -115,7 +119,7 @@ package struct BacklogReader: Sendable {
         """
     )
 
-    /// Mutations by their places; for the one at `$4` also what it waits for.
+    /// Mutations by their places; for the one at `$4` also its dependencies.
     package static let positionsStatement = Statement(
         "backlog_positions",
         """
@@ -134,7 +138,7 @@ package struct BacklogReader: Sendable {
 
 /// The columns of `mutations` that make a ``Backlog/Mutation``.
 private enum BacklogColumns {
-    /// For a table that is called `m`; followed by what the mutation waits for, as `depends_on`.
+    /// For a table `m`; followed by the mutation's unmet dependencies, as `depends_on`.
     package static let list = """
         m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.attempt_count,
             m.next_retry_at, m.created_at, m.accepted_at
@@ -176,7 +180,7 @@ package struct LaneHead {
     /// The mutation that halts the lane.
     package var haltedBy: UUID? { lane?.haltedBy }
 
-    /// What holds the lane.
+    /// Why the lane is held.
     ///
     /// - Parameters:
     ///   - state: the lane at another time; nil for the lane as it was read.
@@ -226,7 +230,7 @@ private struct Reading {
     /// The head's place, if the head is blocked.
     package var missingHead: Int64? { lane.head == nil ? firstBlocked : nil }
 
-    /// The places of mutations that are to be shown and were not read yet.
+    /// The places of mutations to be shown that were not read yet.
     package var wantedPositions: [Int64] {
         let shown = backlog.devices.compactMap { oldest[$0.id] }
         return Set(shown + [missingHead].compactMap { $0 }).sorted()

@@ -9,12 +9,14 @@ package struct CappedCount: Sendable, Hashable {
         self.isMore = isMore
     }
 
-    /// Of rows that were looked for up to one more than the cap, in places of which as many were looked into.
+    /// Of rows that were searched for up to one more than the cap.
+    ///
+    /// They are in places of which as many were searched.
     package init(_ count: Int64, among looked: Int64, cap: Int64) {
         self.init(count: Int(min(count, cap)), isMore: max(count, looked) > cap)
     }
 
-    /// Of rows that were looked for up to one more than the cap.
+    /// Of rows that were searched for up to one more than the cap.
     package init(looked count: Int64, cap: Int64) {
         self.init(count: Int(min(count, cap)), isMore: count > cap)
     }

@@ -13,8 +13,8 @@ package struct ChangeReader: Sendable {
     ///   - since: `next` of the page before, or a push's `feed`; nil starts at the beginning.
     ///   - limit: 1 to 1,000.
     ///   - entityTypes: empty for all.
-    ///   - wait: how long to wait for something to show, while there is nothing.
-    ///   - room: taken for what is read.
+    ///   - wait: how long to wait for a change, if the page is empty.
+    ///   - room: taken for the read rows.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
     package func page(
         since: String?,

@@ -2,7 +2,9 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// The changes in a lane behind a place, in order: names only, read with the lane in one snapshot.
+/// The changes in a lane behind a place, in order.
+///
+/// Names only, read with the lane in one snapshot.
 extension EventReader {
     /// A change without the subject's state.
     struct Key {
@@ -73,7 +75,7 @@ extension EventReader {
         }
     }
 
-    /// Nil where the row says that nothing changed.
+    /// Nil where the row reports no change.
     private static func key(_ row: inout RowReader) throws -> Key? {
         guard let change = try row.optionalInt64("change_position") else { return nil }
         let position = try row.optionalInt64("position")
@@ -100,8 +102,9 @@ extension EventReader {
         """
     )
 
-    /// Input: the place, as the last mutation and the last mapping at its change position. One row without a change
-    /// says that there is none.
+    /// Input: the place, as the last mutation and mapping at its change position.
+    ///
+    /// One row without a change means that nothing changed.
     static let keysStatement = Statement(
         "events_keys",
         """

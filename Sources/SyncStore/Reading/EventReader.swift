@@ -1,14 +1,17 @@
 import Postgres
 package import SyncModel
 
-/// Reads the changes of a user's mutations and id mappings, in commit order and without gaps: every change under a
-/// lane's lock carries the lane's change position, and one statement reads the lane and its changes in one snapshot. A
-/// subject that changed several times is shown in its latest state; being sent to an upstream is no change.
+/// Reads the changes of a user's mutations and id mappings.
+///
+/// They are in commit order and without gaps: every change under a lane's lock carries the lane's change position, and
+/// one statement reads the lane and its changes in one snapshot. A subject that changed several times is shown in its
+/// latest state; sending it to an upstream is no change.
 package struct EventReader: Sendable {
     /// Events on one page at most.
     static let pageEvents = 64
-    /// Bytes of answers and errors on one page, in stored form: long values are compressed, to a ninetieth at most. A
-    /// page holds one event at least.
+    /// Bytes of answers and errors on one page, in stored form.
+    ///
+    /// Long values are compressed, to a ninetieth at most. A page has one event at least.
     static let pageBytes = 32_768
 
     let pool: Pool
@@ -55,14 +58,15 @@ package struct EventReader: Sendable {
         }
         let end = try await self.end(of: lane)
         guard var cursor else { return end }
-        // a cursor of an earlier version does not say whose it is
+        // a cursor of an earlier version does not name its user
         if cursor.epoch == LaneEpoch.mixed(end.epoch, lane.user) { cursor.epoch = end.epoch }
         try check(cursor, end.epoch, head: end.place.change, feed: end.feed)
         return cursor
     }
 
-    /// The position of the newest change behind a cursor that the listener may see and has asked for; nil where there
-    /// is none.
+    /// The position of the newest change behind a cursor, as far as subscribed.
+    ///
+    /// Only changes count that the listener may see and has asked for. Nil if there is no such change.
     package func feedNews(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
             let rows = try await pool.run([FeedNews.query(interest.organization, after: cursor.feed)])[0]
@@ -74,7 +78,7 @@ package struct EventReader: Sendable {
 
     /// A page of events behind a cursor.
     ///
-    /// - Throws: `cursor_expired` when the organization's data was purged or restored meanwhile.
+    /// - Throws: `cursor_expired` when the organization's data was purged or restored since.
     package func page(after cursor: EventCursor, of lane: LaneKey) async throws(Problem) -> Page {
         let keys = try await keys(after: cursor, lane)
         try check(cursor, keys.epoch, head: keys.head, feed: keys.feed)
@@ -101,7 +105,7 @@ package struct EventReader: Sendable {
     // MARK: - Current state
 
     private func events(_ keys: [Key], _ lane: LaneKey, _ cursor: EventCursor) async throws(Problem) -> [Event] {
-        // what was counted may have grown since
+        // the counted values may have grown since
         let bytes = Int64(Self.pageBytes) * 2
         let mutations = Parameters(of: lane, keys.filter { !$0.place.isMapping }.map(\.id), bytes, bytes)
         var mappings = Parameters(of: lane, keys.filter(\.place.isMapping).map(\.id))

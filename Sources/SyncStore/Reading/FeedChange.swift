@@ -32,7 +32,9 @@ package struct FeedChange: Sendable {
         etag = try row.optionalString("etag")
     }
 
-    /// The entity's document as it was written; nil for a tombstone, and where it cannot be opened.
+    /// The entity's document as it was written.
+    ///
+    /// Nil for a tombstone, and where it cannot be opened.
     func document(_ seal: Seal) throws -> [UInt8]? {
         var unreadable: [String] = []
         return try seal.read(json: document, as: .document(type: entityType, id: id.text), &unreadable)

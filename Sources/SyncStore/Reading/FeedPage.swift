@@ -9,7 +9,9 @@ package struct FeedPage: Sendable {
     package var next: FeedCursor
     /// Whether this is the end of the feed at this moment.
     package let isUpToDate: Bool
-    /// On a page in local ids: by entity type, the next number that the device assigns; nil where none is left.
+    /// The next number that the device assigns, by entity type.
+    ///
+    /// On a page in local ids; nil where no number is left.
     package var nextLocalIDs: [(type: String, next: Int64?)]?
     /// Tombstones at or below it may have been deleted.
     let horizon: Int64
@@ -22,7 +24,7 @@ package struct FeedPage: Sendable {
         let last: Int64
         let scanned: Int64
         let scannedTo: Int64?
-        /// The number of entities to look at.
+        /// The number of entities to read.
         let room: Int64
 
         init(_ row: inout RowReader) throws {
@@ -68,14 +70,14 @@ package struct FeedPage: Sendable {
         var end: (position: Int64, isCut: Bool)?
         for var row in rows {
             Head.skip(&row)
-            // a row without an entity says that none passed the filter
+            // a row without an entity means that no entity passed the filter
             guard let position = try row.optionalInt64("feed_position") else { continue }
             end = (position, try row.bool("is_cut"))
             changes.append(try FeedChange(&row))
         }
         self.changes = changes
-        // where the scan ended: at the last change shown if the page is full, else where it stopped looking, else at
-        // the feed's end
+        // the end of the scan: the last change shown if the page is full, else the last entity read, else the feed's
+        // end
         let position: Int64
         if let end, end.isCut {
             position = end.position

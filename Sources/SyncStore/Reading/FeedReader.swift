@@ -1,18 +1,20 @@
 import Postgres
 import SyncModel
 
-/// Reads an organization's feed: the latest state of each entity, in commit order, without gaps.
+/// Reads an organization's feed: the latest state of each entity, in commit order.
 ///
-/// The feed's counter row is locked from its raise to the commit, and one statement reads the counter and the entities
-/// in one snapshot: every change at or below the counter that a reader sees is committed, so a page never passes over
-/// a writer that is still under way.
+/// There are no gaps. The feed's counter row is locked from its raise to the commit, and one statement reads the
+/// counter and the entities in one snapshot. So every change at or below the counter that a reader sees is committed,
+/// and a page never skips a writer that is still under way.
 struct FeedReader: Sendable {
     /// Bytes of documents on one page; a page holds one change at least.
     static let pageBytes: Int64 = 2_097_152
-    /// Entities that one page looks at for each that it may hold: bounds the work when a filter lets little through.
+    /// Entities that one page reads for each that it may hold.
+    ///
+    /// Bounds the work when a filter admits little.
     static let scanFactor = 10
 
-    /// The result of one look at the feed.
+    /// The result of one read of the feed.
     enum Reading {
         case page(FeedPage)
         /// The cursor's place is no longer known, or deletions since then are not.
@@ -47,12 +49,12 @@ struct FeedReader: Sendable {
         }
     }
 
-    /// Looks until there is something to show, or the time is over.
+    /// Reads until there is something to show, or the time is over.
     ///
     /// - Parameters:
-    ///   - room: taken for each look, and kept for what it shows.
+    ///   - room: taken for each read, and kept for its page.
     ///   - look: reads the page behind a cursor.
-    /// - Throws: what `look` throws, and for the first look what taking room throws.
+    /// - Throws: what `look` throws, and for the first read what taking room throws.
     nonisolated(nonsending) func view(
         after cursor: FeedCursor?,
         of interest: FeedInterest,
@@ -68,7 +70,7 @@ struct FeedReader: Sendable {
             var page = first
             repeat {
                 do throws(Problem) { try await room.enter() } catch { break }
-                // entities that were passed over need not be looked at again
+                // skipped entities need not be read again
                 page = try await look(page.next)
                 guard page.changes.isEmpty, .now < deadline else { break }
                 guard page.isUpToDate else { continue }
@@ -89,8 +91,9 @@ struct FeedReader: Sendable {
         return problem
     }
 
-    /// The first columns describe the feed and how far the scan went; a row without an entity says that none passed
-    /// the filter.
+    /// The first columns describe the feed and how far the scan went.
+    ///
+    /// A row without an entity means that no entity passed the filter.
     static let statement = Statement(
         "changes_page",
         """

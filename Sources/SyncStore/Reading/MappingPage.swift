@@ -31,7 +31,7 @@ package struct MappingPage: Sendable {
     /// Whether this is the end of the list at this moment.
     package let isUpToDate: Bool
 
-    /// - Parameter user: whose mappings they are.
+    /// - Parameter user: the mappings' user.
     init(
         _ rows: Rows,
         of user: UUID,
@@ -44,14 +44,13 @@ package struct MappingPage: Sendable {
         let found = try rows.read(Row.init)
         let (epoch, head) = (LaneEpoch.mixed(found[0].epoch, user), found[0].head)
         if let cursor {
-            // a cursor of an earlier version does not say whose it is
+            // a cursor of an earlier version does not name its user
             let isOfNow = [epoch, found[0].epoch].contains(cursor.epoch)
             guard isOfNow, cursor.place.change <= head else { throw Self.expired(statuses) }
         }
         let changed = found.compactMap(\.mapping)
         mappings = changed.prefix(limit).map(\.mapping)
-        // where the scan ended: at the last mapping shown if the page is full, else where it stopped looking, else at
-        // the end
+        // the end of the scan: the last mapping shown if the page is full, else the last one read, else the end
         let place: LanePlace
         if changed.count > limit {
             let (change, last) = changed[limit - 1]

@@ -4,12 +4,14 @@ package import SyncModel
 
 /// Lists a user's id mappings in the order in which they last changed.
 ///
-/// Every change of a mapping raises the lane's change position under the lane's lock and stamps the mapping with it,
-/// and one statement reads that position and the mappings in one snapshot: every change at or below the position that
-/// a reader sees is committed, so a page never passes over a writer that is still under way. A mapping that changes
-/// again comes again.
+/// Every change of a mapping raises the lane's change position under the lane's lock and stamps the mapping with it.
+/// One statement reads that position and the mappings in one snapshot. So every change at or below the position that a
+/// reader sees is committed, and a page never skips a writer that is still under way. A mapping that changes again is
+/// listed again.
 extension MappingReader {
-    /// Mappings that one page looks at for each that it may hold: bounds the work when a filter lets little through.
+    /// Mappings that one page reads for each that it may hold.
+    ///
+    /// Bounds the work when a filter admits little.
     static let scanFactor = 10
 
     /// A page of mappings. With a filter a page may hold fewer than the limit, or none, and not be the last.
@@ -28,7 +30,7 @@ extension MappingReader {
     ) async throws(Problem) -> MappingPage {
         let filter = FeedCursor.filter(statuses.map(\.rawValue))
         let cursor = try Self.cursor(since, filter)
-        // one more than a page holds tells whether there are more
+        // one more than a page holds shows whether there are more
         let scan = statuses.isEmpty ? limit + 1 : limit * Self.scanFactor
         let start = Start(cursor?.place)
         let parameters = Parameters(
@@ -59,8 +61,9 @@ extension MappingReader {
         return cursor
     }
 
-    /// The first columns describe the lane and, where the scan was cut off, how far it went; a row without a mapping
-    /// says that none passed the filter.
+    /// The first columns describe the lane and how far a cut-off scan went.
+    ///
+    /// A row without a mapping means that no mapping passed the filter.
     static let listStatement = Statement(
         "mappings_list",
         """

@@ -7,7 +7,9 @@ package struct MappingReader: Sendable {
     let pool: Pool
     let failure: StoreFailure
 
-    /// The mappings of client ids, pending and failed ones too; unknown ids are left out.
+    /// The mappings of client ids, pending and failed ones too.
+    ///
+    /// Unknown ids are left out.
     ///
     /// - Parameter entityType: narrows the answer to one type.
     package func lookup(
@@ -29,8 +31,9 @@ package struct MappingReader: Sendable {
         }
     }
 
-    /// The permanent ids of a device's local ids, whether the device or a pull assigned them; unknown ids, and
-    /// unconfirmed assignments of a pull, are left out.
+    /// The permanent ids of a device's local ids.
+    ///
+    /// The device or a pull assigned them; unknown ids, and unconfirmed assignments of a pull, are left out.
     package func lookup(
         _ numbers: [Int64],
         of device: UUID,
@@ -80,7 +83,7 @@ package struct MappingReader: Sendable {
         """
     )
 
-    /// For an id that leads nowhere, the create says whether it will.
+    /// For an id that leads nowhere, the create's state shows whether it will.
     static let numbersStatement = Statement(
         "mappings_lookup_numbers",
         """

@@ -2,7 +2,7 @@ import Foundation
 import JSONText
 package import SyncModel
 
-/// A place in a user's list in lane order, bound to the filter that it was made with.
+/// A place in a user's list in lane order, bound to its filter.
 struct MutationCursor {
     let position: Int64
     private let filter: UInt64

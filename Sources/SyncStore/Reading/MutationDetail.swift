@@ -4,7 +4,7 @@ package import SyncModel
 
 /// A mutation with all its attributes.
 package struct MutationDetail: Sendable {
-    /// Its columns, for a table that is called `m`; followed by whether the page ends here.
+    /// Its columns, for a table `m`; followed by whether the page ends here.
     static let list = """
         m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
             m.base_version, m.last_error, m.last_error_code, m.created_at,
@@ -26,7 +26,9 @@ package struct MutationDetail: Sendable {
     package private(set) var lastError: String?
     package let lastErrorCode: Int32?
     package let createdAt: Timestamp
-    /// Whether it was accepted longer ago than the organization's limit for fresh mutations.
+    /// Whether it is older than the organization's limit for fresh mutations.
+    ///
+    /// The age counts from its acceptance.
     package private(set) var isStale = false
 
     package init(_ row: inout RowReader, user: UUID, _ organizationSeal: Seal) throws {

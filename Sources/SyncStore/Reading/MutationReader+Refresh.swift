@@ -3,7 +3,9 @@ package import Postgres
 package import SyncModel
 
 extension MutationReader {
-    /// Waits until every mutation of an answer is settled or the time is over, and brings the answer up to date.
+    /// Waits until every mutation of an answer is settled or the time is over.
+    ///
+    /// Then updates the answer.
     package func refresh(
         _ answer: PushAnswer,
         organization: Organization,
@@ -14,7 +16,7 @@ extension MutationReader {
         let lane = LaneKey(organization: organization.id, user: user)
         return try await notifier.watching(lane: lane) { watch throws(Problem) in
             var answer = answer
-            // what held nothing back then may do so by now, be it by what this push came to
+            // a lane that was not held before may be held now, also because of this push's own outcome
             let readsHold = answer.hold != nil || !answer.unsettled.isEmpty
             while !answer.unsettled.isEmpty {
                 let latest = try await records(answer.unsettled, lane)
@@ -52,7 +54,7 @@ extension MutationReader {
         }
     }
 
-    /// Adds the mappings resolved while the answer was held, and the feed's current end.
+    /// Adds the mappings resolved during the wait, and the feed's current end.
     private func withMappings(_ answer: PushAnswer, _ lane: LaneKey) async throws(Problem) -> PushAnswer {
         let touched = answer.touched
         let parameters = Parameters(of: lane, touched.clientIDs, nil as String?)

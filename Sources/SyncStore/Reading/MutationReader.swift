@@ -6,7 +6,9 @@ package import SyncModel
 package struct MutationReader: Sendable {
     /// The pause of a waiting reader between two looks, at least.
     static let breath: Duration = .milliseconds(2)
-    /// Bytes of payloads and answers on one page of a list; a page holds one mutation at least.
+    /// Bytes of payloads and answers on one page of a list.
+    ///
+    /// A page has one mutation at least.
     static let pageBytes: Int64 = 2_097_152
 
     let pool: Pool
@@ -16,11 +18,11 @@ package struct MutationReader: Sendable {
     let notifier: ChangeNotifier
     let failure: StoreFailure
 
-    /// One mutation with all its attributes; nil when the user has none of that id.
+    /// One mutation with all its attributes; nil if the user does not have it.
     ///
     /// - Parameters:
     ///   - wait: how long to wait for it to be settled.
-    ///   - room: taken for what is read.
+    ///   - room: taken for the read row.
     package func mutation(
         _ id: UUID,
         organization: Organization,
@@ -98,10 +100,11 @@ package struct MutationReader: Sendable {
         }
     }
 
-    /// Adds the entity to an error that was stored without its document, as it is now; the client may have it from
-    /// nowhere else.
+    /// Adds the current entity to an error that was stored without its document.
+    ///
+    /// The client may have no other source of it.
     private func completed(_ found: MutationDetail, _ lane: LaneKey) async throws(Problem) -> MutationDetail {
-        // what took effect went over a state that is gone
+        // a mutation that took effect has overwritten the conflicting state
         guard found.record.status != .succeeded, let error = found.record.error,
             let outline = CurrentOutline(error), !outline.isWhole
         else { return found }

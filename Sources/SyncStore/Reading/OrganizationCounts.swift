@@ -1,6 +1,6 @@
 import Postgres
 
-/// What is stuck in an organization.
+/// The stuck mutations of an organization.
 package struct OrganizationCounts: Sendable {
     package let failed: CappedCount
     package let conflict: CappedCount

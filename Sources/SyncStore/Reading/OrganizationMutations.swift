@@ -4,11 +4,14 @@ package import SyncModel
 
 /// Lists mutations over all users of an organization, for operators.
 extension MutationReader {
-    /// Mutations that one page looks at: a filter that lets little through makes pages short, not slow.
+    /// Mutations that one page reads.
+    ///
+    /// A filter that admits little makes pages short, not slow.
     static let scan: Int64 = 50_000
 
-    /// A page of an organization's mutations, by user and in lane order. A page may hold fewer than the limit, or
-    /// none, and still have a next one.
+    /// A page of an organization's mutations, by user and in lane order.
+    ///
+    /// A page may hold fewer than the limit, or be empty, and still have a next one.
     ///
     /// - Parameter user: only this user's; nil for all.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
@@ -57,8 +60,9 @@ extension MutationReader {
         return self.page(page, of: organization, next: next)
     }
 
-    /// The last mutation that a page looks at; no row when there are fewer. All positions are above 0; that it says so
-    /// opens the index by position to it.
+    /// The last mutation that a page reads; no row when there are fewer.
+    ///
+    /// All positions are above 0; the explicit condition lets the index by position be used.
     static let organizationEdgeStatement = Statement(
         "mutations_organization_edge",
         """
@@ -70,7 +74,9 @@ extension MutationReader {
         """
     )
 
-    /// Like the list of one user: one mutation more than the page holds, and fewer where payloads are large.
+    /// Like the list of one user.
+    ///
+    /// One mutation more than the page holds, and fewer where payloads are large.
     static let organizationStatement = Statement(
         "mutations_organization_list",
         """

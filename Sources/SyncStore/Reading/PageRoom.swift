@@ -1,8 +1,12 @@
 package import SyncModel
 
-/// Memory for a page: taken before rows are read, given back while the reader waits for something to show.
+/// Memory for a page.
+///
+/// Taken before rows are read, given back while the reader waits for something to show.
 package struct PageRoom: Sendable {
-    /// Why there is no room. (Swift 6.3 takes an import for unused whose only type stands in a `throws`.)
+    /// Why there is no room.
+    ///
+    /// (Swift 6.3 takes an import for unused if its only type is in a `throws`.)
     package typealias Failure = Problem
 
     let enter: @Sendable () async throws(Failure) -> Void

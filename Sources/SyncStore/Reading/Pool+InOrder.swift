@@ -7,8 +7,10 @@ extension Pool {
         "SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true)"
     )
 
-    /// Runs a query whose plan goes along the index of its order: plans are made once for a connection, and what suits
-    /// an organization's first mutations reads all of them later.
+    /// Runs a query whose plan follows the index of its order.
+    ///
+    /// Plans are made once for a connection, and a plan that suits an organization's first mutations would read all of
+    /// them later.
     func runInOrder(_ query: Query) async throws -> Rows {
         let shape = [Query.beginReading, Query(SettleStatements.planShape), Query(Self.orderShape)]
         return try await run(shape + [query, .rollback])[shape.count]

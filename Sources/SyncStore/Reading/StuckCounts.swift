@@ -2,7 +2,9 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// Counts of failed and conflicting mutations and of halted lanes, each up to a limit.
+/// Counts of failed and conflicting mutations and of halted lanes, up to a limit.
+///
+/// Each count has the limit.
 package struct StuckCounts: Sendable {
     /// Where a count of one organization ends.
     package static let cap: Int64 = 1_000
@@ -32,11 +34,12 @@ package struct StuckCounts: Sendable {
 
     // MARK: - Statements
 
-    /// The types of which something stands still in an organization, as a recursive query `w`.
+    /// The types with mutations that wait for a person, as a recursive query `w`.
     package static func types(of organization: String) -> String { StuckRows.distinct("entity_type", of: organization) }
 
-    /// How many rows of the types `t` have an error code, or another, up to a limit: `error_code` tells the statuses
-    /// apart, and the index by group has it behind the type.
+    /// How many rows of the types `t` have an error code, or another, up to a limit.
+    ///
+    /// `error_code` distinguishes the statuses, and the index by group has it behind the type.
     private static func count(_ comparisons: [String], upTo limit: String) -> String {
         let rows = comparisons.map { comparison in
             """
@@ -59,7 +62,7 @@ package struct StuckCounts: Sendable {
             """
     }
 
-    /// The counts of both statuses, each up to a limit of its own, and how many types were looked into.
+    /// The counts of both statuses, each up to its own limit, and of searched types.
     package static func counts(upTo limit: String) -> String {
         """
         SELECT \(count(["<", ">"], upTo: limit)) AS failed,

@@ -3,9 +3,11 @@ import Metrics
 import Postgres
 import SyncModel
 
-/// Finds blocked mutations that count as settled, because only a person's decision moves them (``StuckSearch``).
+/// Finds blocked mutations that count as settled, because only a person moves them.
 ///
-/// The result is an extra: a committed push has its answer in any case. So a look is bounded, in rows and in time,
+/// See ``StuckSearch``.
+///
+/// The result is an extra: a committed push has its answer in any case. So a search is bounded, in rows and in time,
 /// however long the lane is, and never fails; mutations that could not be judged in time count as not settled.
 struct StuckMutations: Sendable {
     /// Mutations that a look starts from, at most.
@@ -14,8 +16,9 @@ struct StuckMutations: Sendable {
     static let wayLimit = 128
     /// Dependencies that it follows from each of them.
     static let edgeLimit = 32
-    /// Open mutations at the front of the lane that it searches for failed or conflicting ones, where the walk was not
-    /// enough.
+    /// Open mutations at the front of the lane that it searches.
+    ///
+    /// It searches for failed or conflicting ones, where the walk was not enough.
     static let frontLimit = 500
     static let patience: Duration = .seconds(1)
 
@@ -29,7 +32,7 @@ struct StuckMutations: Sendable {
         return await stuck(among: verdicts.compactMap(\.record), organization: organization, user: user)
     }
 
-    /// The stuck ones among mutations of a lane, as far as they can be found in time.
+    /// The stuck ones among mutations of a lane, as far as found in time.
     func stuck(among records: [MutationRecord], organization: UUID, user: UUID) async -> Set<UUID> {
         guard records.contains(where: { $0.status == .blocked }) else { return [] }
         let known = StuckSearch(records)
@@ -42,7 +45,7 @@ struct StuckMutations: Sendable {
             metrics.count(isCut ? .cut : .complete)
             return stuck
         } catch {
-            // not worth logging when the client went away
+            // not worth logging when the client has disconnected
             if !Task.isCancelled {
                 failure.note(error, leavingOut: "whether blocked mutations are settled")
                 metrics.count(.failed)
@@ -90,8 +93,9 @@ struct StuckMutations: Sendable {
             ) m
         """
 
-    /// Follows dependencies from blocked mutation to blocked mutation, each by its key; UNION drops those already
-    /// seen, and a recursive query runs only as far as its rows are asked for.
+    /// Follows dependencies from blocked mutation to blocked mutation, each by its key.
+    ///
+    /// UNION drops those already seen, and a recursive query runs only as far as its rows are requested.
     static let walkStatement = Statement(
         "settledness_walk",
         """
@@ -112,8 +116,9 @@ struct StuckMutations: Sendable {
         """
     )
 
-    /// Failed and conflicting mutations at the front of the lane: only final ones stand before it, so what failed
-    /// first is there, unless much else waits before it.
+    /// Failed and conflicting mutations at the front of the lane.
+    ///
+    /// Only final ones precede the front, so what failed first is there, unless many others wait before it.
     static let frontStatement = Statement(
         "settledness_front",
         """
@@ -132,7 +137,9 @@ struct StuckMutations: Sendable {
 }
 
 extension StuckSearch.Step {
-    /// Reads a row of both statements, and whether some of the mutation's dependencies were not followed.
+    /// Reads a row of both statements.
+    ///
+    /// Also returns whether some of the mutation's dependencies were not followed.
     fileprivate static func read(_ row: inout RowReader) throws -> (step: Self, isCut: Bool) {
         let step = Self(
             id: try row.uuid("id"),

@@ -1,17 +1,21 @@
 import Postgres
 package import SyncModel
 
-/// What the queries about mutations that stand still have in common.
+/// What the queries about mutations that wait for a person have in common.
 package enum StuckRows {
-    /// Groups that one look goes through.
+    /// Groups that one query visits.
     package static let walk = 10_000
 
-    /// Whether a row stands still: the predicate of the indexes `stuck_mutations_…`, to the letter.
+    /// Whether a row waits for a person.
+    ///
+    /// Exactly the predicate of the indexes `stuck_mutations_…`.
     package static func are(_ table: String) -> String {
         "\(table).stuck_at IS NOT NULL AND \(table).error IS NOT NULL AND \(table).synced_at IS NULL"
     }
 
-    /// The same for those queries that go by time: it opens the indexes by time to them, and to them alone.
+    /// The same for those queries that are ordered by time.
+    ///
+    /// It enables the indexes by time for them, and for them alone.
     package static func areInTime(_ table: String) -> String { "\(are(table)) AND \(table).position > 0" }
 
     /// Whether a row `x` is of the group that a row is called `group` for.
@@ -22,13 +26,16 @@ package enum StuckRows {
         """
     }
 
-    /// The groups of an organization, as a recursive query `w`: from group to group, a look-up each.
+    /// The groups of an organization, as a recursive query `w`.
+    ///
+    /// From group to group, a look-up each.
     package static func groups(of organization: String) -> String {
         distinct("entity_type", "error_code", "error_status", of: organization)
     }
 
-    /// What some columns hold in an organization, each once, as a recursive query `w`: from one to the next, a look-up
-    /// each in the index by group, which these columns lead.
+    /// The distinct values of some columns in an organization, as a query `w`.
+    ///
+    /// The query is recursive. From one to the next, a look-up each in the index by group, which these columns lead.
     package static func distinct(_ columns: String..., of organization: String) -> String {
         func key(_ table: String) -> String { columns.map { "\(table).\($0)" }.joined(separator: ", ") }
         func first(_ behind: String) -> String {
@@ -53,16 +60,20 @@ package enum StuckRows {
             """
     }
 
-    /// What a statement begins with that looks into the groups `g` of one organization.
+    /// The beginning of a statement that reads the groups `g` of one organization.
     package static func withGroups(of organization: String) -> String {
         "WITH RECURSIVE \(groups(of: organization)), g AS MATERIALIZED (SELECT * FROM w LIMIT \(walk))"
     }
 
-    /// Whether `g` has all groups. A condition of the whole query, on which what it belongs to is executed or not.
+    /// Whether `g` has all groups.
+    ///
+    /// A condition of the whole query, which decides whether its part is executed.
     package static let hasAllGroups = "(SELECT count(*) FROM g) < \(walk)"
     package static let lacksGroups = "(SELECT count(*) FROM g) >= \(walk)"
 
-    /// Whether a row is of one of the wanted groups: `error_code` tells the statuses apart.
+    /// Whether a row is of one of the requested groups.
+    ///
+    /// `error_code` distinguishes the statuses.
     ///
     /// - Parameter first: the number of the first of four parameters: statuses, type, code, status of the answer.
     package static func match(_ table: String, from first: Int) -> String {
@@ -77,7 +88,9 @@ package enum StuckRows {
 }
 
 extension StuckFilter {
-    /// Whether it leaves some groups out: what fits may then be far from the next in time.
+    /// Whether it leaves some groups out.
+    ///
+    /// Matches may then be far from the next in time.
     package var isOfSomeGroups: Bool {
         Set(statuses).count == 1 || entityType != nil || errorCode != nil || responseStatus != nil
     }

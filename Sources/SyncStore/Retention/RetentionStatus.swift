@@ -9,7 +9,7 @@ package struct RetentionStatus: Sendable {
     /// The pause after an interrupted run, in seconds.
     package static let secondTry: Double = 60
 
-    /// When the current run began; nil when none is under way.
+    /// When the current run began; nil without a run.
     package let runningSince: Timestamp?
     /// When the next run is due; nil: at once.
     package let dueAt: Timestamp?
@@ -37,8 +37,10 @@ package struct RetentionStatus: Sendable {
     /// A lease that ends later was written by a wrong clock.
     package static func latestExpiry(at now: Timestamp) -> Timestamp { now.adding(seconds: 2 * leaseSeconds) }
 
-    /// The same for the time when a run is due, which is also later than an interval from now when the interval was longer
-    /// then. Replicas' clocks may differ by some seconds.
+    /// The latest time at which a run can be due.
+    ///
+    /// That is also later than an interval from now when the interval was longer then. Replicas' clocks may differ by
+    /// some seconds.
     package static func latestDue(at now: Timestamp, interval: Double) -> Timestamp {
         now.adding(seconds: max(interval, secondTry) + 60)
     }

@@ -11,6 +11,8 @@ extension UUID {
 }
 
 extension Timestamp {
-    /// A thousand years before 1970, earlier than any stored time: minus infinity has no number.
+    /// A thousand years before 1970, earlier than any stored time.
+    ///
+    /// Minus infinity has no number.
     package static let longAgo = Timestamp(microseconds: 0).adding(seconds: -31_557_600_000)
 }

@@ -2,7 +2,7 @@ package import Postgres
 package import SyncModel
 
 extension Columns {
-    /// A query that passes rows and, where the statement needs it, the moment behind them.
+    /// A query that passes rows and, if the statement needs it, the moment behind them.
     package func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
         var parameters = parameters(rows)
         if let moment { parameters.add(timestamp: moment.microseconds) }
@@ -116,7 +116,9 @@ extension RowReader {
         return try Self.value(text)
     }
 
-    /// Reads `reference_ids` and `reference_types`, arrays side by side; none where they were not noted.
+    /// Reads `reference_ids` and `reference_types`, parallel arrays.
+    ///
+    /// Empty where they were not recorded.
     package mutating func references() throws(PostgresError) -> References {
         let ids = try optionalUUIDs("reference_ids") ?? []
         let types = try optionalStrings("reference_types") ?? []

@@ -8,7 +8,9 @@ package enum EntityTypeRow {
     package static let list =
         "t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase"
 
-    /// Reads the columns of ``list``; the id spaces that its relations lead to are not known here.
+    /// Reads the columns of ``list``.
+    ///
+    /// The id spaces that its relations lead to are not known here.
     package static func read(_ row: inout RowReader) throws -> EntityType {
         var type = EntityType(
             name: try row.string("name"),

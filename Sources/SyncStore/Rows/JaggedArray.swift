@@ -1,7 +1,8 @@
 import Foundation
 
-/// Lists of ids as one list and 1-based bounds, both inclusive, as Postgres' array slices take them: `unnest` cannot
-/// make arrays of arrays.
+/// Lists of ids as one list and 1-based bounds, both inclusive.
+///
+/// This is how Postgres' array slices take them: `unnest` cannot make arrays of arrays.
 struct JaggedArray {
     /// The place of one list.
     struct Bounds {

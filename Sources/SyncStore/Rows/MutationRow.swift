@@ -30,7 +30,9 @@ final class MutationRow {
         stuck = StuckMark(of: new.record.status, error: error, responseStatus: new.record.responseStatus)
     }
 
-    /// Columns that a mutation which takes effect at once in the built-in store has values for.
+    /// Columns with values for a mutation that takes effect at once.
+    ///
+    /// It does so in the built-in store.
     static let usual = Columns<MutationRow>(
         .lane(\.lane),
         .uuid("id", \.new.mutation.id),
@@ -73,7 +75,9 @@ final class MutationRow {
     /// All columns but those that are made of lists.
     static let plain = Columns(usual, rare)
 
-    /// Whether ``usual`` says all of them: they are final, with empty lists and no value in ``rare``.
+    /// Whether ``usual`` covers all of them.
+    ///
+    /// They are final, with empty lists and no value in ``rare``.
     static func areUsual(_ rows: [MutationRow]) -> Bool {
         rows.allSatisfy { row in
             row.new.record.syncedAt != nil && row.dependencies.isEmpty && row.blockers.isEmpty && row.references.isEmpty
@@ -91,7 +95,9 @@ final class MutationRow {
         .int4("references_to", \.references.to)
     )
 
-    /// Whether a member would be mistaken for a sealed value if stored as it is. Headers and problems are objects.
+    /// Whether a member would be mistaken for a sealed value if stored as it is.
+    ///
+    /// Headers and problems are objects.
     var looksSealed: Bool {
         payload.map { SealedText.needsEscape(json: $0) } ?? false
             || lastError.map { SealedText.needsEscape(text: $0) } ?? false

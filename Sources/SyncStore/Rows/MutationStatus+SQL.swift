@@ -1,8 +1,9 @@
 package import SyncModel
 
 extension MutationStatus {
-    /// SQL: this status, where the row called `row` may change to it, else NULL, which the column refuses. For written
-    /// values, never for a condition: no plan depends on it.
+    /// SQL: this status, where the row `row` may change to it, else NULL.
+    ///
+    /// The column refuses NULL. For written values, never for a condition: no plan depends on it.
     func reached(from row: String) -> String {
         "CASE WHEN \(row).status IN (\(Self.list(Self.allCases.filter { $0.canBecome(self) }))) THEN '\(rawValue)' END"
     }

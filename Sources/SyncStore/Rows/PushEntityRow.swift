@@ -1,7 +1,9 @@
 import Postgres
 import SyncModel
 
-/// An entity that a push writes, named by server id, by a client id of the user, or by a local id of the device.
+/// An entity that a push writes.
+///
+/// Named by server id, by a client id of the user, or by a local id of the device.
 struct PushEntityRow: Hashable {
     let push: Int
     let device: DeviceKey

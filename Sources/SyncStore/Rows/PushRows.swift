@@ -1,6 +1,6 @@
 package import Postgres
 
-// The rows that a group of pushes writes beside mutations.
+// The rows that a group of pushes writes in addition to mutations.
 
 extension MappingName {
     package static let columns = Columns<MappingName>(

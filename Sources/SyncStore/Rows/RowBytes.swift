@@ -3,7 +3,7 @@ enum RowBytes {
     /// The bytes of a nullable column's text.
     ///
     /// `pg_column_size` is the stored size, which may be a hundredth of the text for a compressed value. So a
-    /// compressed value is measured as text, on the server, and all others by what is known without reading them.
+    /// compressed value is measured as text, on the server, and all others without reading them.
     static func of(_ column: String) -> String {
         """
         coalesce(CASE WHEN pg_column_compression(\(column)) IS NULL THEN pg_column_size(\(column)) \

@@ -1,14 +1,18 @@
 package import Foundation
 package import Postgres
 
-/// The roles with fewer rights than the tables' owner, which `sql/roles.sql` creates and grants.
+/// The roles with fewer rights than the tables' owner.
+///
+/// `sql/roles.sql` creates them and grants their rights.
 package enum Roles {
     /// For the login roles of gateways.
     package static let gateway = "sluice_gateway"
     /// For the login roles of tenants' analysts.
     package static let reader = "sluice_reader"
 
-    /// On a cluster, the role whose members read an organization: it may nothing, and nobody logs in by it.
+    /// On a cluster, the role whose members read an organization.
+    ///
+    /// It has no rights itself, and no session logs in with it.
     package static func reader(of organization: UUID) -> String {
         "sluice_reader_\(organization.uuidString.lowercased())"
     }
@@ -39,13 +43,16 @@ package enum Roles {
         """
     )
 
-    /// Whether the roles have been granted their rights in this database, which then have to be kept up to date.
+    /// Whether the roles have been granted their rights in this database.
+    ///
+    /// Then the rights have to be kept up to date.
     package static func isGranted(on connection: Connection) async throws(PostgresError) -> Bool {
         try await connection.run(Query(isGrantedStatement)).bool(0, 0)
     }
 
-    /// Creates the roles where they are missing, and brings their grants and the tables' policies up to date. Runs in
-    /// turns with migrations.
+    /// Creates missing roles, and updates their grants and the tables' policies.
+    ///
+    /// Never runs at the same time as a migration.
     ///
     /// The first run briefly needs an exclusive lock on every table. While it waits behind a long read, all other
     /// statements queue behind it: so it gives up after a second, and tries again a little later.

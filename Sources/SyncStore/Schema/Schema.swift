@@ -1,8 +1,10 @@
 package import Postgres
 
-/// The gateway's schema: the files of `sql/migrations`, which the build puts into the binary.
+/// The gateway's schema: the files of `sql/migrations`.
+///
+/// The build puts them into the binary.
 package enum Schema {
-    /// Partitions of each partitioned table, unless a migration is told otherwise.
+    /// Partitions of each partitioned table, by default.
     package static let defaultPartitions = 4
 
     /// Every migration, in order; a test compares the list with the folder.

@@ -16,8 +16,9 @@ extension Schema {
     /// Names of other programs' relations that an obstacle lists at most.
     private static let shownNames = 5
 
-    /// Why the pending migrations cannot be applied to a database, or why it cannot be used at all; nil where nothing is in
-    /// the way. Changes nothing.
+    /// Why pending migrations cannot be applied to a database, or it cannot be used.
+    ///
+    /// Nil without an obstacle. Changes nothing.
     ///
     /// Throws as ``Connection/run(_:timeout:)`` does.
     package static func obstacle(on connection: Connection) async throws(PostgresError) -> SchemaObstacle? {
@@ -47,7 +48,9 @@ extension Schema {
         }
     }
 
-    /// The names that pending migrations create, without those that an applied one has created before.
+    /// The names that pending migrations create.
+    ///
+    /// Without those that an applied one has created before.
     private static func wanted(by pending: [Migration]) -> Parameters {
         let names = Set(pending.map(\.name))
         let applied = migrations.filter { !names.contains($0.name) }

@@ -20,7 +20,9 @@ package struct LaneSeal: Sendable {
         try seal.seal(text: plain, as: .mutation(column, user: user, id: id))
     }
 
-    /// Nil also where the value cannot be opened; `unreadable` then gets its member's name.
+    /// Nil also where the value cannot be opened.
+    ///
+    /// `unreadable` then gets its member's name.
     package func read(
         json stored: [UInt8]?,
         _ column: SealedPlace.Column,
@@ -30,7 +32,9 @@ package struct LaneSeal: Sendable {
         try seal.read(json: stored, as: .mutation(column, user: user, id: id), &unreadable)
     }
 
-    /// Nil also where the value cannot be opened; `unreadable` then gets its member's name.
+    /// Nil also where the value cannot be opened.
+    ///
+    /// `unreadable` then gets its member's name.
     package func read(
         text stored: String?,
         _ column: SealedPlace.Column,

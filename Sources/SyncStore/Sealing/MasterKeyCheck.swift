@@ -34,7 +34,7 @@ final class MasterKeyCheck: Sendable {
         return MasterKeysInUse(counts: counts, masterKeys)
     }
 
-    /// The same in words; looks anew when the last result is a minute old.
+    /// The missing master keys as text; checks again when the result is a minute old.
     func missing() async throws -> ([String], anyKnown: Bool) {
         let before = last.withLock { $0 }
         if let before, .now - before.at < Self.interval { return (before.missing, before.anyKnown) }
@@ -46,7 +46,7 @@ final class MasterKeyCheck: Sendable {
             && (error.kind == .timedOut || error.sqlState != nil && error.isUnavailable
                 || !cluster.servers.silent.isEmpty)
         {
-            // one server of a cluster is away, or hangs: the organizations of the others are served
+            // one server of a cluster is unavailable, or hangs: the organizations of the others are served
             let seen = Look(at: .now, missing: before?.missing ?? [], anyKnown: before?.anyKnown ?? true)
             last.withLock { $0 = seen }
             return (seen.missing, seen.anyKnown)
@@ -55,7 +55,9 @@ final class MasterKeyCheck: Sendable {
         return (found.missing, found.isAnyKnown)
     }
 
-    /// The missing master keys of the last look, where others are there, so that requests are served.
+    /// The missing master keys of the last check, if others exist.
+    ///
+    /// Requests are served then.
     var notices: [String] { last.withLock { $0.flatMap { $0.anyKnown ? $0.missing : nil } ?? [] } }
 
     static let mastersStatement = Statement(

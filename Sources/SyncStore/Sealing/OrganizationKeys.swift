@@ -4,8 +4,10 @@ package import SyncModel
 
 /// Rows of `organization_keys`.
 package enum OrganizationKeys {
-    /// How long after a data key was made a gateway that does not know it may still write under the one before, in
-    /// seconds: five until it looks again, and the longest transaction, both doubled.
+    /// Seconds for which a gateway may still write under the previous data key.
+    ///
+    /// A gateway that does not have the new key reads it within five seconds. That and the longest transaction are both
+    /// doubled.
     package static let grace: Double = 60
 
     package static let columns = "k.number, k.master_key, k.wrapped_key"
@@ -21,8 +23,10 @@ package enum OrganizationKeys {
         """
     )
 
-    /// Inserts a key with a number that the organization does not have yet: if two replicas make one, the first
-    /// counts. Holds the organization's row, so that a purge, which changes it first, leaves no key behind.
+    /// Inserts a key with a number that the organization does not have yet.
+    ///
+    /// If two replicas make one, the first counts. Holds the organization's row, so that a purge, which changes it
+    /// first, leaves no key behind.
     package static let makeStatement = Statement(
         "organization_keys_make",
         """
@@ -33,8 +37,10 @@ package enum OrganizationKeys {
         """
     )
 
-    /// Why no first data key of an organization may be made with some master keys: none of them wraps a data key of any
-    /// other, so they are not those of the database's gateways. Nil where one does, and where there is no data key yet.
+    /// Why master keys may not wrap an organization's first data key.
+    ///
+    /// They wrap no data key of any other organization, so they are not those of the database's gateways. Nil if they
+    /// wrap one, and if there is no data key yet.
     package static func misfit(of masterKeys: MasterKeys, _ pool: Pool) async throws -> String? {
         let fit = Query(fitStatement, Parameters(masterKeys.labels))
         if try await pool.run([fit])[0].bool(0, 0) { return nil }

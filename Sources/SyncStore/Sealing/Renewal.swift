@@ -1,14 +1,14 @@
 package import Foundation
 package import SyncModel
 
-/// Opens stored values and seals them anew.
+/// Opens stored values and seals them again.
 package struct Renewal {
     package let seal: Seal
-    /// Whether values are sealed anew; otherwise they are opened only, and stay as they are.
+    /// Whether values are sealed again; otherwise they are opened only, and unchanged.
     private let seals: Bool
-    /// What a value's place is afterwards; usually it stays where it is.
+    /// A value's place afterwards; usually the same.
     private let destination: @Sendable (SealedPlace) -> SealedPlace
-    /// A value that cannot be opened, or not sealed anew.
+    /// A value that cannot be opened, or not sealed again.
     package struct Closed: Sendable {
         package let place: SealedPlace
         package let cover: SealedText.Cover
@@ -27,14 +27,16 @@ package struct Renewal {
         self.destination = destination
     }
 
-    /// - Throws: ``StoreFailure/sealed`` where a value could not be opened that another master key opens: what it is sealed
-    ///   with must not go.
+    /// - Throws: ``StoreFailure/sealed`` where a value could not be opened that another master key opens: the key that
+    ///   it is sealed with must not be deleted.
     package func check() throws(Problem) {
         for case .unknownKey(let number) in closed.map(\.error) where seal.isThere(number) { throw StoreFailure.sealed }
         for case .closedUserKey in closed.map(\.error) { throw StoreFailure.sealed }
     }
 
-    /// A value sealed anew; one that cannot be opened stays unchanged and is added to ``closed``.
+    /// A value sealed again.
+    ///
+    /// One that cannot be opened stays unchanged and is added to ``closed``.
     package mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
         let destination = destination(place)
         return try renewed(stored, place, SealedText.cover(of: stored ?? [], isJSON: true)) { seal throws(SealError) in

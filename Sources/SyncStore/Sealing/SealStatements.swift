@@ -1,14 +1,17 @@
 package import Postgres
 
-/// Statements of a ``SealingRun``; those of a lane's rows are in its ``SealedTable``.
+/// Statements of a ``SealingRun``.
+///
+/// Those of a lane's rows are in its ``SealedTable``.
 package enum SealStatements {
-    /// SQL: whether a value is to be sealed anew: it exists and has another beginning.
+    /// SQL: whether a value is to be sealed again: it exists and has another beginning.
     package static func isOther(_ column: String, _ beginning: String) -> String {
         "coalesce(NOT starts_with(\(column)::text, \(beginning)), false)"
     }
 
-    /// SQL: how a document begins that is sealed as it should be: with its owner's key where its type is among those in $6,
-    /// behind $7, and as $5 says otherwise.
+    /// SQL: how a correctly sealed document begins.
+    ///
+    /// With its owner's key where its type is among those in $6, it begins with $7; otherwise with $5.
     private static func ofOwner(_ row: String) -> String {
         """
         CASE WHEN \(row).entity_type = ANY ($6::text[]) AND \(row).owner_id IS NOT NULL
@@ -21,6 +24,8 @@ package enum SealStatements {
         "SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id >= $2 ORDER BY user_id LIMIT 1"
     )
 
+    /// Clears the errors of mappings.
+    ///
     /// The upstream's error for a failed create is kept sealed in the mutation; this copy is never read.
     package static let clearMappings = Statement(
         "seal_clear_mappings",

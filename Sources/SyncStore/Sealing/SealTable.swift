@@ -12,6 +12,8 @@ package struct SealTable: Sendable {
         arePlain = seals.values.allSatisfy(\.isPlain)
     }
 
+    /// The seal of an organization.
+    ///
     /// An organization whose keys were not read is locked: its values are never written unsealed by mistake.
     package subscript(organization: UUID) -> Seal {
         seals[organization] ?? .locked("the organization's keys were not read")
@@ -24,8 +26,11 @@ package struct SealTable: Sendable {
 }
 
 extension Catalog {
-    /// Reads values that may be sealed. Where users' keys are not in memory they are fetched, and `body` runs again. Where one is sealed under a key that another replica made a moment ago, the
-    /// organization's keys are read anew, once; values that cannot be opened then stay closed.
+    /// Reads values that may be sealed.
+    ///
+    /// Where users' keys are not in memory they are fetched, and `body` runs again. Where one is sealed under a key
+    /// that another replica just made, the organization's keys are read again, once; values that cannot be opened then
+    /// stay closed.
     ///
     /// - Throws: what `body` does; `store_unavailable` while the organization's data are locked.
     package func opening<Value>(

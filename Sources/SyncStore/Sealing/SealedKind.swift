@@ -1,15 +1,19 @@
 package import Postgres
 package import SyncModel
 
-/// A kind of rows with sealed values: how to find, read and write those that are to be sealed anew.
+/// A kind of rows with sealed values.
+///
+/// It defines how to find, read and write those that are to be sealed again.
 package protocol SealedKind: Sendable {
     associatedtype Key: Sendable
 
-    /// Reads a page of keys from a place on, with a flag for rows to be sealed anew. Its parameters: the place, the
-    /// limit, and what ``add(_:_:to:)`` adds.
+    /// Reads a page of keys from a place on, with a flag for rows to be sealed again.
+    ///
+    /// Its parameters: the place, the limit, and what ``add(_:_:to:)`` adds.
     var page: Statement { get }
-    /// Adds how values begin that are sealed as they should be: under the data key of that number, and with users' own
-    /// keys where the organization has them.
+    /// Adds the beginnings of correctly sealed values.
+    ///
+    /// They are sealed under the data key of that number, and with users' own keys where the organization has them.
     func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters)
     /// Where the first page begins.
     var first: Key { get }
@@ -22,11 +26,13 @@ package protocol SealedKind: Sendable {
     func read(_ keys: [Key]) -> [Query]
     /// Reads the same without locks.
     func look(_ keys: [Key]) -> Query
-    /// The query that writes a row with its values sealed anew; nil where there is nothing to write.
+    /// The query that writes a row with its values sealed again; nil if not needed.
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query?
 }
 
-/// Documents, which are sealed with their owners' keys where nobody else sees those of their type.
+/// Documents.
+///
+/// They are sealed with their owners' keys where only the owner sees those of their type.
 package protocol SealedDocuments: SealedKind {}
 
 extension SealedDocuments {

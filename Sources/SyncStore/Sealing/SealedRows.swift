@@ -6,24 +6,24 @@ package struct SealedRows: Sendable, Hashable {
 
     package init() {}
 
-    /// Rows that were written anew.
+    /// Rows that were written again.
     package var sealed = 0
     /// Values that cannot be opened and were left unchanged.
     package var unreadable = 0
-    /// The first of these in words, for an operator; they name rows, and no content.
+    /// Texts about the first of these, for an operator; they name rows, and no content.
     package var unreadableValues: [String] = []
     /// Values that are named at most.
     package static let namedValues = 20
-    /// Older data keys that were dropped, because no value is sealed under them any more.
+    /// Older data keys that were dropped: no value is sealed under them any more.
     package var droppedKeys = 0
-    /// Older data keys that stay, because a value that was left is under them, or may be.
+    /// Older data keys that are kept, because unopened values may be under them.
     package var keptKeys = 0
     /// The data keys that values which were left are under.
     package private(set) var neededKeys: Set<Int32> = []
-    /// Whether one of these values does not say which.
+    /// Whether one of these values does not name its key.
     package private(set) var mayNeedAnyKey = false
 
-    /// Notes values that cannot be opened, and why.
+    /// Records values that cannot be opened, and why.
     package mutating func leave(_ closed: [Renewal.Closed]) {
         unreadable += closed.count
         for value in closed {

@@ -14,7 +14,7 @@ package struct SealedTable: Sendable {
     package let columns: [Column]
     package let page: Statement
     package let read: Statement
-    /// Changes no index and no change position: readers need not learn of it.
+    /// Changes no index and no change position: readers need not see it.
     package let write: Statement
 
     package static let mutations = SealedTable(
@@ -43,7 +43,7 @@ package struct SealedTable: Sendable {
 
     /// - Parameters:
     ///   - name: the table's name without the final `s`.
-    ///   - id: the column that tells a user's rows apart.
+    ///   - id: the column that identifies a row among a user's.
     private init(_ name: String, id: String, _ columns: [Column]) {
         self.columns = columns
         let isDue = columns.map { SealStatements.isOther("r.\($0.name)", $0.isText ? "$6" : "$5") }

@@ -28,9 +28,10 @@ package enum UserKeyRows {
         """
     )
 
-    /// Inserts keys for users who have none yet: if two gateways make one, the first counts. Holds the organizations' rows,
-    /// so that a purge, which changes them first, leaves no key behind. Of a user whose rows are gone no key is made: its
-    /// erasure may have destroyed one already.
+    /// Inserts keys for users without one: if two gateways make one, the first counts.
+    ///
+    /// Holds the organizations' rows, so that a purge, which changes them first, leaves no key behind. For a user whose
+    /// rows are gone no key is made: its erasure may have destroyed one already.
     static let makeStatement = Statement(
         "user_keys_make",
         """
@@ -48,7 +49,7 @@ package enum UserKeyRows {
         """
     )
 
-    /// Destroys the keys of users ($2), with those of whoever was joined into them.
+    /// Destroys the keys of users ($2), and of the users who were joined into them.
     package static let destroyStatement = Statement(
         "user_keys_destroy",
         """

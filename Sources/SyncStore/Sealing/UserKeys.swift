@@ -2,34 +2,41 @@ package import Foundation
 import Postgres
 package import SyncModel
 
-/// Fetches users' own keys into memory, and makes those that are missing, many in a statement.
+/// Fetches users' own keys into memory, and makes missing ones.
+///
+/// Many in a statement.
 package struct UserKeys: Sendable {
-    /// How often something is tried again that lacks keys. Each time they are fetched, so a second time is rare: what
-    /// lacks others then, one by one, ends somewhere.
+    /// How often work is repeated if it lacks keys.
+    ///
+    /// Each time they are fetched, so a second time is rare. The bound ends work that lacks other keys each time.
     static let attempts = 200
 
     let pool: Pool
     /// Nil where nothing is sealed.
     let masterKeys: MasterKeys?
-    /// The keys at hand, of all organizations.
+    /// The cached keys, of all organizations.
     package let ring = UserKeyRing()
     let now: TimeSource
-    /// Users who get no key here while theirs is gone, and something stands under it: it may be restored yet, beside which
-    /// there must be no other. What is written for them is under the organization's key alone.
+    /// Users who get no new key because theirs is missing but values depend on it.
+    ///
+    /// The missing key may be restored yet, and there must be no other one then. What is written for them is under the
+    /// organization's key alone.
     package var withoutKey: Set<LaneKey> = []
 
     /// Whether a master key is to wrap users' keys.
     package var canMake: Bool { masterKeys?.wrapping != nil }
 
-    /// Fetches the keys that users' rows are to be sealed with, where they are not at hand; makes those that are missing. In
-    /// a transaction of its own: whoever writes afterwards names keys that are stored.
+    /// Fetches the keys to seal users' rows with, if not cached; makes missing ones.
+    ///
+    /// In a separate transaction, so that later writes name keys that are stored.
     package func prepare(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
         let lacking = lacking(users, seal)
         if !lacking.isEmpty { try await make(lacking) }
     }
 
-    /// Fetches the keys that users' rows may have to be sealed with, where they are not at hand, and makes none: whoever
-    /// lacks one all the same asks ``supply(_:)`` for it.
+    /// Fetches the keys that users' rows may have to be sealed with, if not cached.
+    ///
+    /// Makes no key: a caller that still lacks one calls ``supply(_:)``.
     package func fetch(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
         let lacking = lacking(users, seal)
         if !lacking.isEmpty { _ = try await read(lacking.sorted(), isRefused: false) }
@@ -39,9 +46,9 @@ package struct UserKeys: Sendable {
         Set(users.filter { seal($0.organization)?.lacking([$0]).isEmpty == false })
     }
 
-    /// Fetches, and makes where that is needed, what an error says is lacking.
+    /// Fetches the keys that an error lists, and makes them where needed.
     ///
-    /// - Throws: the error, where it says something else.
+    /// - Throws: the error, if it is of another kind.
     package func supply(_ error: SealError) async throws {
         switch error {
         case .unknownUserKeys(let users): _ = try await read(users.sorted(), isRefused: false)
@@ -62,7 +69,7 @@ package struct UserKeys: Sendable {
         return try await body()
     }
 
-    /// - Returns: those who have none.
+    /// - Returns: the users without a key.
     private func read(_ users: [LaneKey], isRefused: Bool) async throws -> [LaneKey] {
         let queries = [Query(SettleStatements.planShape), UserKeyRows.read(users)]
         let found = try await pool.run(queries)[1].read(UserKeyRows.key)

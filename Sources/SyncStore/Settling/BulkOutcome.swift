@@ -1,8 +1,9 @@
 /// The result of a bulk call.
 package struct BulkOutcome: Sendable {
-    /// Mutations that matched the request when they were looked for.
+    /// Mutations that matched the request at the search.
     package var matched = 0
-    /// Mutations that were settled: fewer than matched where some could not be, more where dependants were discarded
-    /// too.
+    /// Mutations that were settled.
+    ///
+    /// Fewer than matched where some could not be, more where dependants were discarded too.
     package var settled = 0
 }

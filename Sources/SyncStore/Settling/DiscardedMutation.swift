@@ -4,6 +4,8 @@ package import Foundation
 package struct DiscardedMutation: Sendable {
     /// The mutation after the discard.
     package let mutation: MutationDetail
-    /// All that this call discarded: dependants, and the mutation, unless it was discarded before.
+    /// All mutations that this call discarded.
+    ///
+    /// Dependants, and the mutation, unless it was discarded before.
     package let ids: [UUID]
 }

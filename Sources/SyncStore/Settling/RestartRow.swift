@@ -40,8 +40,9 @@ final class RestartRow: Sendable {
         .serverID(\.restart.serverID)
     )
 
-    /// The blockers of mutations, the client ids that they name, and the types of these: the lists that bounds refer
-    /// to.
+    /// The lists that bounds refer to.
+    ///
+    /// The blockers of mutations, the client ids that they name, and the types of these.
     static let blockerList = columns.parameter(SettleStatements.head + 1)
     static let referenceList = columns.parameter(SettleStatements.head + 2)
     static let typeList = columns.parameter(SettleStatements.head + 3)

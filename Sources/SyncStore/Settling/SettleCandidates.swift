@@ -2,12 +2,14 @@ import Foundation
 import Postgres
 import SyncModel
 
-/// Finds the mutations of a bulk request, user by user in lane order or in the reverse of it, a page at a time. Every
-/// page looks at a bounded number of open mutations, whatever the filter lets through.
+/// Finds the mutations of a bulk request, a page at a time.
+///
+/// User by user in lane order or in the reverse of it. Every page reads a bounded number of open mutations, independent
+/// of the filter.
 struct SettleCandidates {
     /// The mutations of a page, at most.
     static let limit: Int64 = 500
-    /// Open mutations that a page looks at.
+    /// Open mutations that a page reads.
     static let scan: Int64 = 50_000
 
     /// A place among an organization's mutations.
@@ -68,7 +70,7 @@ struct SettleCandidates {
     static let pageAfter = Statement("settle_page_after", page(">", "<=", "ASC"))
     static let pageBefore = Statement("settle_page_before", page("<", ">=", "DESC"))
 
-    /// The last mutation that a page looks at; no row when there are fewer.
+    /// The last mutation that a page reads; no row when there are fewer.
     private static func edge(_ behind: String, _ order: String) -> String {
         """
         SELECT x.user_id, x.position

@@ -2,16 +2,18 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// Reads what settling needs to know, on a connection that holds the lane's lock.
+/// Reads the data for settling, on a connection that holds the lane's lock.
 package struct SettleReader {
     package let connection: Connection
     package let lane: LaneKey
     package let seal: Seal
 
-    /// Locks the lane, and reads some of its mutations in lane order; nil where the user has no lane.
+    /// Locks the lane, and reads some of its mutations in lane order.
+    ///
+    /// Nil if the user has no lane.
     ///
     /// - Parameters:
-    ///   - screen: says which of them are still meant; nil: all are.
+    ///   - screen: selects the mutations that are still meant; nil: all are.
     ///   - hasContents: whether to read payloads, answers and errors.
     package func begin(
         _ ids: [UUID],
@@ -53,7 +55,7 @@ package struct SettleReader {
         return try rows.read { try MutationDetail(&$0, user: lane.user, seal) }
     }
 
-    /// The dependencies in the lane; empty where `count` mutations are all that is open.
+    /// The dependencies in the lane; empty if `count` mutations are all open ones.
     package func graph(_ state: LaneState, besides count: Int) async throws -> DependencyGraph {
         guard state.openCount > count else { return DependencyGraph([]) }
         return DependencyGraph(try nodes(await connection.run(Query(SettleStatements.edges, Parameters(of: lane)))))
@@ -66,7 +68,9 @@ package struct SettleReader {
         return waiters.sorted { $0.position < $1.position }
     }
 
-    /// The mutations among `ids` that do not satisfy their dependants, and the entities that they write.
+    /// The mutations among `ids` that do not satisfy their dependants yet.
+    ///
+    /// With the entities that they write.
     package func unmet(_ ids: [UUID]) async throws -> [UUID: EntityName] {
         guard !ids.isEmpty else { return [:] }
         let rows = try await connection.run(Query(SettleStatements.unmet, Parameters(of: lane, ids)))
@@ -102,7 +106,7 @@ package struct SettleReader {
     /// Sealed payloads that are searched at a time.
     private static let sealedPage = 50
 
-    /// The client ids found in sealed payloads whose references were not noted.
+    /// The client ids found in sealed payloads without recorded references.
     private func sealedNeeds(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
         let parameters = Parameters(of: lane, ids, SealedText.beginning(isJSON: true))
         let rows = try await connection.run(Query(SettleStatements.sealedPayloads, parameters))
@@ -121,8 +125,9 @@ package struct SettleReader {
     private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
     private var seals: SealTable { SealTable([lane.organization: seal]) }
 
-    /// Where client ids of the user lead, and local ids of one of the user's devices, by the UUIDs that represent
-    /// these.
+    /// Where client ids of the user lead, and local ids of one of the user's devices.
+    ///
+    /// The local ids are given by the UUIDs that represent them.
     package func mappings(
         _ clientIDs: [UUID],
         _ localIDs: [LocalID],
@@ -143,7 +148,7 @@ package struct SettleReader {
         return Dictionary(grouping: found, by: \.clientID)
     }
 
-    /// Locks an entity and reads it; nil when there is none.
+    /// Locks an entity and reads it; nil if it does not exist.
     package func lockEntity(_ key: EntityKey) async throws -> EntityState? {
         var entities: [UUID: EntityTable] = [:]
         let rows = try await connection.run(EntityRows.lock([(organization: lane.organization, key: key)]))
@@ -151,7 +156,9 @@ package struct SettleReader {
         return entities[lane.organization]?[key]
     }
 
-    /// The errors for mutations that are to be discarded, by mutation, with the entity that takes its place.
+    /// The errors for mutations to be discarded, by mutation, with the entity.
+    ///
+    /// The entity takes the mutation's place.
     ///
     /// The first mutation about an entity has its document, as far as there is room; for the others the gateway adds it
     /// when one of them is read.
@@ -169,7 +176,7 @@ package struct SettleReader {
             let hasError = try row.bool("has_error")
             var unreadable: [String] = []
             let error = try laneSeal.read(json: row.optionalBytes("error"), .error, of: mutation, &unreadable)
-            // a mutation whose error is not read is discarded all the same, and the error stays
+            // a mutation whose error is not read is discarded all the same, and its error is not changed
             guard hasError, unreadable.isEmpty else { continue }
             let isOutline = try row.bool("is_outline")
             let (of, state) = try EntityRows.read(&row, seals)
@@ -179,7 +186,9 @@ package struct SettleReader {
         return errors
     }
 
-    /// Splits a list of mutations so that the contents of each part fit a transaction; a part has one at least.
+    /// Splits a list of mutations so that the contents of each part fit a transaction.
+    ///
+    /// A part has one at least.
     package func parts(of ids: [UUID]) async throws -> [[UUID]] {
         let rows = try await connection.run(Query(SettleStatements.contentBytes, Parameters(of: lane, ids)))
         var parts: [[UUID]] = []

@@ -1,8 +1,8 @@
 package import Postgres
 package import SyncModel
 
-// What settling writes of one lane, behind the parameters that all of it shares: organization and user, the change
-// position and the moment.
+// The rows that settling writes of one lane, behind the parameters that all of it shares: organization and user, the
+// change position and the moment.
 
 extension MappingChange {
     package static let columns = Columns<MappingChange>(

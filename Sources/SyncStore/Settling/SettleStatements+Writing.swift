@@ -3,10 +3,14 @@ import SyncModel
 
 /// The writing statements of settling.
 extension SettleStatements {
-    /// Parameters before the columns of the written rows: organization, user, change position, moment.
+    /// Parameters before the columns of the written rows.
+    ///
+    /// Organization, user, change position, moment.
     static let head = 4
 
-    /// The columns that an upsert has to name beside those that it changes; and the same of a row that is called `m`.
+    /// The columns that an upsert must name in addition to those that it changes.
+    ///
+    /// The second text has the same of a row that is called `m`.
     private static let unchanged = """
         organization_id, user_id, id, device_id, sequence_number, position, idempotency_key, fingerprint, operation,
             entity_type, priority, max_attempts, conflict_resolution, created_at, accepted_at, change_position,
@@ -128,7 +132,9 @@ extension SettleStatements {
 
     // MARK: - Local ids
 
-    /// Local ids that restarted mutations name: they are found by this when the mutation's turn comes.
+    /// Local ids that restarted mutations name.
+    ///
+    /// They are found by this when the mutation's turn comes.
     static let pinLocalIDs = Statement(
         "settle_pin_local_ids",
         """

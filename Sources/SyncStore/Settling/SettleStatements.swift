@@ -1,10 +1,12 @@
 package import Postgres
 import SyncModel
 
-/// The statements of settling, each on one lane whose row is locked. Organization and user are $1 and $2 throughout.
+/// The statements of settling, each on one lane whose row is locked.
+///
+/// Organization and user are $1 and $2 throughout.
 ///
 /// Rows are found by their whole key, in a lateral subquery with a fence, and written by an upsert: both are chains of
-/// index look-ups whatever the tables' size was when the plan was made. An UPDATE joined to a list would read a lane
+/// index look-ups, independent of the tables' size when the plan was made. An UPDATE joined to a list would read a lane
 /// of a hundred thousand mutations once for each row of the list.
 package enum SettleStatements {
     /// Plans are made once for a connection; none of them reads a whole table.
@@ -38,7 +40,9 @@ package enum SettleStatements {
         """
     )
 
-    /// The same without contents: a discard needs none of them, and hundreds of mutations may have a megabyte each.
+    /// The same without contents.
+    ///
+    /// A discard needs no contents, and hundreds of mutations may have a megabyte each.
     static let outlines = Statement(
         "settle_outlines",
         """
@@ -66,7 +70,9 @@ package enum SettleStatements {
         m.id, m.position, m.accepted_at, m.status, m.operation, \(EntityName.list), m.depends_on
         """
 
-    /// All dependencies: one pass over the lane's open mutations, in the order of their index.
+    /// All dependencies.
+    ///
+    /// One pass over the lane's open mutations, in the order of their index.
     static let edges = Statement(
         "settle_edges",
         """
@@ -87,7 +93,9 @@ package enum SettleStatements {
         """
     )
 
-    /// The mutations of a list that do not satisfy their dependants yet (product rule 3).
+    /// The mutations of a list that do not satisfy their dependants yet.
+    ///
+    /// Product rule 3.
     static let unmet = Statement(
         "settle_unmet",
         """
@@ -99,8 +107,10 @@ package enum SettleStatements {
         """
     )
 
-    /// Mutations that need one of some client ids, each of a type: as their entity, in endpoint or payload, or as a
-    /// dependency. Where a mutation's client ids were not noted, its text is searched.
+    /// Mutations that need one of some client ids, each of a type.
+    ///
+    /// They need it as their entity, in endpoint or payload, or as a dependency. Where a mutation's client ids were not
+    /// recorded, its text is searched.
     static let needs = Statement(
         "settle_needs",
         """
@@ -125,7 +135,7 @@ package enum SettleStatements {
         """
     )
 
-    /// Sealed payloads whose client ids were not noted.
+    /// Sealed payloads whose client ids were not recorded.
     static let sealedPayloads = Statement(
         "settle_sealed_payloads",
         """
@@ -136,7 +146,9 @@ package enum SettleStatements {
         """
     )
 
-    /// Whether the entity of type $4 and id $5 was written after mutation $3 last changed.
+    /// Whether an entity was written after mutation $3 last changed.
+    ///
+    /// The entity has type $4 and id $5.
     static let isNewer = Statement(
         "settle_is_newer",
         """
@@ -156,7 +168,9 @@ package enum SettleStatements {
         document: "CASE WHEN NOT q.is_outline THEN q.document END"
     )
 
-    /// The entities that take the place of mutations to be discarded, as far as their user may see them.
+    /// The entities that replace mutations to be discarded.
+    ///
+    /// As far as their user may see them.
     ///
     /// A document comes with the first mutation about its entity, as long as there is room in the $4 bytes; the others
     /// get the entity without it. So a thousand mutations about one entity do not store a thousand copies. Errors are

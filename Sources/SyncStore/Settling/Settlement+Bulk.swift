@@ -2,8 +2,10 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// Settles over all users of an organization, lane by lane, a bounded number of mutations a transaction. A call that
-/// ends early keeps what it has settled, and can be repeated.
+/// Settles over all users of an organization, lane by lane.
+///
+/// Each transaction has a bounded number of mutations. A call that ends early keeps what it has settled, and can be
+/// repeated.
 extension Settlement {
     /// Retries all mutations of the request that can be retried.
     package func retry(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
@@ -23,7 +25,7 @@ extension Settlement {
                     let planner = try RestartPlanner.retry(subject, RetryRequest(), knowledge)
                     try await add(planner, reader, &graph, to: &plan)
                 } catch is Problem {
-                    // a mutation that cannot be retried unchanged stays for a person to look at
+                    // a mutation that cannot be retried unchanged is left to a person
                     continue
                 }
             }
@@ -32,8 +34,9 @@ extension Settlement {
         return plan?.restarts.count ?? 0
     }
 
-    /// Discards all mutations of the request that can be discarded; with dependants only where it says what becomes of
-    /// them.
+    /// Discards all mutations of the request that can be discarded.
+    ///
+    /// Those with dependants are discarded only if the request specifies how to treat these.
     ///
     /// Works from the end of each lane, so that dependants within the request are discarded before their dependencies.
     package func discard(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {

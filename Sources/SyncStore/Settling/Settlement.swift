@@ -2,10 +2,13 @@ package import Foundation
 package import Postgres
 package import SyncModel
 
-/// A person's decisions about mutations that stand still: retry, discard, resolve (product rules 4, 6 and 12). Each is
-/// one transaction under the lane's lock; a mutation in flight is never touched.
+/// A person's decisions about mutations that wait: retry, discard, resolve.
+///
+/// Product rules 4, 6 and 12. Each is one transaction under the lane's lock; a mutation in flight is never touched.
 package struct Settlement: Sendable {
-    /// Mutations that one transaction discards or releases: it holds the lane for less than a second.
+    /// Mutations that one transaction discards or releases.
+    ///
+    /// It holds the lane for less than a second.
     package static let batch = 5_000
     /// Attempts at one transaction while other replicas take its ids.
     package static let attempts = 3
@@ -17,12 +20,14 @@ package struct Settlement: Sendable {
     package let failure: StoreFailure
     /// For all statements of a write together; the server's own time-out is for each.
     package let writeTimeout: Duration
-    /// Where an operation settles, which of what it found it still means.
+    /// For an operation: selects the found mutations that are still meant.
     package var screen: (any SettlementScreen)?
 
-    /// Makes a failed or conflicting mutation pending again, or blocked where it has to wait.
+    /// Makes a failed or conflicting mutation pending again.
     ///
-    /// - Returns: the mutation afterwards; nil when the user has none of that id.
+    /// It becomes blocked where it has to wait.
+    ///
+    /// - Returns: the mutation afterwards; nil when the user has no mutation of that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func retry(
         _ id: UUID,
@@ -39,7 +44,7 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Whether a retry would be taken, as things are; changes nothing.
+    /// Whether a retry would be accepted in the present state; changes nothing.
     ///
     /// - Returns: false when the user has no mutation of that id.
     /// - Throws: what the retry would.
@@ -100,12 +105,12 @@ package struct Settlement: Sendable {
 
     /// Discards a mutation, with or without its dependants.
     ///
-    /// More dependants than one transaction takes go in several, those that most depend on first; the mutation itself
-    /// goes in the last.
+    /// Dependants beyond the limit of one transaction are discarded in several, those that most depend on first; the
+    /// mutation itself is discarded in the last.
     ///
-    /// - Returns: nil when the user has none of that id.
+    /// - Returns: nil when the user has no mutation with that id.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when there are dependants and the request does
-    ///   not say what becomes of them.
+    ///   not specify how to treat them.
     package func discard(
         _ id: UUID,
         _ request: DiscardRequest,
@@ -124,7 +129,9 @@ package struct Settlement: Sendable {
 
     // MARK: - Steps that bulk calls share
 
-    /// Splits a list of one lane's mutations so that one transaction can read the contents of each part.
+    /// Splits a list of one lane's mutations by the size of their contents.
+    ///
+    /// One transaction can read the contents of each part.
     package func parts(of ids: [UUID], in lane: LaneKey) async throws(Problem) -> [[UUID]] {
         do {
             return try await catalog.opening(lane.organization) { seal in
@@ -141,7 +148,7 @@ package struct Settlement: Sendable {
     ///
     /// - Parameters:
     ///   - show: called with the mutation afterwards, where there is only one; see ``commit(_:_:_:showing:_:)``.
-    ///   - choose: selects from the found mutations; called under the lane's lock, each time anew.
+    ///   - choose: selects from the found mutations; called under the lane's lock, in each attempt.
     ///   - recording: further queries about the discarded mutations.
     /// - Returns: the ids of all that were discarded.
     package func discard(
@@ -179,8 +186,9 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Plans a discard, and writes into the error of each discarded mutation which entity takes its place: no feed
-    /// brings that again.
+    /// Plans a discard, and writes the replacing entity into each mutation's error.
+    ///
+    /// No feed delivers that entity again.
     package func tell(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,
@@ -230,8 +238,8 @@ package struct Settlement: Sendable {
     ///
     /// - Parameters:
     ///   - hasContents: whether to read the mutations' payloads, answers and errors.
-    ///   - show: called with each of the mutations in its new state, before the commit: what was committed is
-    ///     answered, whatever happens afterwards. Called anew when the transaction is tried again.
+    ///   - show: called with each of the mutations in its new state, before the commit, so that the committed state is
+    ///     answered even if a later step fails. Called again when the transaction is tried again.
     ///   - body: plans with what was found; answers further queries to write.
     /// - Returns: the plan that was committed; nil when there is no such lane.
     @discardableResult
@@ -318,8 +326,9 @@ package struct Settlement: Sendable {
         return shown?.seen(in: organization, at: now())
     }
 
-    /// The entity that a conflict is about, locked, and whether it was written after the upstream showed it; nil where
-    /// it is unknown which that is.
+    /// The entity that a conflict is about, locked.
+    ///
+    /// Also whether it was written after the upstream showed it. Nil where the entity is unknown.
     private func entity(
         of subject: SettleSubject,
         _ idPointer: String,
@@ -333,7 +342,7 @@ package struct Settlement: Sendable {
         return (key, stored, isOvertaken)
     }
 
-    /// Resolves for the server: what waited for the mutation goes on, with the server's entity.
+    /// Resolves for the server: waiting mutations continue, with the server's entity.
     private func adopt(
         _ subject: SettleSubject,
         _ idPointer: String,

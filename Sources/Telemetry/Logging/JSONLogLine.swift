@@ -1,7 +1,9 @@
 import Logging
 
-/// A JSON object: `time` (RFC 3339, UTC, milliseconds), `level`, `message`, `logger`, and each metadata key as a
-/// further member.
+/// A log line as a JSON object.
+///
+/// It has `time` (RFC 3339, UTC, milliseconds), `level`, `message`, `logger`, and each metadata key as a further
+/// member.
 ///
 /// Numbers and truth values given as `.stringConvertible` stay JSON numbers and booleans; dictionaries and arrays keep
 /// their shape. A metadata key that is one of the four names above gets an underscore at its end.

@@ -1,8 +1,10 @@
 import Logging
 
 extension LogEvent {
-    /// All metadata of a line, sorted by key: the call's wins over the logger's, which wins over the provider's. An
-    /// error passed as such stands under ``LogKeys/error``.
+    /// All metadata of a line, sorted by key.
+    ///
+    /// The call's values win over the logger's, which win over the provider's. An error passed as such is under
+    /// ``LogKeys/error``.
     func metadata(
         over loggers: Logger.Metadata,
         provider: Logger.MetadataProvider?

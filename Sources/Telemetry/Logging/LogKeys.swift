@@ -1,6 +1,7 @@
-/// The metadata keys of log lines, in one place, so that a search for one finds every line that carries it.
+/// The metadata keys of log lines, in one place.
 ///
-/// The message is constant text; variable parts stand beside it under one of these keys.
+/// A search for a key finds every line that carries it. The message is constant text; variable parts are metadata under
+/// one of these keys.
 package enum LogKeys {
     /// The request's id, as in `X-Request-ID`.
     package static let requestID = "request_id"

@@ -11,7 +11,9 @@ struct LogTime {
         return LogTime(milliseconds: Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000)
     }
 
-    /// `2026-11-20T07:00:00.000Z` (RFC 3339), for the years 0 to 9999; text lines have a space between date and time.
+    /// Appends `2026-11-20T07:00:00.000Z` (RFC 3339), for the years 0 to 9999.
+    ///
+    /// Text lines have a space between date and time.
     func append(separator: UInt8 = UInt8(ascii: "T"), zone: Bool = true, to bytes: inout [UInt8]) {
         let (days, millisecond) = milliseconds.quotientAndRemainder(flooredBy: 86_400_000)
         let (year, month, day) = Self.civil(fromDays: days)
@@ -31,7 +33,9 @@ struct LogTime {
         if zone { bytes.append(UInt8(ascii: "Z")) }
     }
 
-    /// The proleptic Gregorian date, by eras of 400 years that begin on 1 March (so that leap days come last).
+    /// The proleptic Gregorian date.
+    ///
+    /// By eras of 400 years that begin on 1 March (so that leap days come last).
     private static func civil(fromDays days: Int64) -> (year: Int64, month: Int64, day: Int64) {
         let (era, dayOfEra) = (days + 719_468).quotientAndRemainder(flooredBy: 146_097)
         let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
@@ -53,7 +57,9 @@ struct LogTime {
 }
 
 extension Int64 {
-    /// Division that rounds towards minus infinity, so that moments before 1970 fall on the right day.
+    /// Division that rounds towards minus infinity.
+    ///
+    /// So moments before 1970 fall on the right day.
     fileprivate func quotientAndRemainder(flooredBy divisor: Int64) -> (Int64, Int64) {
         let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
         return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)

@@ -2,7 +2,7 @@ import Logging
 
 /// A line for a person: time (UTC), level, message, `key=value`.
 ///
-/// Control characters are escaped everywhere: what a client sent must neither forge a line nor drive the terminal.
+/// Control characters are escaped everywhere: a text from a client must neither forge a line nor drive the terminal.
 struct TextLogLine {
     private(set) var bytes: [UInt8] = []
 
@@ -27,7 +27,7 @@ struct TextLogLine {
         bytes.append(contentsOf: (colours ? "\u{1B}[\(colour)m\(name)\u{1B}[0m" : name).utf8)
     }
 
-    /// Five characters wide, so that messages stand under each other, and an ANSI colour.
+    /// The level's name in five characters, so that messages align, and an ANSI colour.
     private static func presentation(of level: Logger.Level) -> (name: String, colour: Int) {
         switch level {
         case .trace: ("TRACE", 90)

@@ -26,7 +26,9 @@ final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler
 
     func reset() { set(0) }
 
-    /// For a total that is kept elsewhere (the kernel, a pool) and copied at scrape time.
+    /// Sets a total that is counted elsewhere (the kernel, a pool).
+    ///
+    /// It is copied at scrape time.
     func set(_ total: Double) {
         whole.store(0, ordering: .relaxed)
         fractional.store(total.bitPattern, ordering: .relaxed)

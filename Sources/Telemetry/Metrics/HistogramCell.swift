@@ -13,7 +13,7 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
         var sum = 0.0
     }
 
-    /// Upper bounds, inclusive and ascending; the bucket over the last one has none.
+    /// Upper bounds, inclusive and ascending; the last bucket has no bound.
     private let bounds: [Double]
     private let tally: Mutex<Tally>
 
@@ -24,7 +24,9 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
 
     func record(_ value: Int64) { record(Double(value)) }
 
-    /// Not-a-number is ignored: it would make the sum useless for the rest of the process's life.
+    /// Records a value; not-a-number is ignored.
+    ///
+    /// It would make the sum useless for the rest of the process's life.
     func record(_ value: Double) {
         guard !value.isNaN else { return }
         let bucket = bucket(of: value)

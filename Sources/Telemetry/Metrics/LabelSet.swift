@@ -1,7 +1,7 @@
-/// The labels of one series, as they stand between the braces of a sample: `method="GET",status="200"`.
+/// The labels of one series, as in the braces of a sample.
 ///
-/// Sorted by name, so the same labels in another order are the same series; the text is escaped once, when the series
-/// is made, and not at each scrape.
+/// For example `method="GET",status="200"`. Sorted by name, so the same labels in another order are the same series;
+/// the text is escaped once, when the series is made, and not at each scrape.
 struct LabelSet: Hashable, Sendable {
     let text: String
 

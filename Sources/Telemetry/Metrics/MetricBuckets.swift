@@ -5,7 +5,7 @@ package enum MetricBuckets {
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
     ]
 
-    /// Seconds, for waits on a network that may be away: 10 ms to a day.
+    /// Seconds, for waits on a network that may be unavailable: 10 ms to a day.
     package static let upToADay: [Double] = [
         0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400,
     ]

@@ -6,8 +6,9 @@ struct MetricFamily {
     var buckets: [Double] = []
     private(set) var series: [LabelSet: any MetricCell] = [:]
 
-    /// The cell for these labels, created on first use; the overflow series' cell for label sets beyond the limit. Nil
-    /// for a cell of another kind.
+    /// The cell for these labels, created on first use.
+    ///
+    /// Beyond the limit it is the overflow series' cell. Nil for a cell of another kind.
     mutating func cell<Cell: MetricCell>(for labels: LabelSet, limit: Int) -> (cell: Cell, isOverflow: Bool)? {
         guard kind == Cell.kind else { return nil }
         let isOverflow = series[labels] == nil && series.count >= limit

@@ -4,6 +4,8 @@ package enum MetricKind: String, Sendable {
     case counter
     /// A number that goes up and down.
     case gauge
-    /// The number of observations at or under each of a fixed list of bounds, with their count and sum.
+    /// The number of observations up to each of a list of bounds, with count and sum.
+    ///
+    /// The bounds are fixed.
     case histogram
 }

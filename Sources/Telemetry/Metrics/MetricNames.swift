@@ -3,7 +3,9 @@
 /// Libraries name their metrics with dots (`http.server.requests`), which version 0.0.4 of the format does not know. A
 /// name is never a reason to fail: a process with a strange metric name is better than none.
 enum MetricNames {
-    /// A valid metric name, `[a-zA-Z_:][a-zA-Z0-9_:]*`, that resembles `text`: every other character becomes `_`.
+    /// A valid metric name that resembles `text`: every other character becomes `_`.
+    ///
+    /// `[a-zA-Z_:][a-zA-Z0-9_:]*`
     static func metric(_ text: String) -> String {
         sanitized(text, colons: true)
     }
@@ -20,8 +22,9 @@ enum MetricNames {
         return name.hasSuffix("_seconds") ? name : name + "_seconds"
     }
 
-    /// A valid label name, `[a-zA-Z_][a-zA-Z0-9_]*`, that collides with none of Prometheus' reserved names: `le`, and
-    /// those that begin with two underscores.
+    /// A valid label name, `[a-zA-Z_][a-zA-Z0-9_]*`.
+    ///
+    /// It differs from Prometheus' reserved names: `le`, and those that begin with two underscores.
     static func label(_ text: String) -> String {
         let name = sanitized(text, colons: false)
         return name == "le" || name.hasPrefix("__") ? "exported_" + name : name

@@ -1,9 +1,10 @@
 import Glibc
 
 extension PrometheusRegistry {
-    /// Adds what every Prometheus dashboard expects of a process: `process_cpu_seconds_total`,
-    /// `process_resident_memory_bytes`, `process_start_time_seconds`, `process_open_fds` and `process_max_fds`, read
-    /// from the kernel at each scrape. Unreadable ones are left out.
+    /// Adds the standard metrics of a process, read from the kernel at each scrape.
+    ///
+    /// Every Prometheus dashboard expects them: `process_cpu_seconds_total`, `process_resident_memory_bytes`,
+    /// `process_start_time_seconds`, `process_open_fds` and `process_max_fds`. Unreadable ones are left out.
     package func addProcessMetrics() {
         addCounter("process_cpu_seconds_total", "User and system CPU time spent, in seconds.", ProcessMetrics.cpuTime)
         addGauge("process_resident_memory_bytes", "Resident memory size, in bytes.", ProcessMetrics.residentMemory)
@@ -14,7 +15,7 @@ extension PrometheusRegistry {
     }
 }
 
-/// Readings of this process from the kernel; nil where the kernel does not say.
+/// Readings of this process from the kernel; nil where it does not provide them.
 enum ProcessMetrics {
     /// Seconds. The process clock rather than /proc/self/stat, whose ticks are 10 ms.
     @Sendable static func cpuTime() -> Double? {
@@ -31,7 +32,9 @@ enum ProcessMetrics {
         return pages * Double(sysconf(Int32(_SC_PAGESIZE)))
     }
 
-    /// Seconds since 1970: the machine's boot time plus field 22 of /proc/self/stat, in ticks since boot.
+    /// Seconds since 1970.
+    ///
+    /// The machine's boot time plus field 22 of /proc/self/stat, in ticks since boot.
     static func startTime() -> Double? {
         guard let stat = contents(of: "/proc/self/stat"), let boot = bootTime() else { return nil }
         // The second field is the program's name in parentheses, which may itself hold spaces and parentheses.

@@ -1,6 +1,6 @@
 package import CoreMetrics
 
-/// Lets swift-metrics, and every library that counts through it, count in a ``PrometheusRegistry``.
+/// Makes swift-metrics, and all its users, count in a ``PrometheusRegistry``.
 ///
 /// `Counter` and `FloatingPointCounter` are counters (`_total` is added where it is missing), `Meter` and `Gauge`
 /// gauges, `Recorder` a histogram, `Timer` a histogram in seconds (`_seconds` is added where it is missing). A series

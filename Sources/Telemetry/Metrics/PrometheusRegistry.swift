@@ -1,13 +1,13 @@
 import Synchronization
 
-/// All metrics of the process, and their text for a Prometheus server (exposition format 0.0.4).
+/// All metrics of the process, and their text for a Prometheus server.
 ///
-/// A backend of our own: swift-prometheus is not among the packages this repository builds with, and the format is
-/// small. Handlers are found under a lock once, and then count without one (or, for histograms, with one of their
-/// own), so hold on to them.
+/// The text is in exposition format 0.0.4. This backend exists because swift-prometheus is not among the packages this
+/// repository builds with, and the format is small. Handlers are found under a lock once, and then count without one
+/// (or, for histograms, with a private one), so keep references to them.
 ///
 /// Bounded: a metric has at most ``seriesLimit`` label sets; further ones count in one series labelled
-/// `overflow="true"`, and `sluice_metrics_dropped_series_total` says how often that happened.
+/// `overflow="true"`, and `sluice_metrics_dropped_series_total` counts how often that happened.
 package final class PrometheusRegistry: Sendable {
     /// The `Content-Type` of ``render(into:)``.
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
@@ -56,9 +56,10 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// Runs `collect` at the start of every scrape, on the scraper's thread: it copies numbers that are kept elsewhere
-    /// (a pool's size, the kernel's counters) by ``setGauge(_:_:to:)`` and ``setCounter(_:_:to:)``. It must not wait
-    /// for anything.
+    /// Runs `collect` at the start of every scrape, on the scraper's thread.
+    ///
+    /// It copies numbers that are counted elsewhere (a pool's size, the kernel's counters) by ``setGauge(_:_:to:)`` and
+    /// ``setCounter(_:_:to:)``. It must not wait for anything.
     package func onScrape(_ collect: @escaping @Sendable (_ registry: PrometheusRegistry) -> Void) {
         state.withLock { $0.collectors.append(collect) }
     }
@@ -68,8 +69,9 @@ package final class PrometheusRegistry: Sendable {
         gauge(name, labels).set(value)
     }
 
-    /// Sets all series of a gauge at once, and removes the others; for collectors whose labels come and go. A name
-    /// that is taken by another kind is left alone.
+    /// Sets all series of a gauge at once, and removes the others.
+    ///
+    /// For collectors whose labels change. A name that is used by another kind is not changed.
     package func setGauges(_ name: String, _ values: [(labels: [(String, String)], value: Double)]) {
         let series = values.map { (LabelSet($0.labels), $0.value) }
         let name = MetricNames.exposed(name, as: .gauge)
@@ -82,8 +84,9 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// Sets a counter to a total that is kept elsewhere; for collectors. The total should never go down while the
-    /// process lives.
+    /// Sets a counter to a total that is counted elsewhere; for collectors.
+    ///
+    /// The total should never decrease while the process lives.
     package func setCounter(_ name: String, _ labels: [(String, String)] = [], to total: Double) {
         counter(name, labels).set(total)
     }
@@ -94,7 +97,9 @@ package final class PrometheusRegistry: Sendable {
         onScrape { registry in value().map { registry.setGauge(name, to: $0) } }
     }
 
-    /// A gauge whose series, by a label's values, are set at every scrape; those that are left out are gone.
+    /// A gauge whose series, by a label's values, are set at every scrape.
+    ///
+    /// Series without a new value are removed.
     package func addGauge(
         _ name: String,
         _ help: String,
@@ -107,13 +112,15 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// A counter that is set at every scrape to a total that is kept elsewhere; nil leaves it as it was.
+    /// A counter that is set at every scrape to a total that is counted elsewhere.
+    ///
+    /// Nil keeps the previous total.
     package func addCounter(_ name: String, _ help: String, _ total: @escaping @Sendable () -> Double?) {
         describe(name, kind: .counter, help: help)
         onScrape { registry in total().map { registry.setCounter(name, to: $0) } }
     }
 
-    /// A counter's total as of now; 0 where nothing has counted in it yet.
+    /// A counter's present total; 0 where nothing has been counted yet.
     package func total(_ name: String, _ labels: [(String, String)]) -> Double {
         let name = MetricNames.exposed(name, as: .counter)
         let cell = state.withLock { $0.families[name]?.series[LabelSet(labels)] }

@@ -1,5 +1,7 @@
 /// The parts of the text exposition format 0.0.4: escaping, numbers, lines.
 enum PrometheusText {
+    /// Appends escaped text.
+    ///
     /// Backslash and line feed are escaped everywhere, the double quote only in label values.
     static func appendEscaped(_ text: String, quotes: Bool, to bytes: inout [UInt8]) {
         for byte in text.utf8 {
@@ -12,7 +14,9 @@ enum PrometheusText {
         }
     }
 
-    /// Whole numbers without a fraction, so that `le="1"` reads as it does from every other exporter.
+    /// The text of a number, without a fraction for whole ones.
+    ///
+    /// So `le="1"` reads as it does from every other exporter.
     static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }

@@ -1,6 +1,8 @@
-/// The part of `Cache-Control` (RFC 9111, 5.2) that says how long a key set is good for.
+/// The part of `Cache-Control` (RFC 9111, 5.2) that limits the use of a key set.
 enum CacheControl {
-    /// Seconds; nil where the field does not say. A response that must not be stored is good for 0.
+    /// Seconds; nil if the field does not specify them.
+    ///
+    /// A response that must not be stored is good for 0.
     static func maximumAge(_ text: String?) -> Int64? {
         guard let text else { return nil }
         var age: Int64?

@@ -3,15 +3,19 @@ import ServiceLifecycle
 package import SyncModel
 import Synchronization
 
-/// Keeps the keys of a ``TokenVerifier`` fresh: fetches those that providers publish, and looks whether files of keys
-/// and issuers have changed. Where that fails, the keys in force stay in force.
+/// Keeps the keys of a ``TokenVerifier`` fresh.
+///
+/// It fetches the keys that providers publish, and checks whether files of keys and issuers have changed. If that
+/// fails, the keys in force stay in force.
 package final class KeyKeeper: Service, Sendable {
-    /// Reads all issuers anew, files included.
+    /// Reads all issuers again, files included.
     package typealias Load = @Sendable () throws -> TokenConfiguration
 
-    /// How often files are read, in seconds. They are small, and reading one tells more than its times do.
+    /// How often files are read, in seconds.
+    ///
+    /// They are small, and reading one is more reliable than comparing its times.
     static let filePause: Double = 5
-    /// How often due fetches and files are looked for.
+    /// How often due fetches and files are checked.
     private static let tick: Duration = .seconds(1)
 
     private struct Files {
@@ -119,7 +123,7 @@ package final class KeyKeeper: Service, Sendable {
     private func readFiles() async {
         let now = now()
         let isDue = files.withLock { files in
-            // a time in the future was noted before the clock was set back
+            // a time in the future was recorded before the clock was set back
             guard files.readAt > now || files.readAt.adding(seconds: Self.filePause) <= now else { return false }
             files.readAt = now
             return true

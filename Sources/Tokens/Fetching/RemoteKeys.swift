@@ -20,7 +20,7 @@ final class RemoteKeys: Sendable {
     private let wake: @Sendable () -> Void
     private let state = Mutex(State())
 
-    /// - Parameter wake: makes the fetching task look at ``begin(at:)``.
+    /// - Parameter wake: makes the fetching task call ``begin(at:)``.
     init(url: String, wake: @escaping @Sendable () -> Void) {
         self.url = url
         self.wake = wake
@@ -38,7 +38,7 @@ final class RemoteKeys: Sendable {
 
     /// Requests a newer set and waits for it, if the rules allow that.
     ///
-    /// - Returns: whether it is worth looking again.
+    /// - Returns: whether it is worth trying again.
     func demand(at now: Timestamp) async -> Bool {
         let (fetched, continuation) = AsyncStream<Never>.makeStream()
         let demand = state.withLock { state in
@@ -64,7 +64,9 @@ final class RemoteKeys: Sendable {
         let etag: String?
     }
 
-    /// The fetch that is due now, if any; the caller reports its end by ``finish(_:at:)``.
+    /// The fetch that is due now, if any.
+    ///
+    /// The caller reports its end by ``finish(_:at:)``.
     func begin(at now: Timestamp) -> Start? {
         state.withLock { $0.schedule.begin(at: now) ? Start(etag: $0.etag) : nil }
     }
@@ -77,8 +79,10 @@ final class RemoteKeys: Sendable {
         var count = 0
     }
 
-    /// Applies a fetch's answer. Keys that are no longer published are dropped; after a failure the keys stay. Waiting
-    /// requests go on later, by ``release()``, when the keys are in force.
+    /// Applies a fetch's answer.
+    ///
+    /// Keys that are no longer published are dropped; after a failure the keys stay. Waiting requests continue later,
+    /// by ``release()``, when the keys are in force.
     func finish(_ answer: KeySetAnswer, at now: Timestamp) async -> Result {
         switch answer {
         case .failed(let reason):
@@ -99,7 +103,7 @@ final class RemoteKeys: Sendable {
         }
     }
 
-    /// Lets waiting requests go on.
+    /// Resumes waiting requests.
     func release() {
         let waiters = state.withLock { state in
             defer { state.waiters = [] }

@@ -1,15 +1,19 @@
 import SyncModel
 
-/// When the keys of a provider are fetched, and who may wait for that: the rules, without I/O.
+/// The rules for fetching a provider's keys, and for waiting for that, without I/O.
 ///
-/// A set is fetched anew when it is about to expire, after a failure with growing pauses, and when a token names an
+/// A set is fetched again when it is about to expire, after a failure with growing pauses, and when a token names an
 /// unknown key. Any client can write such a token, so that happens once in ``demandPause`` for all callers together,
 /// and only so many wait for it.
 struct RemoteKeysState: Sendable {
-    /// How long a set is good for at least, at most, and where its provider does not say; in seconds.
+    /// The shortest and the longest use of a set, and the default, in seconds.
+    ///
+    /// The default applies if its provider does not specify one.
     static let ages: ClosedRange<Double> = 60...3_600
     static let defaultAge: Double = 600
-    /// The pause after a failure, doubled with each further one, and its cap; in seconds.
+    /// The pause after a failure, doubled with each further one, and its cap.
+    ///
+    /// In seconds.
     static let failurePauses: ClosedRange<Double> = 2...60
     /// How often unknown keys may cause a fetch, in seconds.
     static let demandPause: Double = 30
@@ -18,9 +22,9 @@ struct RemoteKeysState: Sendable {
     /// How often a provider that keeps failing is warned of, in seconds.
     static let warningPause: Double = 600
 
-    /// What a request that names an unknown key has to do.
+    /// The next step of a request that names an unknown key.
     enum Demand: Equatable {
-        /// Wait for the fetch that it causes, or for the one under way.
+        /// Wait for the fetch that it causes, or for the one in progress.
         case wait
         /// Refuse the token at once.
         case refuse
@@ -43,7 +47,7 @@ struct RemoteKeysState: Sendable {
     /// A request names an unknown key.
     mutating func demand(at now: Timestamp, waiting: Int) -> Demand {
         if !isFetching, !isDemanded {
-            // a time in the future was noted before the clock was set back
+            // a time in the future was recorded before the clock was set back
             if let demandedAt, demandedAt <= now, demandedAt.adding(seconds: Self.demandPause) > now { return .refuse }
             demandedAt = now
             isDemanded = true
@@ -51,7 +55,9 @@ struct RemoteKeysState: Sendable {
         return waiting < Self.maximumWaiters ? .wait : .refuse
     }
 
-    /// Whether to fetch now; the caller then does so, and reports the end by ``finish(_:maximumAge:at:luck:)``.
+    /// Whether to fetch now.
+    ///
+    /// The caller then does so, and reports the end by ``finish(_:maximumAge:at:luck:)``.
     mutating func begin(at now: Timestamp) -> Bool {
         guard !isFetching, isDemanded || isDue(at: now) else { return false }
         isFetching = true
@@ -59,11 +65,11 @@ struct RemoteKeysState: Sendable {
         return true
     }
 
-    /// Notes the end of a fetch.
+    /// Records the end of a fetch.
     ///
     /// - Parameters:
     ///   - maximumAge: from the provider, in seconds.
-    ///   - luck: 0 to 1, drawn anew each time, so that replicas do not all fetch at once.
+    ///   - luck: 0 to 1, drawn each time, so that replicas do not all fetch at once.
     /// - Returns: whether to warn of a failure.
     mutating func finish(_ outcome: Outcome, maximumAge: Int64?, at now: Timestamp, luck: Double) -> Bool {
         isFetching = false

@@ -1,8 +1,8 @@
 package import FoundationEssentials
 
-/// Where an issuer's tokens say who their user is and for which organization, and what forms that may have.
+/// Where an issuer's tokens contain their user and organization, and in what forms.
 package struct IdentityPlaces: Sendable, Equatable {
-    /// Where the organization stands.
+    /// The place of the organization.
     package enum Organization: Sendable, Equatable {
         /// A text.
         case claim(ClaimPlace)
@@ -11,7 +11,9 @@ package struct IdentityPlaces: Sendable, Equatable {
         /// Nowhere: all tokens are for this one.
         case fixed(UUID)
 
-        /// The name of the one claim that is the organization's name; nil where there is none, or it stands deeper.
+        /// The name of the one claim that is the organization's name.
+        ///
+        /// Nil if there is no such claim, or its place is deeper.
         package var claimName: String? {
             if case .claim(let place) = self { return place.plainName }
             return nil
@@ -26,17 +28,17 @@ package struct IdentityPlaces: Sendable, Equatable {
         }
     }
 
-    /// What a user's claim is taken for.
+    /// How a user's claim is interpreted.
     package enum UserForm: String, Sendable, CaseIterable {
         /// A UUID is the user's id; any other text is given one.
         case either
         /// It must be a UUID.
         case uuid
-        /// Every text is given an id, UUIDs too: the users of this issuer are nobody else's.
+        /// Every text is given an id, UUIDs too: this issuer's users are only its own.
         case mapped
     }
 
-    /// What an organization's claim is taken for.
+    /// How an organization's claim is interpreted.
     package enum OrganizationForm: String, Sendable, CaseIterable {
         /// A UUID is the organization's id; any other text is an external id.
         case either
@@ -54,7 +56,7 @@ package struct IdentityPlaces: Sendable, Equatable {
     package var userForm = UserForm.either
     package var organizationForm = OrganizationForm.either
 
-    /// Those of tokens that say `sub` and `org`.
+    /// The places in tokens with `sub` and `org`.
     package init() {}
 
     /// - Parameter organization: the claim's place.

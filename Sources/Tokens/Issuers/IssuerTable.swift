@@ -1,7 +1,9 @@
 import SyncModel
 
-/// All issuers in force. A token says which issuer is its own, before anything in it is believed; only that issuer's
-/// keys are tried then, so no issuer's key verifies a token that names another issuer.
+/// All issuers in force.
+///
+/// A token names its issuer, before anything in it is believed; only that issuer's keys are tried then, so no issuer's
+/// key verifies a token that names another issuer.
 struct IssuerTable: Sendable {
     private(set) var entries: [IssuerEntry]
     private let byName: [ExactText: Int]
@@ -30,7 +32,9 @@ struct IssuerTable: Sendable {
         self.fallback = fallback
     }
 
-    /// The issuer that a token claims, with the payload where it had to be read for that.
+    /// The issuer that a token claims.
+    ///
+    /// With the payload where it had to be read for that.
     ///
     /// With a single issuer, only the header is read before the signature is verified; the issuer's name is compared
     /// afterwards.
@@ -51,8 +55,9 @@ struct IssuerTable: Sendable {
         for index in entries.indices where entries[index].remote === remote { entries[index].takeRemoteKeys() }
     }
 
-    /// The issuers of a configuration, with their configured keys; published ones come from ``RemoteKeys`` by URL, and
-    /// known ones are kept.
+    /// The issuers of a configuration, with their configured keys.
+    ///
+    /// Published keys come from ``RemoteKeys`` by URL, and known ones are kept.
     ///
     /// - Throws: ``TokenConfigurationError``.
     static func table(

@@ -1,7 +1,9 @@
 package import FoundationEssentials
 package import SyncModel
 
-/// An issuer whose tokens are accepted, with the keys that sign them and the organizations that they may name.
+/// An issuer whose tokens are accepted.
+///
+/// With the keys that sign them and the organizations that they may name.
 package struct TrustedIssuer: Sendable, Equatable {
     /// The organizations that an issuer speaks for.
     package enum Organizations: Sendable, Hashable {
@@ -18,26 +20,32 @@ package struct TrustedIssuer: Sendable, Equatable {
         }
     }
 
-    /// The `iss` of its tokens. With nil, it issues the tokens without one and those whose `iss` is no other issuer's.
+    /// The `iss` of its tokens.
+    ///
+    /// With nil, it issues the tokens without one and those whose `iss` is no other issuer's.
     package var issuer: ExactText?
-    /// What `aud` must be, or contain; nil accepts any, or none.
+    /// The required value or element of `aud`; nil accepts any value, or its absence.
     package var audience: ExactText?
     /// The claim that must be, or contain, the audience.
     package var audienceClaim: ClaimPlace
-    /// Where user and organization stand.
+    /// The places of user and organization.
     package var places: IdentityPlaces
-    /// Under which name the gateway remembers its users, and the names that it has for organizations. Nil, as a rule:
-    /// its own name. Two issuers with the same namespace speak of the same users, as a provider's two domains do.
+    /// The name under which the gateway remembers its users and organizations' names.
+    ///
+    /// Nil, as a rule: its own name. Two issuers with the same namespace name the same users, as a provider's two
+    /// domains do.
     package var namespace: ExactText?
     package var organizations: Organizations
-    /// The secret of its HS256 tokens, at least 16 bytes; nil: it has none.
+    /// The secret of its HS256 tokens, at least 16 bytes; nil: HS256 is not used.
     package var secret: [UInt8]?
     /// Configured public keys, for RS256, ES256 and EdDSA.
     package var keys: [TokenKeySource]
     /// Where it publishes its public keys; nil: nowhere.
     @Exact package var jwksURL: String?
 
-    /// What is remembered of it is remembered under this name; empty for the issuer without a name.
+    /// The name under which its users and organizations' names are remembered.
+    ///
+    /// Empty for the issuer without a name.
     package var rememberedAs: ExactText { namespace ?? issuer ?? "" }
 
     /// Whether any key could verify its tokens.

@@ -6,10 +6,12 @@ import Synchronization
 
 /// The known numbers of one device.
 final class DeviceNumbers: Sendable {
-    /// The memory that a device costs beside its ids, counted in ids.
+    /// The memory of a device without its ids, counted in ids.
     static let overhead = 20
 
-    /// Numbers of entities of one type. Most ids are UUIDs, and are kept without their text.
+    /// Numbers of entities of one type.
+    ///
+    /// Most ids are UUIDs, and are stored without their text.
     struct OfType {
         private var byUUID: [UUID: Int64] = [:]
         private var byText: [ExactText: Int64] = [:]
@@ -49,7 +51,7 @@ final class DeviceNumbers: Sendable {
         try state.withLock { state throws(Failure) in try body(state.types) }
     }
 
-    /// Notes numbers, as long as there is room.
+    /// Adds numbers, as long as there is room.
     func note(_ numbers: some Sequence<(type: String, id: String, number: Int64)>, isAll: Bool = false) {
         state.withLock { state in
             for (type, id, number) in numbers where state.count < NumberCache.deviceLimit {
@@ -61,8 +63,9 @@ final class DeviceNumbers: Sendable {
         }
     }
 
-    /// Whether reading all of the device's numbers at once pays: the device pulls page after page, and many are
-    /// unknown.
+    /// Whether reading all of the device's numbers at once pays.
+    ///
+    /// It does if the device pulls page after page, and many are unknown.
     func isWorthLoading(missing: Int) -> Bool {
         state.withLock { !$0.isLoaded && $0.count > 0 && missing >= 256 }
     }

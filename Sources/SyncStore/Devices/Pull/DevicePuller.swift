@@ -4,12 +4,13 @@ import Metrics
 import Postgres
 package import SyncModel
 
-/// Shows the feed in a device's local ids (seed 002): entities that the device has not seen yet get the next free
-/// numbers.
+/// Shows the feed in a device's local ids (seed 002).
 ///
-/// Such an assignment is tentative. The page's cursor names it; pulling from there confirms it, and a pull that
-/// repeats the old cursor gets a new assignment. The feed is read before the device's numbers: a push commits both
-/// together, so every entity on the page that the device created has its number.
+/// Entities that the device has not seen yet get the next free numbers.
+///
+/// Such an assignment is tentative. The page's cursor names it; pulling from there confirms it, and a pull that repeats
+/// the old cursor gets a new assignment. The feed is read before the device's numbers: a push commits both together, so
+/// every entity on the page that the device created has its number.
 package struct DevicePuller: Sendable {
     /// Counts numbers assigned to devices.
     package static let assigned = "sluice_local_ids_assigned_total"
@@ -59,8 +60,8 @@ package struct DevicePuller: Sendable {
     ///
     /// - Parameters:
     ///   - device: any id; an unknown device is registered when it gets its first number.
-    ///   - wait: how long to wait for something to show, while there is nothing.
-    ///   - room: taken for what is read.
+    ///   - wait: how long to wait for a change, if the page is empty.
+    ///   - room: taken for the read rows.
     /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
     ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where a page's
     ///   assignments are no longer known; `validation_failed` where a type has no numbers left.
@@ -194,8 +195,10 @@ package struct DevicePuller: Sendable {
         return pulled.page(next: next)
     }
 
-    /// The organization's types. An id space is fixed once a type is in use, as every type with an entity is. A type
-    /// not known as in use may be stale in the cache: another replica may know more.
+    /// The organization's types.
+    ///
+    /// An id space is fixed once a type is in use, as every type with an entity is. A type not known as in use may be
+    /// outdated in the cache, if another replica has used it.
     private func types(of page: FeedPage, in organization: UUID) async throws -> [ExactText: EntityType] {
         let types = try await catalog.entry(organization).types
         if PulledPage.types(page).allSatisfy({ types[$0]?.isInUse == true }) { return types }

@@ -2,14 +2,18 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Caches the numbers of devices that pull page after page: a database look-up costs microseconds for each id, a page
-/// of the feed names thousands, and a device's number never changes.
+/// Caches the numbers of devices that pull page after page.
 ///
-/// Correctness does not rest on the cache: an id that is missing is looked up. Numbers are deleted with the tombstones
-/// of their entities, which raises the feed's horizon; so entries of another horizon or epoch are dropped, and all
-/// entries after some minutes.
+/// A database look-up costs microseconds for each id, a page of the feed names thousands, and a device's number never
+/// changes.
+///
+/// Correctness does not depend on the cache: an id that is missing is looked up. Numbers are deleted with the
+/// tombstones of their entities, which raises the feed's horizon; so entries of another horizon or epoch are dropped,
+/// and all entries after some minutes.
 final class NumberCache: Sendable {
-    /// Ids cached for all devices, some fifty bytes each; beyond it the devices that pulled longest ago are dropped.
+    /// Ids cached for all devices, some fifty bytes each.
+    ///
+    /// Beyond it the devices that pulled longest ago are dropped.
     static let limit = 500_000
     /// Ids cached for one device.
     static let deviceLimit = 200_000

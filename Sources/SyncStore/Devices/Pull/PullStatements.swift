@@ -3,8 +3,9 @@ import Postgres
 /// The statements of a pull. All are set-based, and each look-up is a lateral subquery with a fence: for each type by
 /// an index, in one partition. A test EXPLAINs them.
 enum PullStatements {
-    /// The device's numbers of entities, as two arrays: places of ids, and their numbers. The ids of all types stand
-    /// one after the other.
+    /// The device's numbers of entities, as two arrays: places of ids, and numbers.
+    ///
+    /// The ids of all types are in sequence.
     static let numbers = Statement(
         "pull_numbers",
         """
@@ -13,7 +14,7 @@ enum PullStatements {
         CROSS JOIN LATERAL (
             SELECT e.place + k.first - 2 AS place, y.local_id
             FROM unnest(($7::text[])[k.first : k.last]) WITH ORDINALITY AS e (server_id, place)
-            -- not = ANY: planned while the table was small, that reads all ids of the device for ever after
+            -- not = ANY: planned while the table was small, that would always read all ids of the device
             CROSS JOIN LATERAL (
                 SELECT z.local_id
                 FROM local_ids z
@@ -41,7 +42,9 @@ enum PullStatements {
         """
     )
 
-    /// Numbers in use, also by creates that have not taken effect: a count from a base on, and the highest.
+    /// Numbers in use, also by creates that have not taken effect.
+    ///
+    /// A count from a base on, and the highest.
     static let taken = Statement(
         "pull_taken",
         """
@@ -77,7 +80,9 @@ enum PullStatements {
 
     // MARK: - Tentative pages
 
-    /// The assignments of the outstanding pages, and the device's state that each was made in.
+    /// The assignments of the outstanding pages.
+    ///
+    /// With the device's state in which each was made.
     static let rivals = Statement(
         "pull_rivals",
         """
@@ -88,9 +93,11 @@ enum PullStatements {
         """
     )
 
-    /// Stores a page's assignments. Holds the organization's row, as creating a lane does: a purged organization takes
-    /// no new rows. So does a device that has gone with a joined user, and its row is held for that. No row in the
-    /// result: either is gone, or another pull was faster.
+    /// Stores a page's assignments.
+    ///
+    /// Holds the organization's row, as creating a lane does: a purged organization takes no new rows. Neither does a
+    /// device that moved with a joined user, and its row is held for that. No row in the result: either does not exist
+    /// any more, or another pull was faster.
     static let keepPage = Statement(
         "pull_keep_page",
         """
@@ -132,7 +139,9 @@ enum PullStatements {
 
     // MARK: - Confirming
 
-    /// Holds a device's pages, and the organization's row: a purged one takes no new rows.
+    /// Locks a device's pages, and the organization's row.
+    ///
+    /// A purged organization takes no new rows.
     static let lockPages = Statement(
         "pull_lock_pages",
         """
@@ -145,12 +154,14 @@ enum PullStatements {
         """
     )
 
-    /// A number that the device has by now, or has given to an entity of its own, takes precedence over a page's
-    /// assignment.
+    /// Confirms a page's assignments.
+    ///
+    /// A number that the device already has, or has given to its own entity, takes precedence over a page's assignment.
     static let confirm = confirming("pull_confirm", as: "server_id", onConflict: "")
 
-    /// Numbers of entities that the device knows by another number as well, for it created the entity that the page
-    /// assigned a number to: both numbers lead there.
+    /// Numbers of entities for which the device has another number as well.
+    ///
+    /// It created the entity that the page assigned a number to: both numbers lead there.
     static let confirmSecond = confirming(
         "pull_confirm_second",
         as: "same_as",

@@ -43,7 +43,9 @@ struct PulledPage: Sendable {
     private var changes: [Change] = []
     var planner: PullPlanner
 
-    /// The facts about one of a page's types; made once, for most changes of a page are of one type.
+    /// The facts about one of a page's types.
+    ///
+    /// Made once, because most changes of a page are of one type.
     fileprivate struct TypeView {
         struct Relation {
             /// The member's name in UTF-8.
@@ -210,8 +212,9 @@ extension PulledPage.Change {
     }
 }
 
-/// Documents of a page, parsed together as the elements of one array: parsing them one by one would cost several times
-/// as much.
+/// Documents of a page, parsed together as the elements of one array.
+///
+/// Parsing them one by one would cost several times as much.
 private struct DocumentTexts {
     private var text: [UInt8] = [UInt8(ascii: "[")]
     private var places: [Int] = []

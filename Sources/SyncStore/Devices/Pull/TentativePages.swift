@@ -4,7 +4,9 @@ import SyncModel
 
 /// Assignments of pulls that their devices have not confirmed.
 struct TentativePages: Sendable {
-    /// Outstanding pages kept per device: as many pulls in a row may be lost, each in another state.
+    /// Outstanding pages kept per device.
+    ///
+    /// As many consecutive pulls may be lost, each in another state.
     static let limit: Int64 = 8
     /// Attempts at a page while other pulls of the device make pages.
     static let attempts = 5
@@ -43,7 +45,7 @@ struct TentativePages: Sendable {
 
     /// Makes a page's assignments permanent.
     ///
-    /// - Returns: where the page stood, for another pull may have been faster.
+    /// - Returns: the state in which the page was found, because another pull may have been faster.
     func confirm(_ page: Int64, of device: DeviceKey) async throws -> PageStanding {
         let key = Parameters(of: device, page)
         return try await pool.transaction { connection in
