@@ -2,13 +2,13 @@ import Foundation
 import SyncModel
 import Testing
 
-/// What the gateway itself sent comes back, and what others do meanwhile.
+/// Events caused by the gateway's own requests, and concurrent events of others.
 @Suite struct EchoTests {
     private typealias Samples = IngestSamples
 
     private let planner = Samples.planner()
 
-    @Test func `a request is recognized by its key, as often as it comes back`() {
+    @Test func `a request is recognized by its key every time`() {
         let request = Samples.request()
         var state = Samples.state(Samples.stored(), [request])
         let verdicts = planner.judge(
@@ -40,7 +40,7 @@ import Testing
         let verdicts = planner.judge(
             Samples.event("a", version: 7, first),
             Samples.event("b", version: 8, #"{"name":"second"}"#),
-            // a colleague puts it back
+            // another user changes it back
             Samples.event("c", version: 9, first),
             in: &state
         )
@@ -49,7 +49,7 @@ import Testing
         #expect(state.usedRequests.count == 2)
     }
 
-    @Test func `the version that the API gave is an echo once, however the document looks`() {
+    @Test func `the version that the API returned is an echo once, with any document`() {
         let request = Samples.request(version: 4)
         var state = Samples.state(Samples.stored(), [request])
         let other = #"{"name":"Kari","extra":true}"#
@@ -58,7 +58,7 @@ import Testing
         #expect(planner.judge(Samples.event("b", version: 5, other), in: &state)[0].result == .applied)
     }
 
-    @Test func `a deletion and a patch come back too`() {
+    @Test func `a deletion and a patch are echoes too`() {
         let deletion = SentRecord(
             key: UUID(),
             entityType: "contact",
@@ -79,7 +79,7 @@ import Testing
         #expect(planner.judge(patch, in: &patched)[0].result == .echo)
     }
 
-    @Test func `content is told for a day, a key for as long as it is known`() {
+    @Test func `content is compared for a day, a key as long as it is stored`() {
         let key = UUID()
         let old = Samples.request(key, sent: -90_000, answered: -90_000, left: #"{"name":"old"}"#)
         var state = Samples.state(Samples.stored(#"{"name":"new"}"#), [old])
@@ -89,7 +89,7 @@ import Testing
         #expect(planner.judge(event, in: &other)[0].result == .echo)
     }
 
-    @Test func `an echo mends what an earlier edit from elsewhere took away by coming late`() {
+    @Test func `an echo restores what an earlier edit overwrote by arriving late`() {
         let request = Samples.request(left: #"{"name":"Kari","phone":"1"}"#)
         var state = Samples.state(
             Samples.stored(#"{"name":"Kari","phone":"1"}"#),
@@ -97,7 +97,7 @@ import Testing
             [request]
         )
         let verdicts = planner.judge(
-            // made before the phone's edit, told of after it
+            // made before the phone's edit, reported after it
             Samples.event("a", version: 4, #"{"name":"Kari Nordmann"}"#),
             Samples.event("b", version: 5, #"{"name":"Kari Nordmann","phone":"1"}"#, key: request.key),
             in: &state
@@ -106,13 +106,13 @@ import Testing
         #expect(state.entities[Samples.contact]?.text == #"{"name":"Kari Nordmann","phone":"1"}"#)
     }
 
-    @Test func `what the feed never learned of is no echo to it`() {
+    @Test func `an event about a request that never reached the feed is no echo`() {
         let request = Samples.request(left: nil)
         var state = Samples.state(nil, [request])
         #expect(planner.judge(Samples.event("a", version: 1, key: request.key), in: &state)[0].result == .applied)
     }
 
-    @Test func `the words of an ETag`() {
+    @Test func `splits an ETag into words`() {
         #expect(SentRecord.version(of: #""12""#) == 12)
         #expect(SentRecord.version(of: #"W/"12""#) == 12)
         #expect(SentRecord.version(of: "12") == 12)
