@@ -12,7 +12,7 @@ import Testing
         #expect(try #require(UUID(uuidString: id)).successor?.uuidString == next)
     }
 
-    @Test func `behind the last there is none`() throws {
+    @Test func `the last ID has no successor`() throws {
         #expect(try #require(UUID(uuidString: "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF")).successor == nil)
     }
 }

@@ -112,7 +112,7 @@ import Testing
         #expect(planner.judge(Samples.event("a", version: 1, key: request.key), in: &state)[0].result == .applied)
     }
 
-    @Test func `splits an ETag into words`() {
+    @Test func `reads a version from an integer ETag`() {
         #expect(SentRecord.version(of: #""12""#) == 12)
         #expect(SentRecord.version(of: #"W/"12""#) == 12)
         #expect(SentRecord.version(of: "12") == 12)

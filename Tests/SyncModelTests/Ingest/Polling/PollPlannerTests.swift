@@ -16,7 +16,7 @@ import Testing
 
     // MARK: - Since
 
-    @Test func `the first pass requests everything, the next only items newer than the newest minus the overlap`() throws
+    @Test func `the first pass requests everything, the next only items newer than the last ones`() throws
     {
         let planner = try PollSamples.planner()
         #expect(planner.request(PollState()).path == "/contacts")

@@ -48,7 +48,7 @@ import Testing
         ("seconds", ["12", "\"12\"", "\"2026-11-20T07:00:00Z\""], ["\"x\"", "-1", "\"2026-11-20\"", "1e300", "[]"]),
         ("milliseconds", ["1795000000000"], ["\"soon\"", "true"]), ("text", ["12", "\"x\""], ["1.5", "\"\"", "[1]"]),
     ])
-    func `a run starts from a value in the form of updated_since`(_ form: String, _ good: [String], _ bad: [String]) throws {
+    func `a run starts from a value like updated_since`(_ form: String, _ good: [String], _ bad: [String]) throws {
         let since = #""updated_since": {"parameter": "s", "form": "\#(form)", "from": "/at"}"#
         let settings = SourceSettings.poller(try PollSamples.settings(since))
         for text in good + bad {
