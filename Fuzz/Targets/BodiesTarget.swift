@@ -1,7 +1,7 @@
 import JSONText
 import SyncModel
 
-/// Bodies of settling and administration: the first byte says which. Whatever is refused says where.
+/// Bodies of settling and administration: the first byte selects the kind. Every refusal contains a pointer.
 enum BodiesTarget {
     static func run(_ bytes: [UInt8]) {
         guard let first = bytes.first else { return }
@@ -30,7 +30,7 @@ enum BodiesTarget {
         expect(!request.statuses.isEmpty, "no status")
     }
 
-    /// An organization's settings without problems are stored and read as they are.
+    /// An organization's settings without problems are stored and read unchanged.
     private static func settings(_ body: [UInt8]) {
         guard let tree = try? JSONTree(parsing: body) else { return }
         let problems = OrganizationSettings.problems(in: tree.root, pointer: "/settings")

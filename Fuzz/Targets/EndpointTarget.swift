@@ -2,8 +2,8 @@ import Foundation
 
 @testable import SyncModel
 
-/// What is accepted as an endpoint stays below the base URL, whatever ids are put into it. The input is a path; after
-/// a zero byte, an upstream's id.
+/// An accepted endpoint stays below the base URL with any ids in it. The input is a path; after a zero byte, an
+/// upstream's id.
 enum EndpointTarget {
     static func run(_ bytes: [UInt8]) {
         let (path, id) = halves(bytes) ?? (bytes, Array("..".utf8))
@@ -29,7 +29,7 @@ enum EndpointTarget {
         for base in ["https://api.test", "https://api.test:8443/v2/crm"] { checkTarget(base, resolved) }
     }
 
-    /// What every accepted endpoint keeps to.
+    /// The invariants of every accepted endpoint.
     static func check(_ endpoint: Endpoint) {
         let text = endpoint.text
         expect(text.utf8.first == 0x2f && text.utf8.dropFirst().first != 0x2f, "begins otherwise than with one slash")
@@ -47,7 +47,7 @@ enum EndpointTarget {
         expect((try? Endpoint(same))?.uuids == uuids, "UUIDs are found in two ways")
     }
 
-    /// Refused, or below the base URL by every reading of it.
+    /// Refused, or below the base URL by every interpretation.
     private static func checkTarget(_ base: String, _ path: String) {
         guard let target = try? RequestTarget(UpstreamSettings(baseURL: base), path: path) else {
             return expect(PathRules.problem(in: path) != nil, "is taken and not sent: \(path.debugDescription)")
@@ -64,7 +64,8 @@ enum EndpointTarget {
         checkReadings(String(target.url.dropFirst(base.count).prefix { $0 != "?" }), of: target.url)
     }
 
-    /// However often it is decoded, and whatever is cut off of its segments, no segment is dots, and no host comes first.
+    /// For any number of decodings and any truncation of its segments, no segment consists of dots, and no host comes
+    /// first.
     private static func checkReadings(_ path: String, of whole: String) {
         var text = path
         for _ in 0..<8 {

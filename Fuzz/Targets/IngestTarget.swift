@@ -2,7 +2,8 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// Batches of events from elsewhere: what is refused says where, and what is taken is taken once, whatever comes again.
+/// Batches of ingested events: a refusal contains a pointer, and an accepted event is applied once, however often it is
+/// repeated.
 enum IngestTarget {
     private static let now = Timestamp(microseconds: 1_795_000_000_000_000)
 

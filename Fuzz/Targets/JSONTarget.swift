@@ -1,7 +1,7 @@
 import Foundation
 import JSONText
 
-/// What is JSON is parsed, what is not is refused, and what was parsed is what was written.
+/// JSON is parsed, other texts are refused, and the parsed value equals the text.
 enum JSONTarget {
     static func run(_ bytes: [UInt8]) {
         let tree: JSONTree
@@ -20,7 +20,7 @@ enum JSONTarget {
         checkCanonical(tree.root)
     }
 
-    /// Each value is where its offset says, and is read alike by itself.
+    /// Each value is at its offset, and parses alike on its own.
     private static func check(_ value: JSONValue) {
         guard value.rawCount <= 2_000 else { return }
         guard let alone = try? JSONTree(parsing: Array(value.raw)) else {
@@ -47,7 +47,7 @@ enum JSONTarget {
         expect(value.uuid == UUID(parsing: string), "a UUID is read in two ways")
     }
 
-    /// A name is told as a duplicate where there is one, and only there.
+    /// Reports a name as a duplicate exactly if it is one.
     private static func checkDefects(_ tree: JSONTree) {
         let kinds = Set(tree.defects.map { "\($0.kind)" })
         expect(tree.root.hasDefects == !kinds.isEmpty, "defects: \(kinds)")
@@ -60,7 +60,7 @@ enum JSONTarget {
         expect(kinds.contains("duplicateMember") == hasDuplicates, "duplicates: \(hasDuplicates), defects: \(kinds)")
     }
 
-    /// The canonical form, with its UUIDs put back, means the same and is canonical.
+    /// The canonical form, with its UUIDs reinserted, has the same meaning and is canonical.
     private static func checkCanonical(_ root: JSONValue) {
         let (form, identifiers) = canonical(root)
         expect(form.count <= root.rawCount, "the canonical form is longer than the text")

@@ -1,8 +1,8 @@
 import JSONText
 import SyncModel
 
-/// Mappings and what they are given: a mapping, a zero byte, a body. Whatever both are, each item becomes an event that is
-/// valid, a reason whose places are pointers, or nothing; and the same again.
+/// Mappings and their inputs: a mapping, a zero byte, a body. For any of them, each item becomes a valid event, a
+/// reason with valid pointers, or nothing; repeatably.
 enum MappingTarget {
     static func run(_ bytes: [UInt8]) {
         guard let (first, second) = halves(bytes), let settings = try? JSONTree(parsing: first).root else { return }

@@ -2,7 +2,7 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// A push is read alike however it is written, and what is accepted keeps the rules.
+/// Equivalent texts of a push are parsed alike, and accepted pushes obey the rules.
 enum PushTarget {
     private static let limits = {
         var limits = IntakeLimits()
@@ -23,7 +23,7 @@ enum PushTarget {
         expect(reading == other, "\(reading) but \(other), written as \(show(rewritten))")
     }
 
-    /// What is to be the same however a push is written.
+    /// The parts of a push that must be equal for equivalent texts.
     private enum Reading: Equatable {
         case refused(String)
         case read([Entry])

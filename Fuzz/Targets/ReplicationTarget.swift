@@ -4,8 +4,8 @@ import JSONText
 @testable import Postgres
 @testable import SyncModel
 
-/// What a stranger's database may send: messages, each behind its length in two bytes. Whatever they are, there is an
-/// answer; what they make is JSON, has names of its own, and is the same when it is read again.
+/// Messages from an untrusted database, each after its length in two bytes. For any bytes there is a result. It is
+/// JSON, has unique names, and is the same for a second reading.
 enum ReplicationTarget {
     private static let settings: ReplicationSettings = {
         let text = """
@@ -35,7 +35,7 @@ enum ReplicationTarget {
         let type = ColumnType(oid)
         var writer = JSONWriter()
         type.write(bytes[2...], to: &writer)
-        // of json the document's reader sees whether it is
+        // for json, the document's parser decides
         if type == .json || type == .array(of: .json) { return }
         expect((try? JSONTree(parsing: writer.bytes, limits: .widest)) != nil, "no JSON: \(show(writer.bytes))")
     }

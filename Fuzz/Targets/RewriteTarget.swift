@@ -1,7 +1,7 @@
 import Foundation
 import JSONText
 
-/// Ids are put in the place of UUIDs, and every other byte stays.
+/// UUIDs are replaced with ids, and every other byte stays.
 enum RewriteTarget {
     static func run(_ bytes: [UInt8]) {
         guard let tree = try? JSONTree(parsing: bytes) else { return }

@@ -3,7 +3,7 @@ import JSONText
 
 @testable import SyncModel
 
-/// Short texts of headers, queries and settings; the first byte says which.
+/// Short texts of headers, queries and settings; the first byte selects the kind.
 enum TextsTarget {
     private static let now = Timestamp(microseconds: 1_795_000_000_000_000)
 
@@ -68,7 +68,7 @@ enum TextsTarget {
     }
 
     private static func uuids(_ text: String) {
-        // Foundation takes plus signs for digits, and hyphens in other places
+        // Foundation accepts plus signs as digits, and hyphens in other places
         let other = UUID(uuidString: text).flatMap { $0.uuidString.lowercased() == text.lowercased() ? $0 : nil }
         let uuid = UUID(parsing: text)
         expect(uuid == other, "\(String(describing: uuid)) and \(String(describing: other))")

@@ -4,7 +4,7 @@ import StandardWebhooks
 
 @testable import SyncModel
 
-/// What receivers are sent, and where webhooks may go; the first byte says which.
+/// Requests to receivers, and addresses of webhooks; the first byte selects the kind.
 enum WebhooksTarget {
     private static let id = "msg_p5jXN8AQM9LWM0D4loKWxJek"
     private static let seconds: Int64 = 1_614_265_330
@@ -38,17 +38,17 @@ enum WebhooksTarget {
         }
     }
 
-    /// Any list: good exactly when one of the two good ones is in it.
+    /// Any list: valid exactly if it contains one of the two valid signatures.
     private static func signatures(_ text: String) {
         let isGood = verify(id, String(seconds), text, body)
         let parts = text.split(separator: " ")
         let names = parts.map { part in String(part.reversed().drop { $0 == "=" }.reversed()) }
         let holds = names.contains(where: good.contains) && parts.count <= 16 && text.utf8.count <= 4_096
-        // padding may be left out, and not more than that
+        // padding may be omitted, and nothing else
         expect(!isGood || holds, "taken: \(text)")
     }
 
-    /// The good signatures with any other id, time and body, which lines tell apart.
+    /// The valid signatures with any other id, time and body, which are separate lines.
     private static func message(_ text: String) {
         let parts = text.split(separator: "\n", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3 else { return }
@@ -68,13 +68,13 @@ enum WebhooksTarget {
         if let key = WebhookPublicKey(text) { expect(WebhookPublicKey(key.text)?.text == key.text, key.text) }
     }
 
-    /// Read as the system reads it, or not at all.
+    /// Parsed as the system does, or not at all.
     private static func address(_ text: String) {
         var (v4, v6) = (in_addr(), in6_addr())
         var other: [UInt8]?
         if inet_pton(AF_INET, text, &v4) == 1 { other = withUnsafeBytes(of: v4) { Array($0) } }
         if inet_pton(AF_INET6, text, &v6) == 1 { other = withUnsafeBytes(of: v6) { Array($0) } }
-        // a text ends for C where a zero is
+        // in C a text ends at a zero byte
         if text.utf8.contains(0) { other = nil }
         let address = IPAddress(text)
         expect(address?.bytes == other, "\(String(describing: address)) and \(String(describing: other)): \(text)")

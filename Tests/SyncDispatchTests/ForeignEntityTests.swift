@@ -115,7 +115,7 @@ import Testing
     // MARK: - Private entities
 
     @Test(arguments: [404, 410, 403, 200, 204, 409, 412])
-    func `every answer about another user's entity equals that about an ID that never existed`(_ status: Int) async throws {
+    func `another user's entity is answered like an ID that never existed`(_ status: Int) async throws {
         let scene = try await Scene("user") { request, _ in
             // like an upstream that does not distinguish them, or one that permits everything to all users
             let id = request.path.split(separator: "/").last ?? ""

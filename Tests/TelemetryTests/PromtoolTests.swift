@@ -9,7 +9,7 @@ struct PromtoolTests {
     @Test(
         .enabled(if: Promtool.path != nil, "promtool is not installed (scripts/bootstrap --tests)")
     )
-    func `promtool check metrics accepts the page and has nothing to remark`() async throws {
+    func `promtool check metrics accepts the page without remarks`() async throws {
         let registry = PrometheusRegistry(seriesLimit: 5)
         let factory = PrometheusMetricsFactory(registry)
         registry.addProcessMetrics()

@@ -8,7 +8,7 @@ import TestSupport
 @testable import SyncStore
 
 extension RuleHistory {
-    /// Runs a lane as a dispatcher does, until it is given back, or its worker is lost with what it has in hand.
+    /// Runs a lane as a dispatcher does, until it is released, or its worker is lost with a mutation in flight.
     mutating func run(_ tenant: Int, _ person: Int) async throws {
         let user = tenants[tenant].people[person].id
         guard tenants[tenant].model.users[user] != nil else { return }
@@ -67,7 +67,7 @@ extension RuleHistory {
         tenants[tenant].model.users[user] = state
     }
 
-    /// Lets the built-in store or the upstream answer.
+    /// Answers as the built-in store or the upstream.
     private mutating func answer(
         _ dispatch: Dispatch,
         _ mutation: RuleModel.Accepted,
@@ -124,7 +124,7 @@ extension RuleHistory {
         }
     }
 
-    /// What goes out has server ids in place, and a key of its own for each revision.
+    /// A sent request contains server ids, and has a separate key for each revision.
     private mutating func checkRequest(
         _ request: UpstreamRequest,
         _ mutation: RuleModel.Accepted,
@@ -177,7 +177,7 @@ extension RuleHistory {
 private func name(_ mutation: RuleModel.Accepted?) -> String { mutation?.entry.id.lowercased ?? "nothing" }
 
 extension RuleModel.Answer {
-    /// As the gateway gets it.
+    /// As the gateway receives it.
     func answer(_ now: Timestamp) -> UpstreamAnswer {
         switch self {
         case .success(let id): .status(id == nil ? 204 : 200, id.map { #"{"id":\#($0)}"# })

@@ -7,7 +7,7 @@ import TestSupport
 @testable import SyncStore
 
 extension RuleHistory {
-    /// A person does something about a mutation, mostly about one that stands still.
+    /// A person settles a mutation, usually a stuck one.
     mutating func settle(_ tenant: Int, _ person: Int) async throws {
         let user = tenants[tenant].people[person].id
         guard let lane = tenants[tenant].model.users[user]?.lane, !lane.isEmpty else { return }
