@@ -141,7 +141,7 @@ struct PushTemplate {
         }
     }
 
-    /// Writes the local id of the entity that a push created by one of its mutations.
+    /// Writes the local id of an entity from one mutation of a push.
     private func write(contact index: Int, of made: Push, _ ids: Options.IDs, at target: UnsafeMutablePointer<UInt8>) {
         switch ids {
         case .mapped:

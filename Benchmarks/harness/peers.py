@@ -49,7 +49,7 @@ class Peer(Target):
         return cpu.of_server(self.pid)
 
     def run(self, name: str, runner: Runner, *, seconds: float | None = None) -> Run:
-        """One of the loads."""
+        """Runs one of the loads."""
         return runner.push(f"{self.name} {name}", self, self.name, LOADS[name], seconds=seconds)
 
     def _file(self, name: str, lines: Iterable[str]) -> Path:

@@ -21,7 +21,7 @@ class Server:
     patience = 60.0
     """The longest time until it is ready, in seconds."""
     environment: dict[str, str] | None = None
-    """None for this process' own."""
+    """None for the environment of this process."""
     folder: Path | None = None
     """Its working directory; None for this process' own."""
 

@@ -42,6 +42,6 @@ enum BodiesTarget {
             return expect(false, "settings are stored as \(show(writer.bytes))")
         }
         expect(OrganizationSettings.problems(in: stored.root, pointer: "").isEmpty, "stored: \(show(writer.bytes))")
-        expect(OrganizationSettings(stored: stored.root) == settings, "settings are read as others")
+        expect(OrganizationSettings(stored: stored.root) == settings, "settings decode to different ones")
     }
 }

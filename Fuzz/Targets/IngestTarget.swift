@@ -22,7 +22,7 @@ enum IngestTarget {
         let planner = IngestPlanner(IngestPlanner.Context(organization: organization, types: [:], now: now))
         var state = IngestState()
         let plan = planner.plan(request, seen: [:], &state)
-        expect(plan.verdicts.count == request.entries.count, "one result an event")
+        expect(plan.verdicts.count == request.entries.count, "one result per event")
         var seen: [ExactText: IngestResult] = [:]
         for (entry, verdict) in zip(request.entries, plan.verdicts) {
             expect(entry.eventID == verdict.eventID, "another event's result")

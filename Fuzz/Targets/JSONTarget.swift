@@ -12,7 +12,7 @@ enum JSONTarget {
             expect(!ReferenceGrammar.accepts(bytes, maximumDepth: 512), "refused although it is JSON: \(error)")
             return
         }
-        expect(ReferenceGrammar.accepts(bytes, maximumDepth: 512), "taken although it is not JSON")
+        expect(ReferenceGrammar.accepts(bytes, maximumDepth: 512), "accepted although it is not JSON")
         let values = tree.root.everything
         expect(values.count <= tree.nodeCount, "more values than nodes")
         for value in values.prefix(200) { check(value) }
@@ -26,17 +26,17 @@ enum JSONTarget {
         guard let alone = try? JSONTree(parsing: Array(value.raw)) else {
             return expect(false, "a part of a text is not JSON: \(show(value.raw))")
         }
-        expect(alone.root.kind == value.kind, "a value is of another kind by itself")
-        expect(alone.root.uuids == value.uuids, "a value holds other UUIDs by itself")
-        expect(value.depth == alone.root.depth, "a value is of another depth by itself")
+        expect(alone.root.kind == value.kind, "a value has another kind on its own")
+        expect(alone.root.uuids == value.uuids, "a value has other UUIDs on its own")
+        expect(value.depth == alone.root.depth, "a value has another depth on its own")
         if let number = value.int64 {
             let text = String(decoding: value.raw, as: UTF8.self)
-            if let plain = Int64(text) { expect(plain == number, "\(text) is read as \(number)") }
-            if let double = Double(text) { expect(double == Double(number), "\(text) is read as \(number)") }
+            if let plain = Int64(text) { expect(plain == number, "\(text) is parsed as \(number)") }
+            if let double = Double(text) { expect(double == Double(number), "\(text) is parsed as \(number)") }
         } else if case .number = value.kind {
             expect(
                 Int64(String(decoding: value.raw, as: UTF8.self)) == nil,
-                "an integer is not read: \(show(value.raw))"
+                "an integer is not parsed: \(show(value.raw))"
             )
         }
         guard let string = value.string, !value.hasDefects else { return }
@@ -44,7 +44,7 @@ enum JSONTarget {
         writer.string(string)
         let again = try? JSONTree(parsing: writer.bytes).root.string
         expect(again.map { Array($0.utf8) } == Array(string.utf8), "a string is written as \(show(writer.bytes))")
-        expect(value.uuid == UUID(parsing: string), "a UUID is read in two ways")
+        expect(value.uuid == UUID(parsing: string), "a UUID has two results")
     }
 
     /// Reports a name as a duplicate exactly if it is one.
@@ -82,7 +82,7 @@ enum JSONTarget {
         let second = canonical(again.root)
         expect(second.form == form && second.identifiers == identifiers, "the form of the form differs: \(show(form))")
         guard !root.hasDefects else { return }
-        expect(again.root.exact == root.exact, "the canonical form means something else: \(show(form))")
+        expect(again.root.exact == root.exact, "the canonical form has another meaning: \(show(form))")
     }
 
     private static func canonical(_ value: JSONValue) -> (form: [UInt8], identifiers: [UUID]) {

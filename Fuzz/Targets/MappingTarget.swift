@@ -23,7 +23,7 @@ enum MappingTarget {
         mapping.write(to: &writer)
         var report = SettingsReport()
         let again = (try? JSONTree(parsing: writer.bytes).root).flatMap { SourceMapping($0, at: "", &report) }
-        expect(again == mapping, "read back as another: \(show(writer.bytes))")
+        expect(again == mapping, "decodes to a different one: \(show(writer.bytes))")
     }
 
     private static func check(_ mapping: SourceMapping, _ body: JSONValue, _ id: MappedID) {

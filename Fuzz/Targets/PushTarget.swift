@@ -33,7 +33,7 @@ enum PushTarget {
                 let request = try PushRequest(body: body, limits: PushTarget.limits)
                 expect(request.entries.count <= PushTarget.limits.mutations, "too many entries")
                 let ids = TouchedMappings(request).clientIDs
-                expect(Set(ids).count == ids.count, "client ids are there twice")
+                expect(Set(ids).count == ids.count, "duplicate client ids")
                 self = .read(request.entries.map { Entry($0) })
             } catch {
                 self = .refused(error.code.rawValue)
@@ -53,7 +53,7 @@ enum PushTarget {
             id = entry.id
             key = entry.idempotencyKey
             number = entry.sequenceNumber
-            expect((entry.mutation == nil) != (entry.refusal == nil), "taken and refused, or neither")
+            expect((entry.mutation == nil) != (entry.refusal == nil), "accepted and refused, or neither")
             if let mutation = entry.mutation {
                 fingerprint = mutation.fingerprint
                 references = Set(mutation.references)
@@ -88,7 +88,7 @@ enum PushTarget {
             let places = mutation.fingerprint.places
             let stored = Fingerprint(stored: mutation.fingerprint.stored, places: places)
             expect(places.count <= mutation.fingerprint.identifiers.count * 4, "places take \(places.count) bytes")
-            expect(stored == mutation.fingerprint, "a fingerprint is stored as another")
+            expect(stored == mutation.fingerprint, "a stored fingerprint differs")
         }
     }
 }

@@ -24,7 +24,7 @@ enum ReplicationTarget {
 
     static func run(_ bytes: [UInt8]) {
         let first = events(bytes)
-        expect(first == events(bytes), "read again it is another")
+        expect(first == events(bytes), "a second reading differs")
         value(bytes)
     }
 
@@ -37,7 +37,7 @@ enum ReplicationTarget {
         type.write(bytes[2...], to: &writer)
         // for json, the document's parser decides
         if type == .json || type == .array(of: .json) { return }
-        expect((try? JSONTree(parsing: writer.bytes, limits: .widest)) != nil, "no JSON: \(show(writer.bytes))")
+        expect((try? JSONTree(parsing: writer.bytes, limits: .widest)) != nil, "not JSON: \(show(writer.bytes))")
     }
 
     private struct Told: Equatable {
@@ -83,8 +83,8 @@ enum ReplicationTarget {
             do throws(SourceTrouble) {
                 try reader.relation(relation.id, name, columns)
             } catch {
-                expect(!error.words.isEmpty, "no words")
-                expect(reader.name(of: relation.id) == nil, "a table that is not good is followed")
+                expect(!error.words.isEmpty, "no text")
+                expect(reader.name(of: relation.id) == nil, "an invalid table is followed")
             }
         case .insertion(let table, let new):
             expect(new.count < count, "more values than bytes")
@@ -119,9 +119,9 @@ enum ReplicationTarget {
             expect((event.operation == .delete) == (event.document == nil), "\(event)")
             guard let document = event.document else { return }
             guard let tree = try? JSONTree(parsing: document) else {
-                return expect(false, "no JSON: \(show(document))")
+                return expect(false, "not JSON: \(show(document))")
             }
-            expect(tree.root.kind == .object && !tree.root.hasDefects, "no good document: \(show(document))")
+            expect(tree.root.kind == .object && !tree.root.hasDefects, "invalid document: \(show(document))")
             expect(ContentHash(of: document) != nil, "content that cannot be compared")
             guard event.isShallow else { return }
             expect(event.operation == .patch, "a whole entity that is a patch")

@@ -8,7 +8,7 @@ enum RewriteTarget {
         let root = tree.root
         expect(root.rewritten { _ in nil } == nil, "something changes although nothing is replaced")
         let places = root.everything.filter { $0.uuid != nil }
-        expect(places.compactMap(\.uuid) == root.uuids, "UUIDs are found in two ways")
+        expect(places.compactMap(\.uuid) == root.uuids, "two searches find different UUIDs")
         var expected: [UInt8] = []
         var copied = root.offset
         var isChanged = false

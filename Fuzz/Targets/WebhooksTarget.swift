@@ -59,12 +59,12 @@ enum WebhooksTarget {
 
     private static func secrets(_ text: String) {
         if let secret = WebhookSecret(text) {
-            expect(WebhookSecret(secret.text) == secret, "another secret is read back")
+            expect(WebhookSecret(secret.text) == secret, "decodes to another secret")
             let digits = text.hasPrefix(WebhookSecret.prefix) ? String(text.dropFirst(6)) : text
             let padded = digits + String(repeating: "=", count: (4 - digits.utf8.count % 4) % 4)
             expect(Data(base64Encoded: padded)?.base64EncodedString() == padded, "not canonical: \(text)")
         }
-        if let key = WebhookSigningKey(text) { expect(WebhookSigningKey(key.text) != nil, "a key is not read back") }
+        if let key = WebhookSigningKey(text) { expect(WebhookSigningKey(key.text) != nil, "a key does not decode") }
         if let key = WebhookPublicKey(text) { expect(WebhookPublicKey(key.text)?.text == key.text, key.text) }
     }
 
@@ -84,11 +84,11 @@ enum WebhooksTarget {
 
     private static func url(_ text: String) {
         guard let url = try? WebhookURL(text) else { return }
-        expect((try? WebhookURL(url.text)) == url, "the normal form is another: \(url.text)")
-        guard let other = URLComponents(string: url.text) else { return expect(false, "no URL to others: \(url.text)") }
+        expect((try? WebhookURL(url.text)) == url, "the normal form differs: \(url.text)")
+        guard let other = URLComponents(string: url.text) else { return expect(false, "other parsers fail: \(url.text)") }
         let host = other.host.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : $0 }
-        expect(host == url.host, "another host to others: \(String(describing: other.host)) in \(url.text)")
+        expect(host == url.host, "other parsers find another host: \(String(describing: other.host)) in \(url.text)")
         expect(other.user == nil && other.fragment == nil, "more than host, path and query: \(url.text)")
-        expect(other.port ?? (url.isTLS ? 443 : 80) == url.port, "another port to others: \(url.text)")
+        expect(other.port ?? (url.isTLS ? 443 : 80) == url.port, "other parsers find another port: \(url.text)")
     }
 }

@@ -58,7 +58,7 @@ import Testing
         #expect(ConnectFailure.read(text).failure == .databaseMissing)
     }
 
-    @Test(.onOneServer("has roles of one")) func `distinguishes a real server's refusals`() async throws {
+    @Test(.onOneServer("creates roles on one server")) func `distinguishes a real server's refusals`() async throws {
         let database = try await TestDatabase.make()
         func failure(_ uri: String) async -> PostgresError? {
             do {

@@ -2,7 +2,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("A connection that its callers drive")
+@Suite("Connections driven by their callers")
 struct InPlaceTests {
     @Test func `queries, errors and transactions work as on other connections`() async throws {
         let database = try await TestDatabase.make()

@@ -62,7 +62,7 @@ import Testing
         let configuration = ConnectionConfiguration(uri: cluster.uri(), connectTimeout: .milliseconds(200))
         let error = await failure { _ = try await Connection.open(configuration) }
         #expect(error?.kind == .unavailable)
-        #expect(ContinuousClock.now - start < .seconds(60), "nobody would ever answer")
+        #expect(ContinuousClock.now - start < .seconds(60), "the server never answers")
         let task = Task { await failure { _ = try await Connection.open(ConnectionConfiguration(uri: cluster.uri())) } }
         try await Task.sleep(for: .milliseconds(50))
         task.cancel()

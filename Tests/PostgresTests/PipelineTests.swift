@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `traffic counts all sent statements, whatever their outcome`() async throws {
+    @Test func `traffic counts all sent statements with any outcome`() async throws {
         try await withConnection { connection, _ in
             let before = connection.traffic
             _ = try await connection.run([.begin, query("SELECT 1"), query("SELECT 1"), .commit])

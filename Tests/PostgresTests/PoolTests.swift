@@ -153,7 +153,7 @@ import Testing
             try await Task.sleep(for: .milliseconds(400))
             let waited = pool.statistics.waited
             for _ in 0..<20 { _ = await failure { _ = try await pool.run([query("SELECT 1")]) } }
-            #expect(pool.statistics.waited - waited < .seconds(3), "twenty who wait in vain wait for six")
+            #expect(pool.statistics.waited - waited < .seconds(3), "twenty failing callers wait as long as six")
             try await cluster.start()
             #expect(await eventually { await failure { _ = try await pool.run([query("SELECT 1")]) } == nil })
         }

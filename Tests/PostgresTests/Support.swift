@@ -17,7 +17,7 @@ func withConnection<Value: Sendable>(
     return value
 }
 
-/// One execution of a text, prepared under a name made from it.
+/// One execution of a text, prepared under a name derived from it.
 func query(_ sql: String, _ add: (inout Parameters) -> Void = { _ in }) -> Query {
     var parameters = Parameters()
     add(&parameters)

@@ -101,7 +101,7 @@ import Testing
         let strict = WebhookVerifier(secrets: [Self.secret], tolerance: 0)
         #expect(verify(strict) == nil)
         #expect(verify(strict, now: Self.seconds + 1) == .tooOld(seconds: 1))
-        #expect(verify(body: [], now: 0) == .wrongSignature, "of what is not signed the age is not told")
+        #expect(verify(body: [], now: 0) == .wrongSignature, "the age of an unsigned message is not reported")
     }
 
     @Test func `parses secrets and keys with and without prefixes, and reveals them only on request`() {

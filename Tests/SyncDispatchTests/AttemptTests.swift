@@ -52,7 +52,7 @@ import Testing
         try await stage.phone.push([create])
         for count in 1..<answers.count {
             try await waitUntil("attempt \(count)") { try await Self.rows(stage, create.id).count == count }
-            try await waitUntil("the lane rests") { try await stage.lane().leaseOwner == nil }
+            try await waitUntil("the lane is released") { try await stage.lane().leaseOwner == nil }
             stage.gateway.clock.advance(seconds: 3_600)
         }
         try await stage.mutation(create.id, is: .succeeded)

@@ -24,7 +24,7 @@ import Testing
         let phones = (0..<20).map { _ in stage.newPhone() }
         let entries = phones.map { Self.create($0) }
         for (phone, entry) in zip(phones, entries) { try await phone.push([entry]) }
-        try await stage.until("all lanes are put off") {
+        try await stage.until("all lanes are postponed") {
             let due = try await stage.gateway.store.lanes.due(at: stage.gateway.clock.now, excluding: [], limit: 100)
             return due.isEmpty && stage.dispatcher.current.running == 0
         }
@@ -112,7 +112,7 @@ import Testing
         let tries = upstream.requests.dropFirst(others).count { $0.user == stage.phone.user }
         #expect(tries <= 2)
         #expect(stage.dispatcher.current.openCircuits == 0)
-        // the clock advanced once more than necessary, so the next attempt may have started
+        // the clock advanced more often than necessary, so the next attempt may have started
         #expect(["pending", "in_flight"].contains(try await stage.mutation(poison.id).status))
     }
 
@@ -157,14 +157,14 @@ import Testing
         let create = stage.create(local: local, extra: ["max_attempts": "1"])
         try await stage.phone.push([create])
         for count in 1...12 {
-            try await stage.until("looked at \(count) times") {
+            try await stage.until("polled \(count) times") {
                 if stage.upstream.requests.count < count { stage.gateway.clock.advance(seconds: 31) }
                 return stage.upstream.requests.count >= count
             }
         }
         let held = try await stage.mutation(create.id, becomes: "held") { $0.status == "pending" }
         #expect(held.attempts == 0 && held.lastError?.contains("signing key") == true)
-        #expect(try await stage.mapping(local).status == .pending, "no try of the mapping is counted")
+        #expect(try await stage.mapping(local).status == .pending, "no attempt of the mapping is counted")
         #expect(stage.dispatcher.current.openCircuits == 0)
         isReady.value = true
         try await stage.until("it was sent") {

@@ -59,7 +59,7 @@ import Testing
         #expect(upstream.requests.count == 1)
     }
 
-    @Test(.onOneServer("counts transactions, of which a cluster has its own"))
+    @Test(.onOneServer("counts transactions, and a cluster makes its own"))
     func `an idle dispatcher sends a few statements a second for any number of waiting lanes`() async throws {
         let stage = try await Stage(pollInterval: 1)
         let due = stage.gateway.clock.now.adding(seconds: 3_600).rfc3339

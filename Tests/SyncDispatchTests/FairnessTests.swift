@@ -67,17 +67,17 @@ import Testing
             try await phone.push([Self.create(phone)])
         }
         await gate.arrivals(100)
-        #expect(stage.dispatcher.current.running == 100, "a request that awaits an answer holds no place")
+        #expect(stage.dispatcher.current.running == 100, "a request that awaits an answer occupies no place")
         let other = Phone(stage.gateway, try await stage.newOrganization())
         answered.change { _ = $0.insert(other.organization.id) }
         let entry = Self.create(other)
         try await other.push([entry])
         try await stage.mutation(entry.id, of: other, is: .succeeded)
-        try await stage.until("no lane holds a place") { stage.dispatcher.current.working == 0 }
+        try await stage.until("no lane occupies a place") { stage.dispatcher.current.working == 0 }
         #expect(stage.dispatcher.current.awaiting == 100 && stage.dispatcher.current.heldBySlow == 100)
         gate.open()
         try await stage.until("all are done") { upstream.effects.count == 101 }
-        try await stage.until("all are given back") { stage.dispatcher.current.running == 0 }
+        try await stage.until("all are released") { stage.dispatcher.current.running == 0 }
         #expect(stage.dispatcher.current.awaiting == 0)
     }
 

@@ -37,7 +37,7 @@ import Testing
         // while no other request succeeds, it may be a configuration error
         for count in 2...4 {
             clock.advance(seconds: 60)
-            try await stage.until("it was tried again") { stage.upstream.requests.count == count }
+            try await stage.until("it was retried") { stage.upstream.requests.count == count }
             let held = try await stage.mutation(wrong.id, becomes: "held", Self.isHeld)
             #expect(held.lastError == "the upstream answered 301 (Location: https://upstream/contacts)")
         }
@@ -147,7 +147,7 @@ import Testing
         let phones = (0..<20).map { _ in stage.newPhone() }
         let entries = phones.map { Self.create($0) }
         for (phone, entry) in zip(phones, entries) { try await phone.push([entry]) }
-        try await stage.until("all lanes are put off") {
+        try await stage.until("all lanes are postponed") {
             let due = try await stage.gateway.store.lanes.due(at: stage.gateway.clock.now, excluding: [], limit: 100)
             return due.isEmpty && stage.dispatcher.current.running == 0
         }

@@ -109,7 +109,7 @@ import Testing
         var places = Self.places(8, requests: 1_000, bytes: 100_000)
         let organization = UUID()
         Self.hang(organization, &places, bytes: 10_000)
-        #expect(places.held(by: organization) == 6, "half of them, and the one that came to it")
+        #expect(places.held(by: organization) == 6, "half of them, and the one that reached the limit")
         for _ in 0..<100 { Self.hang(UUID(), &places, bytes: 10_000) }
         #expect(places.count <= 11)
         let fast = UUID()
@@ -206,7 +206,7 @@ import Testing
         let (clock, events) = clock()
         let lane = LaneKey(organization: UUID(), user: UUID())
         let first = clock.begin(lane, of: lane.organization, bytes: 3, at: start)
-        #expect(events.value == ["awaits 3"], "an unmeasured host gets no patience")
+        #expect(events.value == ["awaits 3"], "an unmeasured host has no waiting period")
         clock.end(first, took: .milliseconds(20))
         #expect(events.value == ["awaits 3", "fast", "answered"])
         events.value = []

@@ -130,7 +130,7 @@ import Testing
         )
         gate.open()
         try await stage.mutation(create.id, is: .succeeded)
-        try await waitUntil("both are judged") {
+        try await waitUntil("both are evaluated") {
             try await stage.gateway.count("parked_events", of: stage.organization.id) == 0
         }
         let changes = try await stage.phone.pull()

@@ -57,7 +57,7 @@ import Testing
         for (text, key) in keys {
             #expect(effects.first { $0.text == text }?.idempotencyKey == key, "the same key as before: \(text)")
         }
-        #expect(effects[3].line == "PATCH /contacts/3", "the id that its create got")
+        #expect(effects[3].line == "PATCH /contacts/3", "the id that its create received")
         #expect(effects.allSatisfy { $0.user == other.user })
     }
 
@@ -83,7 +83,7 @@ import Testing
         }
         gate.open()
         _ = try await stage.restingLane()
-        #expect(!upstream.requests.contains { $0.text.contains("next") }, "the lane comes to rest")
+        #expect(!upstream.requests.contains { $0.text.contains("next") }, "the lane is released")
         try await Self.join(stage, other)
         stage.gateway.clock.advance(seconds: 9)
         try await stage.mutation(next.id, of: other, is: .succeeded)
@@ -95,7 +95,7 @@ import Testing
         _ = try await joining.join(user, into: other.user, in: organization)
         stage.gateway.clock.advance(seconds: 9)
         // a due lane is claimed, and released
-        try await waitUntil("the users are one") {
+        try await waitUntil("the users are merged") {
             try await joining.join(user, into: other.user, in: organization)?.state == .done
         }
     }

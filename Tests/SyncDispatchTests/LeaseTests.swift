@@ -165,8 +165,7 @@ import Testing
         #expect(held.status == "pending" && held.attempts == 2 && held.nextRetryAt != nil)
     }
 
-    /// The clock does not advance, so no lease expires: the lanes' own worker continues, whichever of its steps was
-    /// lost.
+    /// The clock does not advance, so no lease expires: for every lost step, the lanes' own worker continues.
     @Test func `lanes continue after outages before their leases expire`() async throws {
         let gateway = try await Gateway()
         let database = gateway.database
@@ -202,7 +201,7 @@ import Testing
                 )
             }
             // a push may meet an outage as well; the device's worker has to repeat it
-            try await waitUntil("the push is taken") { (try? await phone.push(entries)) != nil }
+            try await waitUntil("the push is accepted") { (try? await phone.push(entries)) != nil }
         }
         try await stage.until("all is done") { (try? await stage.count("status = 'succeeded'")) == 6 * 40 }
         #expect(upstream.effects.count == 6 * 5)

@@ -144,7 +144,7 @@ import Testing
         try await settled(gateway, running)
         #expect(lists.requests.count == 1)
         gateway.clock.advance(seconds: 1)
-        try await waitUntil("it is asked again") { lists.requests.count == 2 }
+        try await waitUntil("it is requested again") { lists.requests.count == 2 }
         #expect(lists.requests[1].etag == #""1""#)
         await running.end()
     }
@@ -157,7 +157,7 @@ import Testing
             request.isConditional ? .response(FetchedResponse(status: 304)) : .list("[\(Self.item(1))]", etag: "\"a\"")
         }
         let running = poller(gateway, lists)
-        try await waitUntil("it was asked") { try await row(gateway, key).lastSuccessAt != nil }
+        try await waitUntil("it was requested") { try await row(gateway, key).lastSuccessAt != nil }
         let state = try await row(gateway, key).state
         let eventAt = try await row(gateway, key).lastEventAt
         gateway.clock.advance(seconds: 60)
@@ -282,7 +282,7 @@ import Testing
         #expect(try await row(gateway, key).lastError == "the upstream answered 429")
         // an operator's run takes precedence
         _ = try await gateway.store.sourceAdministration.run(key, from: .goingOn)
-        try await waitUntil("it is asked") { lists.requests.count == 2 }
+        try await waitUntil("it is requested") { lists.requests.count == 2 }
         await running.end()
     }
 
@@ -379,12 +379,12 @@ import Testing
         let fast = Lists { _, _ in .list("[\(Self.item(1)),\(Self.item(2))]", etag: "\"soon\"") }
         // the first sends no renewal, as if it had stopped
         let first = poller(gateway, slow) { $0.renewInterval = 3_600 }
-        try await waitUntil("the first is at work") { slow.requests.count == 1 }
+        try await waitUntil("the first is running") { slow.requests.count == 1 }
         let second = poller(replica, fast)
         try await settled(replica, second)
         #expect(fast.requests.isEmpty)
         replica.clock.advance(seconds: 61)
-        try await waitUntil("the second has it") { try await row(gateway, key).lastSuccessAt != nil }
+        try await waitUntil("the second holds it") { try await row(gateway, key).lastSuccessAt != nil }
         let state = try await row(gateway, key).state
         gate.open()
         await first.end()
@@ -403,12 +403,12 @@ import Testing
             return .list("[\(Self.item(number))]")
         }
         let running = poller(gateway, lists) { $0.renewInterval = 0.02 }
-        try await waitUntil("it is at work") { lists.requests.count == 1 }
+        try await waitUntil("it is running") { lists.requests.count == 1 }
         _ = try await source(gateway, organization, "crm", #""interval_seconds": 70"#)
-        try await waitUntil("the new settings are in force") { lists.requests.count == 2 }
+        try await waitUntil("the new settings are in use") { lists.requests.count == 2 }
         try await waitFor(gateway, key, "has had success") { $0.lastSuccessAt != nil }
         #expect(try await row(gateway, key).nextRunAt == gateway.clock.now.adding(seconds: 70))
-        #expect(try await entities(gateway, organization) == ["2"], "what the old settings brought was not taken")
+        #expect(try await entities(gateway, organization) == ["2"], "the old settings' result was not applied")
         #expect(try await gateway.store.sourceAdministration.delete(key))
         await running.end()
     }
@@ -423,7 +423,7 @@ import Testing
             return Task.isCancelled ? .none("cancelled") : .list("[]")
         }
         let running = poller(gateway, lists)
-        try await waitUntil("it is at work") { lists.requests.count == 1 }
+        try await waitUntil("it is running") { lists.requests.count == 1 }
         await running.group.triggerGracefulShutdown()
         await running.run.value
         let row = try await row(gateway, key)
@@ -450,7 +450,7 @@ import Testing
         let few = [SourceKey(organization: small, name: "s")]
         let chosen = poller.choose(many + few)
         #expect(chosen.filter { $0.organization == large }.map(\.name) == ["s0", "s1"] && chosen.count == 3)
-        #expect(poller.choose(many + few).isEmpty, "who has its part, and what runs already, gets no more")
+        #expect(poller.choose(many + few).isEmpty, "an organization at its share, and running sources, get no more")
         let others = (0..<5).map { SourceKey(organization: UUID(), name: "s\($0)") }
         #expect(poller.choose(others).count == 2, "all places are taken")
     }
@@ -464,8 +464,8 @@ import Testing
         }
         let running = poller(gateway, lists) { ($0.places, $0.placesOfOrganization) = (2, 1) }
         for _ in 0..<4 { _ = try await source(gateway, try await organization(gateway)) }
-        try await waitUntil("four hang") { lists.requests.count == 4 }
-        try await waitUntil("none of them has a place") { running.poller.awaiting == 4 }
+        try await waitUntil("four requests hang") { lists.requests.count == 4 }
+        try await waitUntil("they occupy no places") { running.poller.awaiting == 4 }
         let other = try await organization(gateway)
         answered.value = other.id
         let key = try await source(gateway, other)

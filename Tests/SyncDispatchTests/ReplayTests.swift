@@ -36,7 +36,7 @@ import Testing
         #expect(mappings.first?.serverID == ServerID(text: "1", isInteger: true))
     }
 
-    @Test func `rewrites ids in paths and payloads to their own kind`() async throws {
+    @Test func `rewrites ids in paths and payloads, in their form`() async throws {
         let stage = try await Stage()
         let (contact, activity) = (UUID(), UUID())
         let text = contact.lowercased

@@ -47,7 +47,7 @@ import Testing
         let big = String(repeating: "b", count: 20_000)
         try await database.run(#"INSERT INTO contact VALUES (1, 'n', '{"a": 1, "b": 2}', '\#(big)')"#)
         try await database.run(#"UPDATE contact SET name = NULL, data = '{"a": 1}'"#)
-        try await waitUntil("phones see it") {
+        try await waitUntil("phones have it") {
             let text = try await follower.entities["1"]
             return text?.contains(#""name":null"#) == true
         }
@@ -55,7 +55,7 @@ import Testing
         #expect(text.contains(big) && text.contains(#""data":{"a": 1}"#))
         // and moves with the row to another id
         try await database.run("UPDATE contact SET id = 2, name = 'm'")
-        try await waitUntil("phones see it") { try await follower.entities["1"] == "gone" }
+        try await waitUntil("phones have it") { try await follower.entities["1"] == "gone" }
         let moved = try #require(try await follower.entities["2"])
         #expect(moved == text.replacing(#""id":1"#, with: #""id":2"#).replacing(#""name":null"#, with: #""name":"m""#))
         await running.stop()
@@ -127,7 +127,7 @@ import Testing
         let follower = try await Follower(gateway, database)
         let running = follower.work()
         try await database.run("INSERT INTO contact (id, name) SELECT g, 'n' || g FROM generate_series(1, 10000) g")
-        try await waitUntil("all are there", every: .milliseconds(100)) {
+        try await waitUntil("all exist", every: .milliseconds(100)) {
             try await gateway.count("entities", of: follower.key.organization) == 10_000
         }
         try await database.run("UPDATE contact SET name = 'x' WHERE id % 2 = 0; DELETE FROM contact WHERE id % 2 = 1")
@@ -149,7 +149,7 @@ import Testing
         try await database.run(
             "COPY contact (id, name) FROM PROGRAM 'seq 1 300 | sed ''s/$/,x/''' WITH (FORMAT csv)"
         )
-        try await waitUntil("all are there", every: .milliseconds(50)) {
+        try await waitUntil("all exist", every: .milliseconds(50)) {
             try await gateway.count("entities", of: follower.key.organization) == 300
         }
         await running.stop()
@@ -197,16 +197,16 @@ import Testing
         try await follower.waitFor(["1": #"{"id":1,"name":"a",\#(Self.nulls)}"#])
         for (isImmediate, name) in [(false, "b"), (true, "c")] {
             try await database.cluster.stop(immediate: isImmediate)
-            try await waitUntil("it is told") { try await follower.row.failureCount > 0 }
+            try await waitUntil("the failure is reported") { try await follower.row.failureCount > 0 }
             #expect(try await follower.row.lastError != nil)
             try await database.cluster.start()
             try await database.runAnew("UPDATE contact SET name = '\(name)'")
-            try await waitUntil("phones see it", every: .milliseconds(20)) {
+            try await waitUntil("phones have it", every: .milliseconds(20)) {
                 // the pause follows the test clock
                 gateway.clock.advance(seconds: 5)
                 return try await follower.entities == ["1": #"{"id":1,"name":"\#(name)",\#(Self.nulls)}"#]
             }
-            try await waitUntil("it is well again") { try await follower.row.failureCount == 0 }
+            try await waitUntil("it has recovered") { try await follower.row.failureCount == 0 }
         }
         await running.stop()
     }
@@ -217,7 +217,7 @@ import Testing
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
         let first = follower.work()
-        try await waitUntil("the first has it") { first.worker.current == 1 }
+        try await waitUntil("the first holds it") { first.worker.current == 1 }
         let second = follower.work(through: other)
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await follower.waitFor(["1": #"{"id":1,"name":"a",\#(Self.nulls)}"#])
@@ -225,7 +225,7 @@ import Testing
         await first.stop()
         other.clock.advance(seconds: 1)
         gateway.clock.advance(seconds: 1)
-        try await waitUntil("the second has it") { second.worker.current == 1 }
+        try await waitUntil("the second holds it") { second.worker.current == 1 }
         try await database.run("UPDATE contact SET name = 'b'")
         try await follower.waitFor(["1": #"{"id":1,"name":"b",\#(Self.nulls)}"#])
         await second.stop()
@@ -388,7 +388,7 @@ import Testing
         try await again()
         try await database.run("INSERT INTO contact VALUES (1, 'a')")
         try await follower.waitFor(["1": #"{"id":1,"name":"a"}"#])
-        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
         // a configured column disappears
         try await follower.put(
             database.settings(
@@ -442,14 +442,14 @@ import Testing
         #expect(try await follower.row.lastError?.contains("'id', 'label', 'data', 'big'") == true)
         // no change is skipped, for any number of attempts
         let failures = try await follower.row.failureCount
-        try await waitUntil("it is tried again", every: .milliseconds(20)) {
+        try await waitUntil("it is retried", every: .milliseconds(20)) {
             follower.gateway.clock.advance(seconds: 5)
             return try await follower.row.failureCount > failures
         }
         #expect(try await follower.entities == ["1": Self.document(1, "a")])
         try await follower.put(Self.settings(database, named: "name", renamed: #"{"label":"name"}"#))
         try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "c")])
-        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
         // and the entry in the settings is not needed any more
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
@@ -475,7 +475,7 @@ import Testing
         try await follower.waitForError(Self.stop(at: "name"))
         try await follower.put(Self.settings(database, named: "label"))
         try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b")])
-        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
         await running.stop()
         // again, and the settings change before it is read
         try await database.run("INSERT INTO contact (id, label) VALUES (3, 'c')")
@@ -516,7 +516,7 @@ import Testing
         try await follower.put(Self.settings(database, named: "label", renamed: #"{"name":"label","title":"label"}"#))
         try await database.run("ALTER TABLE contact RENAME label TO title; UPDATE contact SET title = 'd' WHERE id = 3")
         try await follower.waitFor(expected.merging(["3": Self.document(3, "d")]) { $1 })
-        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
         // once the log is read, a missing column is reported, without a change that would reveal it
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
@@ -610,10 +610,10 @@ import Testing
         let running = follower.work { $0.limits.payloadBytes = 1_000 }
         try await database.run("INSERT INTO contact (id, name) VALUES (1, repeat('x', 2000)), (2, 'b')")
         try await follower.waitFor(["2": #"{"id":2,"name":"b",\#(Self.nulls)}"#])
-        try await waitUntil("it is told") { try await follower.state?.refused == 1 }
+        try await waitUntil("the refusal is reported") { try await follower.state?.refused == 1 }
         #expect(try await follower.state?.lastRefusal?.hasPrefix("public.contact") == true)
         try await database.run("TRUNCATE contact")
-        try await waitUntil("it is told") { try await follower.state?.lastTruncation != nil }
+        try await waitUntil("the truncation is reported") { try await follower.state?.lastTruncation != nil }
         #expect(try await follower.state?.lastTruncation?.hasPrefix("public.contact") == true)
         // truncations are not applied
         #expect(try await follower.entities["2"] != "gone")
@@ -627,7 +627,7 @@ import Testing
         try await database.run("CREATE TABLE filler (t text)")
         try await database.run("INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 5000)")
         let running = follower.work()
-        try await waitUntil("it is told") { !running.worker.reports.isEmpty }
+        try await waitUntil("the lag is reported") { !running.worker.reports.isEmpty }
         #expect(running.worker.reports.allSatisfy { $0.walStatus == "reserved" })
         try await waitUntil("it is in the source's row") { try await follower.state?.report != nil }
         try await waitUntil("it catches up") { try await (follower.state?.report?.lagBytes ?? .max) < 100_000 }

@@ -82,7 +82,7 @@ import Testing
     }
 
     /// A clock that advances between the end of a run and the next poll, as real clocks do.
-    @Test(.onOneServer("a session's patience with locks, which is its role's on a cluster's workers"))
+    @Test(.onOneServer("a session's lock time-out, which is its role's on a cluster's workers"))
     func `reports skipped work until a run has done it`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())

@@ -107,8 +107,8 @@ import Testing
         try await connection.execute(script: "DROP TRIGGER refuse ON entities")
         connection.close()
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .goingOn)
-        try await waitUntil("all are taken") { try await follower.entities.count == 20 }
-        try await waitUntil("it works") { try await follower.row.failureCount == 0 }
+        try await waitUntil("all are applied") { try await follower.entities.count == 20 }
+        try await waitUntil("it runs") { try await follower.row.failureCount == 0 }
         #expect(try await follower.row.lastError == nil)
         await running.stop()
     }
@@ -209,7 +209,7 @@ import Testing
             settings: database.settings().replacing(#""tables""#, with: #""create_slot":true,"tables""#)
         )
         var running = follower.work { ($0.proof, $0.watchInterval) = (.seconds(600), .seconds(600)) }
-        try await waitUntil("the slot is made") { try await follower.state != nil }
+        try await waitUntil("the slot is created") { try await follower.state != nil }
         await running.stop()
         try await Self.waitUntilFree(database)
         try await database.run("SELECT pg_drop_replication_slot('\(database.slot)')")
@@ -282,7 +282,7 @@ import Testing
         let follower = try await Follower(gateway, database)
         let running = follower.work()
         try await database.run("INSERT INTO contact SELECT g, 'x' FROM generate_series(1, 1300) g")
-        try await waitUntil("all are there", every: .milliseconds(100)) {
+        try await waitUntil("all exist", every: .milliseconds(100)) {
             try await gateway.count("entities", of: follower.key.organization) == 1_300
         }
         try await database.run("UPDATE contact SET id = id + 1; DELETE FROM contact WHERE id = 700")

@@ -150,7 +150,7 @@ extension Stage {
         try await gateway.store.notifier.watching(lane: key) { watch in
             while try await !isSo() {
                 guard .now < deadline else {
-                    Issue.record("it never came to this: \(description)")
+                    Issue.record("the condition was never true: \(description)")
                     return
                 }
                 _ = await watch.news(within: .milliseconds(100))

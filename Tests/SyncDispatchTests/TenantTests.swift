@@ -68,7 +68,7 @@ import Testing
         // due repeatedly, and postponed each time
         for _ in 0..<3 {
             stage.gateway.clock.advance(seconds: 60)
-            try await waitUntil("it is put off") {
+            try await waitUntil("it is postponed") {
                 try await stage.lane().readyAt.map { $0 > stage.gateway.clock.now } ?? false
             }
         }

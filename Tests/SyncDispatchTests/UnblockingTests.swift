@@ -112,7 +112,7 @@ import Testing
             #expect(try await stage.count("blocked_on = '\(next)'") == Int64(waiters))
             if number % 13 == 0 {
                 let shown = try await stage.mutation(entries[number].id).blockedBy
-                #expect(shown == contacts[(number + 1)...].map(\.id), "what is done is not shown")
+                #expect(shown == contacts[(number + 1)...].map(\.id), "finished ones are omitted")
             }
         }
         // a waiter of forty counts as fifty look-ups, so about three hundred are released at a time

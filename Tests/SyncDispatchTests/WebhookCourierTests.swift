@@ -103,8 +103,8 @@ import Testing
             _ = try await endpoint(gateway, phone.organization)
             try await fail(phone)
         }
-        try await waitUntil("four hang") { receiver.deliveries.count == 4 }
-        try await waitUntil("none of them has a place") { running.courier.awaiting == 4 }
+        try await waitUntil("four requests hang") { receiver.deliveries.count == 4 }
+        try await waitUntil("they occupy no places") { running.courier.awaiting == 4 }
         let other = try await phone(gateway)
         answered.value = other.organization.id
         let endpoint = try await endpoint(gateway, other.organization)
@@ -137,7 +137,7 @@ import Testing
             return .status(200, retryAt: nil)
         }
         let running = courier(gateway, receiver) { $0.lookInterval = 0 }
-        try await waitUntil("four are under way") { receiver.deliveries.count == 4 }
+        try await waitUntil("four are in flight") { receiver.deliveries.count == 4 }
         gateway.clock.advance(seconds: 1)
         let (webhooks, organization) = (gateway.store.webhookAdministration, phone.organization.id)
         switch act {
@@ -166,7 +166,7 @@ import Testing
                 try await rows(gateway, endpoint).allSatisfy { $0.settledAt != nil }
             }
         } else {
-            try await waitUntil("nobody works on it") { running.courier.current == 0 }
+            try await waitUntil("no worker holds it") { running.courier.current == 0 }
             #expect(receiver.deliveries.count == 4)
         }
         await running.group.triggerGracefulShutdown()
@@ -329,7 +329,7 @@ import Testing
             $0.placesOfOrganization = 2
         }
         try await fail(slow, 10)
-        try await waitUntil("two hang") { running.courier.current == 2 }
+        try await waitUntil("two requests hang") { running.courier.current == 2 }
         try await fail(other, 3)
         try await waitUntil("the other's are delivered") {
             try await rows(gateway, good).filter { $0.status == .delivered }.count == 3
@@ -411,7 +411,7 @@ import Testing
         for isDown in [false, true, true, false, false] {
             running.courier.note(upstream: organization.id, isDown: isDown, reason: isDown ? "unreachable" : nil)
         }
-        try await waitUntil("both are told") { try await rows(gateway, endpoint).count == 2 }
+        try await waitUntil("both are recorded") { try await rows(gateway, endpoint).count == 2 }
         #expect(Set(try await rows(gateway, endpoint).map(\.event)) == [.upstreamDown, .upstreamUp])
         running.run.cancel()
     }
@@ -433,7 +433,7 @@ import Testing
         let few = [WebhookKey(organization: small, id: UUID())]
         let chosen = courier.choose(many + few)
         #expect(chosen.count == 3 && chosen.filter { $0.organization == large }.count == 2)
-        #expect(courier.choose(many + few).isEmpty, "who has its part, and what runs already, gets no more")
+        #expect(courier.choose(many + few).isEmpty, "an organization at its share, and running deliveries, get no more")
         let others = (0..<5).map { _ in WebhookKey(organization: UUID(), id: UUID()) }
         #expect(courier.choose(others).count == 2, "all places are taken")
     }

@@ -42,7 +42,7 @@ import Testing
         (ServerID(text: "9", isInteger: true), "9"), (ServerID(text: "9", isInteger: false), #""9""#),
         (ServerID(text: "fold/1", isInteger: false), #""fold/1""#),
     ])
-    func `numbers in relations become server IDs of their own kind`(_ id: ServerID, _ json: String) {
+    func `numbers in relations become server IDs in their form`(_ id: ServerID, _ json: String) {
         var sample = sample(
             .create,
             #"{ "text":"Broccoli", "folderId":23, "n":23, "tags":[1,null,"given",2], "x":{"folderId":23}, "owner":23 }"#
@@ -61,7 +61,7 @@ import Testing
         #expect(body(sample(.create, #"{"folderId":null,"tags":[]}"#)) == #"{"folderId":null,"tags":[]}"#)
     }
 
-    @Test func `replaces the UUIDs of other types too`() {
+    @Test func `also replaces the UUIDs of other types`() {
         let person = UUID(uuid: (9, 9, 9, 9, 9, 9, 0x49, 9, 0x89, 9, 9, 9, 9, 9, 9, 9))
         var sample = sample(.create, #"{"owner":"\#(person.uuidString)","folderId":23,"also":"\#(person.uuidString)"}"#)
         know("folder", 23, ServerID(text: "1", isInteger: true), in: &sample)

@@ -169,7 +169,7 @@ import Testing
         // a tombstone without a writer
         #expect(try effect(delete, EntityTable(), status).0 == Effect())
         #expect(try effect(shared(.delete, endpoint: "/x"), Self.stored(by: Sample.writer), status).0.version == nil)
-        // a private entity belongs to its creator, whichever user wrote it last
+        // a private entity belongs to its creator, even if another user wrote it last
         var hers = delete
         hers.visibility = .user
         let adopted = Self.stored(by: Self.colleague, owner: Sample.lane.user)
@@ -239,7 +239,7 @@ import Testing
             runBase: state.runBase
         )
         guard case .conflict = second.decision() else {
-            Issue.record("sent over what it has not seen")
+            Issue.record("overwrites a version that it has not seen")
             return
         }
     }

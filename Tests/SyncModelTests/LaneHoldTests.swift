@@ -65,7 +65,7 @@ import Testing
         #expect(Self.hold(triedBefore, waiting) == LaneHold(.circuitOpen, until: Self.later))
         #expect(
             Self.hold(Self.head(.pending), waiting, isForwarded: false) == LaneHold(.circuitOpen, until: Self.later),
-            "the dispatcher puts all lanes of the organization off"
+            "the dispatcher postpones all lanes of the organization"
         )
     }
 

@@ -489,7 +489,7 @@ import Testing
             (sample.attempts, sample.isOutcomeUnknown) = (attempts, isUnknown)
             let outcome = try #require(sample.outcome(.refused("the path has a '.' or '..' segment")))
             #expect(outcome.status == .failed && outcome.kind == .refused && outcome.attemptCount == attempts)
-            #expect(outcome.isOutcomeUnknown == isUnknown, "nothing was learned of an earlier attempt")
+            #expect(outcome.isOutcomeUnknown == isUnknown, "there is no evidence about an earlier attempt")
             #expect(outcome.nextRetryAt == nil && outcome.revision == 1)
             let problem = try JSONTree(parsing: #require(outcome.error)).root
             #expect(problem["code"]?.string == "validation_failed")

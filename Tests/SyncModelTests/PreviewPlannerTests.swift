@@ -176,7 +176,7 @@ extension UUID {
         #expect(try draft.results().map { $0["status"]?.string } == ["pending", "blocked", "blocked"])
     }
 
-    @Test func `replaces resolved ids in place with their own kind`() throws {
+    @Test func `replaces resolved ids in place, in their form`() throws {
         var draft = Draft()
         draft.map(Sample.local, "contact", ServerID(text: "17", isInteger: true))
         draft.map(Draft.company, "company", ServerID(text: "a b", isInteger: false))
@@ -230,7 +230,7 @@ extension UUID {
         #expect(draft.made.all.count >= 2)
         for index in [0, 1, 2, 6, 7] { #expect(results[index]["server_id"]?.isNull == true) }
         #expect(results.map { $0["version"]?.int64 } == [1, 1, 2, 6, 6, 7, 3, nil])
-        #expect(results[4].value(at: "/error/current/document/of")?.uuid == other, "in the client's own words")
+        #expect(results[4].value(at: "/error/current/document/of")?.uuid == other, "in the client's own form")
         #expect(results[5].value(at: "/error/current_at")?.string == "/results/4/error/current")
         #expect(results[7].value(at: "/error/current/id")?.uuid == task)
         #expect(results[7].value(at: "/error/current/deleted")?.bool == true)
@@ -297,7 +297,7 @@ extension UUID {
         }
         #expect(try ifMatch(owner: Sample.lane.user) == ["if-match: e4"])
         #expect(try ifMatch(owner: UUID(), .organization) == ["if-match: e4"])
-        #expect(try ifMatch(owner: UUID()) == ["if-match: theirs"], "another's state is not told")
+        #expect(try ifMatch(owner: UUID()) == ["if-match: theirs"], "another user's state is not revealed")
     }
 
     @Test func `a preview returns the conflict that a forwarded mutation would meet`() throws {
@@ -321,7 +321,7 @@ extension UUID {
         for base in [1, 9] {
             for strategy in ["manual", "server_wins", "client_wins"] {
                 let result = try results(strategy, base: base)[0]
-                #expect(result["status"]?.string == "pending", "as a push is answered")
+                #expect(result["status"]?.string == "pending", "as in the answer to a push")
                 #expect(result.value(at: "/conflict/code")?.string == "conflict")
                 #expect(result.value(at: "/conflict/current/version")?.int64 == 4)
                 #expect(result.value(at: "/conflict/current/etag")?.string == "e4")
@@ -365,7 +365,7 @@ extension UUID {
         #expect(results.map { $0["status"]?.string } == statuses)
         #expect(results.map { $0["replayed"]?.bool } == [false, false, false, false, false, true])
         draft.upstream = nil
-        #expect(try draft.requests() == Array(repeating: "-", count: 6), "nowhere to go")
+        #expect(try draft.requests() == Array(repeating: "-", count: 6), "no destination")
     }
 
     @Test func `the key is the one that will be sent`() throws {

@@ -86,7 +86,7 @@ import Testing
         try Self.assign(&planner, highest: ["task": 9])
         #expect([known, second, other].map { planner.number(of: $0) } == [4, 5, 3])
         #expect(planner.assignments.isEmpty)
-        #expect(Self.answered(planner) == ["folder 4", "task 10"], "behind the highest, not behind what is shown")
+        #expect(Self.answered(planner) == ["folder 4", "task 10"], "after the highest, not after the visible ones")
     }
 
     @Test func `omits entities deleted before the device received them unless a relation references them`() throws {
@@ -147,8 +147,8 @@ import Testing
         #expect(PageStanding(of: 7, among: pages) == .outstanding)
         #expect(PageStanding(of: 5, among: pages) == .done)
         #expect(PageStanding(of: 2, among: pages) == .done, "restored from a backup")
-        #expect(PageStanding(of: 6, among: pages) == .lost, "too many others came")
-        #expect(PageStanding(of: 9, among: pages) == .lost, "of another life")
+        #expect(PageStanding(of: 6, among: pages) == .lost, "too many other pages came")
+        #expect(PageStanding(of: 9, among: pages) == .lost, "of another database")
         #expect(PageStanding(of: 1, among: []) == .lost)
     }
 }

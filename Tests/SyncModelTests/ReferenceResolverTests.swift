@@ -45,7 +45,7 @@ import Testing
         #expect(path.uuids == [Self.own, Self.other, Self.own])
     }
 
-    @Test func `a payload contains server IDs of their own kind`() throws {
+    @Test func `a payload contains server IDs in their form`() throws {
         let text = #"{"own":"\#(Self.own)","of":["\#(Self.other)",1],"folderIds":[23,24]}"#
         #expect(try payload(text, Self.seven) == #"{"own":7,"of":["a/b",1],"folderIds":[7,24]}"#)
         let standIn = Self.data.uuidString.lowercased()

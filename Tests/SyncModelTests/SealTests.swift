@@ -34,7 +34,7 @@ import Testing
         #expect(!text.contains("title") && !text.contains("Frau"))
         #expect(try JSONSerialization.jsonObject(with: Data(stored), options: .fragmentsAllowed) is String)
         #expect(try seal.open(json: stored, as: place) == plain)
-        #expect(try seal.seal(json: plain, as: place) != stored, "every nonce is another")
+        #expect(try seal.seal(json: plain, as: place) != stored, "every nonce differs")
         #expect(try seal.seal(json: nil, as: place) == nil)
         #expect(try seal.open(json: nil, as: place) == nil)
         #expect(try seal.open(json: seal.seal(json: [], as: place), as: place) == [])

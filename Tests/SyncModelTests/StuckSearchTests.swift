@@ -65,7 +65,7 @@ import Testing
         search.add([Self.step(b, .blocked, needs: [a, b])])
         #expect(search.stuck.isEmpty)
         search.add([Self.step(a, .failed)])
-        #expect(search.stuck.isEmpty, "what was known before stays")
+        #expect(search.stuck.isEmpty, "known mutations stay unchanged")
     }
 
     @Test func `beyond the path limit, a stuck mutation of the entity decides`() {

@@ -67,7 +67,7 @@ import Testing
                 #expect(Double(given) <= Double(limit) * (1 + elapsed / Double(kind.seconds)) + 1e-6)
             }
             let elapsed = Double(now.microseconds - Self.start.microseconds) / 1_000_000
-            #expect(Double(given) > Double(limit) * 0.3 * elapsed / Double(kind.seconds), "and it is given")
+            #expect(Double(given) > Double(limit) * 0.3 * elapsed / Double(kind.seconds), "and it is granted")
         }
     }
 

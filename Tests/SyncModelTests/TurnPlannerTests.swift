@@ -25,7 +25,7 @@ import Testing
         (ServerID(text: "a b/ü", isInteger: false), "a%20b%2F%C3%BC", #""a b/ü""#),
         (ServerID(Sample.id), Sample.id.uuidString.lowercased(), #""\#(Sample.id.uuidString.lowercased())""#),
     ])
-    func `replaces ids in place with their own kind`(_ id: ServerID, _ inPath: String, _ inJSON: String) throws {
+    func `replaces ids in place, in their form`(_ id: ServerID, _ inPath: String, _ inJSON: String) throws {
         let text = Self.other.uuidString.lowercased()
         var sample = Sample.of(.update)
         sample.endpoint = "/companies/\(text)/contacts/{local_id}?of=\(text)"

@@ -70,9 +70,9 @@ import WebhooksFeature
             return Double(outcome.nextAttempt.microseconds - Self.start.microseconds) / 1e6
         }
         #expect(next(429, after: 60) == 60)
-        #expect(next(503, after: 1) == 5, "never sooner than without")
+        #expect(next(503, after: 1) == 5, "never sooner than without it")
         #expect(next(503, after: 86_400) == 3_600)
-        #expect(next(500, after: 60) == 5, "only of an answer that says that it is too much")
+        #expect(next(500, after: 60) == 5, "only for an overload response")
         var health = WebhookHealth()
         health.note(.status(429, retryAt: Self.start.adding(seconds: 60)), now: Self.start, jitter: 0)
         #expect(health.rests(at: Self.start.adding(seconds: 59)) && !health.rests(at: Self.start.adding(seconds: 60)))
@@ -107,7 +107,7 @@ import WebhooksFeature
         let sent = WebhookSchedule.outcome(of: delivery, .none("x"), now: days, jitter: 0)
         #expect(sent.status == .dead, "the first attempt may be the last")
         let retried = Self.delivery(since: days)
-        #expect(WebhookSchedule.outcome(ofUnsent: retried, now: days) == nil, "a retry begins anew")
+        #expect(WebhookSchedule.outcome(ofUnsent: retried, now: days) == nil, "a retry starts from the beginning")
     }
 
     @Test func `a body is the same in all attempts, with its time, content and sequence number`() throws {

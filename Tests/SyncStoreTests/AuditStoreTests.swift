@@ -136,7 +136,7 @@ import Testing
         let counts = try await gateway.store.stuckCounts.counts(of: [phone.organization.id, UUID()])
         let found = try #require(counts[phone.organization.id])
         #expect(found.failed == CappedCount(count: 1_000, isMore: true))
-        #expect(found.conflict == CappedCount(count: 5), "each status is counted by itself")
+        #expect(found.conflict == CappedCount(count: 5), "each status is counted separately")
         let state = try await gateway.store.nowReader.state()
         #expect(state.failed == CappedCount(count: 1_195) && state.conflict == CappedCount(count: 5))
     }

@@ -147,7 +147,7 @@ import Testing
         )
         let more = try await Self.backlog(phone)
         #expect(more.counts[.failed] == Int64(limit) && more.counts[.pending] == 0 && more.isTruncated)
-        #expect(more.head?.position == Int64(limit + 1), "the head is found all the same")
+        #expect(more.head?.position == Int64(limit + 1), "the head is still found")
         #expect(more.devices.first?.oldestPending == nil)
     }
 

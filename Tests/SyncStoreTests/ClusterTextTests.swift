@@ -19,7 +19,7 @@ import Testing
                 unnamed.append("\(statement.name): \(loose.joined(separator: ", "))")
             }
             if loose.isEmpty {
-                #expect(ClusterText.ofAllServers[statement.name] == nil, "\(statement.name) is of one server")
+                #expect(ClusterText.ofAllServers[statement.name] == nil, "\(statement.name) runs on one server")
             }
         }
         #expect(unnamed == [])
@@ -59,7 +59,7 @@ import Testing
     }
 
     /// The cluster's texts are SQL for the same tables, with the same parameters.
-    @Test(.onOneServer("has functions of a cluster made"))
+    @Test(.onOneServer("creates functions of a cluster"))
     func `prepares every text for a cluster on the migrated schema`() async throws {
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()

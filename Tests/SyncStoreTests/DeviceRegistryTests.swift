@@ -137,7 +137,7 @@ import Testing
         let previewed = await #expect(throws: Problem.self) { try await Self.preview(another(), phone.create()) }
         #expect(previewed?.summary == "validation_failed /device_id device_limit")
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 1_000)
-        #expect(try await phone.push([phone.create()]).results.map(\.status) == ["succeeded"], "one that is known")
+        #expect(try await phone.push([phone.create()]).results.map(\.status) == ["succeeded"], "a known one")
         let colleague = Phone(phone.gateway, phone.organization)
         #expect(try await colleague.push([colleague.create()]).results.map(\.status) == ["succeeded"])
         let stranger = Phone(phone.gateway, try await phone.gateway.organization(), user: phone.user)

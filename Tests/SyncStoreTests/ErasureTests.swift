@@ -85,7 +85,7 @@ import Testing
         #expect(try await other.push([update]).results[0].status == "succeeded")
         #expect(try await gateway.mentions(of: word, in: organization.id) == [:])
         let names2 = try await gateway.rows("SELECT count(*)::text FROM erased_names")
-        #expect(names2 == ["5"], "three mutations, an entry that was refused, a device")
+        #expect(names2 == ["5"], "three mutations, a refused entry, a device")
     }
 
     @Test func `each type determines how an erasure treats its documents`() async throws {
@@ -202,7 +202,7 @@ import Testing
         for phone in [one, other] { try await phone.push([phone.create()]) }
         let catalog = gateway.store.catalog
         _ = try await catalog.owner(of: other.user, in: organization.id)
-        #expect(catalog.atHand(organization.id, other.user) != nil, "nobody is erased: nobody is asked after")
+        #expect(catalog.atHand(organization.id, other.user) != nil, "no user is erased, so no look-up is needed")
         try await one.erase()
         _ = try await catalog.owner(of: other.user, in: organization.id)
         #expect(catalog.atHand(organization.id, other.user) != nil)
@@ -387,7 +387,7 @@ import Testing
             try await gateway.killWaiters()
             do {
                 _ = try await cut
-                Issue.record("it was not cut off: \(lock)")
+                Issue.record("it was not interrupted: \(lock)")
             } catch {
                 #expect((error as? Problem)?.code == .storeUnavailable)
             }
@@ -396,7 +396,7 @@ import Testing
         }
         let restarted = try await Gateway(replicaOf: gateway)
         restarted.clock.set(gateway.clock.now)
-        #expect(try await restarted.store.erasing.goOnWithAny() == false, "somebody may be at it")
+        #expect(try await restarted.store.erasing.goOnWithAny() == false, "another gateway may be running it")
         restarted.clock.advance(seconds: UserErasing.claimSeconds + 1)
         #expect(try await restarted.store.erasing.backlog().count == 1)
         #expect(try await restarted.store.erasing.goOnWithAny())
@@ -438,7 +438,7 @@ import Testing
         #expect(try await erasing.erase(one.user, in: organization)?.state == .closing)
         gateway.clock.advance(seconds: 9)
         let untold = try await erasing.erase(one.user, in: organization)
-        #expect(untold?.state == .telling && untold?.attempts == 0, "who cannot tell leaves it to gateways")
+        #expect(untold?.state == .telling && untold?.attempts == 0, "a call without an upstream leaves it to gateways")
         erasing.upstream = upstream
         for (attempt, reason) in ["the upstream answered 500", "it timed out"].enumerated() {
             gateway.clock.advance(seconds: 200)

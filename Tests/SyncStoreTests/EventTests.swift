@@ -95,7 +95,7 @@ import Testing
                 // a small table without statistics may be sorted as a whole
                 for plan in isAnalyzed ? [changes, news] : [] {
                     let rows = plan.matches(of: /actual rows=(\d+)/).compactMap { Int($0.output.1) }
-                    #expect((rows.max() ?? 0) <= 51, "a page reads a page: \(mode) at \(place)\n\(plan)")
+                    #expect((rows.max() ?? 0) <= 51, "a page reads only its rows: \(mode) at \(place)\n\(plan)")
                 }
             }
         }

@@ -128,7 +128,7 @@ import Testing
             for change in page.changes {
                 let key = EntityKey(type: change["entity_type"]?.string ?? "", id: change.entityID)
                 let version = change["version"]?.int64 ?? 0
-                #expect(version > seen.versions[key] ?? 0, "\(seed): \(key) went back")
+                #expect(version > seen.versions[key] ?? 0, "\(seed): \(key) moved back")
                 seen.versions[key] = version
             }
             if let cursor {

@@ -241,7 +241,7 @@ import Testing
         #expect(try await refusal(one.user, one.user) == "join_same_user")
         #expect(try await refusal(UUID(), other.user) == "unknown")
         #expect(try await refusal(one.user, UUID()) == "join_unknown_user")
-        #expect(try await refusal(one.user, stranger.user) == "join_unknown_user", "another organization's is none")
+        #expect(try await refusal(one.user, stranger.user) == "join_unknown_user", "another organization's user")
         #expect(try await gateway.store.joining.join(one.user, into: other.user, in: UUID()) == nil)
 
         // both users have a device with the same id
@@ -468,7 +468,7 @@ import Testing
         try await one.gateway.killWaiters()
         do {
             _ = try await cut
-            Issue.record("it was not cut off")
+            Issue.record("it was not interrupted")
         } catch {
             #expect((error as? Problem)?.code == .storeUnavailable)
         }
@@ -528,7 +528,7 @@ import Testing
         let (gateway, organization) = (one.gateway, one.organization.id)
         let administration = gateway.store.administration
         for phone in [one, other] { try await phone.push([phone.forward("create", local: UUID())]) }
-        #expect(try await gateway.rows("SELECT user_id::text FROM users") == [], "nor does a push")
+        #expect(try await gateway.rows("SELECT user_id::text FROM users") == [], "neither does a push provision a user")
         func join() async throws -> UserJoinRow? {
             try await gateway.store.joining.join(one.user, into: other.user, in: organization)
         }
@@ -591,7 +591,7 @@ import Testing
         await #expect(throws: Problem.self) { try await mappings(mine, other.user) }
         do throws(Problem) {
             _ = try await store.events.start(after: events[0], of: lanes[1])
-            Issue.record("it would miss what the other did before")
+            Issue.record("it would miss earlier changes of the other")
         } catch {
             #expect(error.code == .cursorExpired)
         }
@@ -615,7 +615,7 @@ extension Phone {
             if join?.state == .done { return }
             gateway.clock.advance(seconds: 9)
         }
-        Issue.record("the users are not one")
+        Issue.record("the users are not merged")
     }
 
     func rowCount(_ table: String) async throws -> Int64 {

@@ -55,7 +55,7 @@ import Testing
         )
     }
 
-    @Test func `500 patches of one large document are one write`() async throws {
+    @Test func `500 patches of one large document cause one write`() async throws {
         let gateway = try await Gateway()
         let source = Source(gateway, try await gateway.organization())
         try await store(1, by: source)

@@ -93,7 +93,7 @@ import Testing
         for (key, status) in stored where names.isEmpty || names.contains(status) {
             #expect(found[key] == status, "\(seed): \(key)")
         }
-        #expect(found.keys.allSatisfy { stored[$0] != nil }, "\(seed): nothing of others")
+        #expect(found.keys.allSatisfy { stored[$0] != nil }, "\(seed): mappings of another user")
         #expect(Set(stored.values) == ["pending", "resolved", "failed"], "\(seed)")
         // a list from the beginning contains each mapping once
         var cursor: String?
@@ -160,8 +160,8 @@ import Testing
                 #expect(statuses.isEmpty || statuses.map(\.rawValue).contains(status), "\(seed)")
                 seen[key] = status
             }
-            if let cursor { #expect(page.next.place.change >= cursor.place.change, "\(seed): it went back") }
-            #expect(page.isUpToDate || page.next != cursor, "\(seed): it stands still")
+            if let cursor { #expect(page.next.place.change >= cursor.place.change, "\(seed): it moved back") }
+            #expect(page.isUpToDate || page.next != cursor, "\(seed): it does not advance")
             cursor = page.next
             if isLast, page.isUpToDate { return seen }
         }

@@ -49,7 +49,7 @@ import Testing
     }
 
     /// On a cluster, lists over all organizations may have short pages, and counts are lower bounds.
-    @Test(.onOneServer("looks past ten thousand mutations of all organizations"))
+    @Test(.onOneServer("searches more than ten thousand mutations of all organizations"))
     func `finds and counts conflicts behind thousands of failures`() async throws {
         let one = try await Self.crowded()
         let conflict = try await one.pushStuck(1, "note", "conflict", 409)[0]

@@ -54,7 +54,7 @@ import Testing
         #expect(try await two.statuses(notes) == ["failed"])
         #expect(try await one.statuses(late) == ["failed"])
         #expect(try await one.disorder() == [])
-        #expect(try await Self.work(gateway) == nil, "nothing is due any more")
+        #expect(try await Self.work(gateway) == nil, "no operation is due any more")
     }
 
     @Test func `a bulk retry does not repeat mutations that fail again`() async throws {
@@ -248,7 +248,7 @@ import Testing
             in: one.organization.id
         )
         let whole = try #require(try await Self.work(gateway))
-        #expect(whole.summary == "done: 1 = 1 + 0 + 0", "dependents are none of those that it is about")
+        #expect(whole.summary == "done: 1 = 1 + 0 + 0", "dependents are not among the selected mutations")
         #expect(try await one.statuses([needed, follower]) == ["discarded", "discarded"])
         #expect(try await one.disorder() == [])
     }
@@ -420,7 +420,7 @@ import Testing
             let row = try await gateway.store.operations.operation(operation.id, in: operation.organization)
             if row?.endedAt == nil { remaining += 1 }
         }
-        #expect(remaining > 0, "the long ones were not waited for")
+        #expect(remaining > 0, "it did not wait for the long ones")
         running.cancel()
         try? await running.value
     }

@@ -119,7 +119,7 @@ import Testing
             let discarded = try #require(try await bob.discard(create.id))
             #expect(discarded["error"]?["current"] == nil && !discarded.text.contains("s3cr3t"))
         }
-        #expect(answers.count == 1, "whether it is there or was deleted")
+        #expect(answers.count == 1, "existing or deleted")
     }
 }
 

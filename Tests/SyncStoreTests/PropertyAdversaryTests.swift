@@ -241,7 +241,7 @@ import Testing
                     }
                 }
                 group.addTask {
-                    try await waitUntil("somebody has begun", every: .milliseconds(1)) { started.isOver }
+                    try await waitUntil("a push has started", every: .milliseconds(1)) { started.isOver }
                     let found = try await replicas[round % 2].store.administration.purge(organization.id)
                     #expect(found)
                 }

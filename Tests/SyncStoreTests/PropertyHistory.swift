@@ -10,7 +10,7 @@ import Testing
 
 /// A mutation of a random history, as the phone captured it.
 struct CapturedMutation: Sendable {
-    /// What a member of a payload holds.
+    /// The content of a payload's member.
     enum Value: Sendable {
         case text(String)
         /// A client id of the user.

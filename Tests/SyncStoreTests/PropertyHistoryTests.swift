@@ -129,7 +129,7 @@ private struct HistoryModel {
             for loser in here where status(loser) == "discarded" {
                 // only a create loses to a living entity
                 let isRight = loser.entry.operation == "create" || entity.isDeleted
-                #expect(isRight, "\(comment): \(loser.entry.json) gave way to version \(version)")
+                #expect(isRight, "\(comment): \(loser.entry.json) lost to version \(version)")
             }
         }
         return entity
@@ -172,7 +172,7 @@ private struct HistoryModel {
         #expect(rows.count == entities.count, "\(comment)")
         for row in 0..<rows.count {
             let key = EntityKey(type: try rows.string(row, 0), id: try rows.string(row, 1))
-            let entity = try #require(entities[key], "\(comment): \(key) came from nowhere")
+            let entity = try #require(entities[key], "\(comment): \(key) has no create")
             #expect(try rows.int64(row, 2) == entity.version, "\(comment): \(key)")
             #expect(try rows.bool(row, 3) == entity.isDeleted, "\(comment): \(key)")
             #expect(try rows.uuid(row, 5) == entity.creator.user, "\(comment): \(key)")
@@ -206,7 +206,7 @@ private struct HistoryModel {
             #expect(mutation.entry.number == number && mutation.device == device, "\(comment)")
             let answer = answers[mutation.entry.key]
             let entity = [user.lowercased, mutation.entry.type, answer?.id ?? ""]
-            #expect(answer?.version ?? 0 >= lastVersion[entity] ?? 0, "\(comment): \(entity) went back")
+            #expect(answer?.version ?? 0 >= lastVersion[entity] ?? 0, "\(comment): \(entity) moved back")
             lastVersion[entity] = answer?.version
         }
     }
@@ -251,8 +251,8 @@ private struct HistoryModel {
         var lastNumber: [UUID: Int64] = [:]
         for change in changes {
             let key = EntityKey(type: change["entity_type"]?.string ?? "", id: change.entityID)
-            #expect(seen.insert(key).inserted, "\(comment): \(key) came twice")
-            let entity = try #require(entities[key], "\(comment): \(key) came from nowhere")
+            #expect(seen.insert(key).inserted, "\(comment): \(key) appears twice")
+            let entity = try #require(entities[key], "\(comment): \(key) has no create")
             #expect(change.version == entity.version, "\(comment): \(key)")
             #expect(change["deleted"]?.bool == entity.isDeleted, "\(comment): \(key)")
             #expect(

@@ -32,7 +32,7 @@ import Testing
         }
         #expect(try await first.disorder() == [], "\(seed), run \(run)")
         let settled = histories.reduce(0) { $0 + $1.settled }
-        #expect(settled > 2, "\(seed), run \(run): the history settles too little to say anything")
+        #expect(settled > 2, "\(seed), run \(run): the history settles too little to be meaningful")
     }
 }
 

@@ -87,7 +87,7 @@ import Testing
     }
 
     /// Usually a request costs no round trip: some hundreds share one.
-    @Test(.onOneServer("has a trigger on a table"))
+    @Test(.onOneServer("creates a trigger on a table"))
     func `admits requests from memory and reserves them in portions`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":400}"#)
@@ -130,7 +130,7 @@ import Testing
         gateway.clock.advance(seconds: 10)
         do throws(Problem) {
             _ = try await gateway.store.quotas.admit(organization)
-            Issue.record("nobody is admitted")
+            Issue.record("the request was admitted")
         } catch {
             #expect(error.code == .organizationUnknown)
         }

@@ -218,7 +218,7 @@ import Testing
         )
         #expect(waits.withLock { $0.count } <= 1)
         #expect(rows.unreadable >= 2 && rows.unreadableValues.count == rows.unreadable)
-        #expect(rows.droppedKeys == 0 && rows.keptKeys == 1, "something may be under it")
+        #expect(rows.droppedKeys == 0 && rows.keptKeys == 1, "values may be sealed with it")
         #expect(
             rows.unreadableValues.contains {
                 $0.contains("payload of a mutation in mutation \(entries[0].id.lowercased)")
@@ -326,7 +326,7 @@ import Testing
         try await work()
         let rows = try #require(try await two.store.keyRotation.sealRows(of: phone.organization.id, grace: 0) { _ in })
         #expect(rows.droppedKeys == 1 && rows.sealed > 3)
-        #expect(try await two.database.mentions(of: "sluice-sealed:1:1:").values.reduce(0, +) > 0, "the other tenant's")
+        #expect(try await two.database.mentions(of: "sluice-sealed:1:1:").values.reduce(0, +) > 0, "the other organization")
         try await work()
         #expect(try await phone.push(entries).results.allSatisfy { $0.isReplayed == true })
         #expect(

@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: pairs)
-    func `does not let a user take over a private entity by an equivalent id`(_ pair: TextPair) async throws {
+    func `a user cannot take over a private entity by an equivalent id`(_ pair: TextPair) async throws {
         let gateway = try await Gateway(committers: 1)
         let organization = try await gateway.organization()
         _ = try await gateway.store.administration.putEntityType(

@@ -130,7 +130,7 @@ private struct Naps: GroupWork {
             committer.queue.close()
             await running.value
         }
-        #expect(work.tries.all.count { $0 == [culprit] } == 1 + Committer<Naps>.attempts, "nobody waits")
+        #expect(work.tries.all.count { $0 == [culprit] } == 1 + Committer<Naps>.attempts, "no job waits")
     }
 
     @Test func `a job that waited too long for a lock fails as overloaded, not as an outage`() async throws {

@@ -6,7 +6,7 @@ import Testing
 @testable import GroupCommit
 
 @Suite struct TrafficTests {
-    @Test(.onOneServer("has a server of two names"))
+    @Test(.onOneServer("uses a server with two names"))
     func `a group goes to its server, or through the usual one if that server is unreachable`()
         async throws
     {

@@ -284,7 +284,7 @@ import Testing
         }
         let now = try await gateway.exported(phone.organization.id) { $0.hasTombstones = true }
         #expect(try Set(Self.states(text)) == Set(Self.states(now)))
-        #expect(text.split(separator: "\n").count == 33, "the first two stand there twice")
+        #expect(text.split(separator: "\n").count == 33, "the first two appear twice")
         // a copy has the same entities
         let copy = try await gateway.organization()
         _ = try await gateway.imported(text, into: copy.id)

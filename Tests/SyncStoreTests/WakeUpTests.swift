@@ -51,7 +51,7 @@ import Testing
         lanes.add(first, to: lane)
         lanes.add(second, to: lane)
         #expect(lanes.count == 1)
-        #expect(lanes.note(7, of: lane).count == 2, "nobody knows what they have seen")
+        #expect(lanes.note(7, of: lane).count == 2, "the gateway has no record of what they have seen")
         #expect(lanes.note(7, of: lane).count == 0)
         #expect(lanes.note(8, of: lane).count == 2)
         lanes.remove(first, from: lane)
@@ -65,17 +65,17 @@ import Testing
     @Test func `a feed is polled by one at a time, and changes during a poll cause another`() {
         var feeds = FeedWatches()
         let organization = UUID()
-        #expect(feeds.changed(organization) == false, "nobody watches")
+        #expect(feeds.changed(organization) == false, "no observer")
         let observer = Observer()
         let interest = FeedInterest(organization: organization, user: UUID())
         feeds.add(observer, interest, after: 5)
         #expect(feeds.organization(WakeName(feedOf: organization)) == organization)
         #expect(feeds.note(5, of: organization) == false, "it has not moved")
         #expect(feeds.changed(organization) == true)
-        #expect(feeds.changed(organization) == false, "somebody looks already")
+        #expect(feeds.changed(organization) == false, "a poll is running already")
         #expect(feeds.next(organization)?.after == 5)
         #expect(feeds.changed(organization) == false)
-        #expect(feeds.next(organization)?.watches == 1, "once more")
+        #expect(feeds.next(organization)?.watches == 1, "a second poll")
         #expect(feeds.next(organization) == nil)
         #expect(feeds.note(9, of: organization) == true)
         feeds.remove(observer, interest)
@@ -118,7 +118,7 @@ import Testing
             gateway.store.notifier.remove(observer, lane: nil, feed: interest)
         }
         try await ada.push([ada.create("task")])
-        #expect(observers[1].feed.last == 3, "nobody is told who went")
+        #expect(observers[1].feed.last == 3, "a removed observer is not notified")
     }
 
     /// Polling finds changes without a hint.
@@ -189,6 +189,6 @@ import Testing
     }
 
     private static func until(_ isSo: () -> Bool) async throws {
-        try await waitUntil("what the line above says", every: .milliseconds(2)) { isSo() }
+        try await waitUntil("the condition on the line above", every: .milliseconds(2)) { isSo() }
     }
 }

@@ -121,7 +121,7 @@ import Testing
         let endpoint = try await gateway.webhook(organization, [.upstreamDown, .upstreamUp])
         let webhooks = gateway.store.webhooks
         try await webhooks.record(upstream: organization.id, isDown: true, reason: "unreachable")
-        #expect(try await gateway.told(endpoint).isEmpty, "it has none")
+        #expect(try await gateway.told(endpoint).isEmpty, "it has no upstream")
         try await gateway.execute(
             """
             INSERT INTO upstreams (organization_id, base_url, timeout_seconds, max_concurrency, id_pointer, headers,

@@ -95,7 +95,7 @@ import Testing
         #expect(try await gateway.store.webhookAdministration.endpoint(endpoint)?.status == .gone)
         try await phone.push([phone.failing()])
         let told = try await gateway.told(endpoint)
-        #expect(told.map(\.status) == [.dead, .waiting], "it is told of nothing new")
+        #expect(told.map(\.status) == [.dead, .waiting], "no new event is announced")
         gateway.clock.advance(seconds: 86_400)
         #expect(try await gateway.store.webhooks.due(after: nil).due.isEmpty)
         #expect(try await gateway.store.webhooks.claim(endpoint) == nil)
@@ -228,7 +228,7 @@ import Testing
         #expect(try await gateway.database.mentions(of: "sluice-sealed:1:1:") == [:])
         gateway.clock.advance(seconds: 61)
         lease = try #require(try await gateway.store.webhooks.claim(endpoint))
-        #expect(lease.secrets == [rotated], "the one before has ended")
+        #expect(lease.secrets == [rotated], "the previous one has ended")
     }
 
     @Test func `a purge and a deletion leave nothing`() async throws {

@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func `an answer that never comes is unknown`() async throws {
+    @Test func `an answer that never arrives is unknown`() async throws {
         let server = try await ScriptedServer.start { _, _ in [] }
         let answer = try await withUpstream {
             await $0.send(request(timeout: .milliseconds(1_500)), to: UpstreamSettings(baseURL: server.baseURL))

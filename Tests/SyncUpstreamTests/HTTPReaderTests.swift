@@ -61,7 +61,7 @@ import Testing
             #expect(try await answer(text) == .failed("status \(status)"))
         }
         guard case .failed = try await answer("hello\r\n\r\n") else {
-            Issue.record("that is not HTTP")
+            Issue.record("the text is not HTTP")
             return
         }
     }
@@ -83,13 +83,13 @@ import Testing
         let start = ContinuousClock.now
         let answer = try await withReader { await $0.keySet(server.baseURL, nil) }
         #expect(answer == .failed("timed out after 5 s"))
-        #expect(ContinuousClock.now - start < .seconds(120), "it would never be over")
+        #expect(ContinuousClock.now - start < .seconds(120), "it would never end")
     }
 
     @Test(arguments: ["ftp://127.0.0.1/", "file:///etc/passwd", "http://u:p@127.0.0.1/", "x", "http://127.0.0.1/#a"])
     func `does not request an unsuitable URL`(url: String) async throws {
         guard case .failed(let reason) = try await withReader({ await $0.keySet(url, nil) }) else {
-            Issue.record("\(url) was asked for")
+            Issue.record("\(url) was requested")
             return
         }
         #expect(reason.hasPrefix("the URL "))
@@ -102,7 +102,7 @@ import Testing
         #expect(status == 418)
         let failure = try await withReader { await $0.probe("http://127.0.0.1:9") }
         guard case .failure(let reason) = failure else {
-            Issue.record("nobody is there")
+            Issue.record("no server listens")
             return
         }
         #expect(reason.text == "connection refused")

@@ -67,7 +67,7 @@ import WebhooksFeature
         #expect(await send(other.baseURL) == .status(429, retryAt: noon.adding(seconds: 30)))
     }
 
-    @Test func `an answer's status counts, whatever follows it`() async throws {
+    @Test func `an answer's status counts regardless of the body`() async throws {
         let long = "HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n" + String(repeating: "x", count: 10_000)
         let server = try await ScriptedServer.start { _, _ in [.send(long)] }
         #expect(await send(server.baseURL) == .status(200, retryAt: nil))

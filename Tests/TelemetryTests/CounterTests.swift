@@ -26,7 +26,7 @@ struct CounterTests {
     }
 
     @Test
-    func `Whole counts stay exact beyond 2^53`() {
+    func `Integer counts stay exact beyond 2^53`() {
         let counter = factory.makeCounter(label: "big_total", dimensions: [])
         counter.increment(by: 9_007_199_254_740_992)
         counter.increment(by: 1)

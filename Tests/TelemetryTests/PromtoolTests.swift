@@ -4,7 +4,7 @@ import Testing
 
 @testable import Telemetry
 
-@Suite("Prometheus's own checker")
+@Suite("Prometheus's checker")
 struct PromtoolTests {
     @Test(
         .enabled(if: Promtool.path != nil, "promtool is not installed (scripts/bootstrap --tests)")

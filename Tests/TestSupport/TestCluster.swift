@@ -31,7 +31,7 @@ package actor TestCluster {
     /// - Parameters:
     ///   - isDurable: whether commits are flushed, so that they survive a crash as in production; slower.
     ///   - address: an additional IP address of this machine on which the server listens, at the usual port, and which
-    /// no other test uses; empty for a Unix socket alone.
+    ///     no other test uses; empty for a Unix socket alone.
     package static func dedicated(isDurable: Bool = false, address: String = "") async throws -> TestCluster {
         try await start(external: nil, isDurable: isDurable, address: address)
     }

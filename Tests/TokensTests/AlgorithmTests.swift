@@ -101,7 +101,7 @@ struct AlgorithmTests {
     }
 
     @Test
-    func `A token for one type of key is refused by another`() async throws {
+    func `A token for one type of key is refused by a key of another type`() async throws {
         let verifier = try await verifier(Keys.pem(Keys.ec.publicKey.pemRepresentation))
         #expect(verifier.refusal(try TestKey.rs256(try Keys.rsa.get()).token(claims())) == .algorithmNotAllowed)
         #expect(verifier.refusal(try TestKey.eddsa(Keys.ed).token(claims())) == .algorithmNotAllowed)

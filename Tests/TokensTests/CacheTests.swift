@@ -6,7 +6,7 @@ import Testing
 
 @testable import Tokens
 
-@Suite("Remembered tokens")
+@Suite("Cached tokens")
 struct CacheTests {
     let key = TestKey.hs256(Keys.secret)
 

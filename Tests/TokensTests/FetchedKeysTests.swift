@@ -36,7 +36,7 @@ final class FakeProvider: Sendable {
     }
 }
 
-@Suite("Keys that are fetched", .timeLimit(.minutes(10)))
+@Suite("Fetched keys", .timeLimit(.minutes(10)))
 struct FetchedKeysTests {
     static let url = "https://id.example/keys"
     let provider = FakeProvider()
@@ -139,7 +139,7 @@ struct FetchedKeysTests {
         let other = try await self.verifier()
         #expect(await fetch(other, at: 0) == .failed)
         provider.answer(.unchanged(cacheControl: nil))
-        #expect(await fetch(other, at: 60) == .failed, "nothing is not what it was")
+        #expect(await fetch(other, at: 60) == .failed, "there is no earlier document")
     }
 
     @Test(arguments: [

@@ -21,7 +21,7 @@ private final class Schedule {
     }
 }
 
-@Suite("When keys are fetched")
+@Suite("The schedule of fetching keys")
 struct RemoteKeysStateTests {
     private func at(_ seconds: Double) -> Timestamp {
         Timestamp(microseconds: now * 1_000_000).adding(seconds: seconds)
@@ -104,7 +104,7 @@ struct RemoteKeysStateTests {
         _ = state.finish(.unchanged, maximumAge: nil, at: at(3_000), luck: 0)
         #expect(state.begin(at: at(3_600)))
         let isWarned = state.finish(.failed, maximumAge: nil, at: at(3_600), luck: 0)
-        #expect(isWarned, "it had worked in between")
+        #expect(isWarned, "it had succeeded in between")
     }
 
     @Test
@@ -113,9 +113,9 @@ struct RemoteKeysStateTests {
         #expect(state.demand(at: at(1), waiting: 0) == .wait)
         #expect(state.demand(at: at(1), waiting: 1) == .wait, "the same fetch")
         #expect(state.begin(at: at(1)))
-        #expect(state.demand(at: at(1), waiting: 2) == .wait, "under way")
+        #expect(state.demand(at: at(1), waiting: 2) == .wait, "in progress")
         _ = state.finish(.unchanged, maximumAge: nil, at: at(1.5), luck: 0)
-        #expect(!state.begin(at: at(2)), "those who came meanwhile do not make another one")
+        #expect(!state.begin(at: at(2)), "later ones cause no other fetch")
         for second in [2.0, 10, 30.9] { #expect(state.demand(at: at(second), waiting: 0) == .refuse) }
         #expect(!state.begin(at: at(30.9)))
         #expect(state.demand(at: at(31), waiting: 0) == .wait)
@@ -126,7 +126,7 @@ struct RemoteKeysStateTests {
     func `Of many requests only some may wait`() {
         let state = fetched()
         #expect(state.demand(at: at(1), waiting: RemoteKeysState.maximumWaiters) == .refuse)
-        #expect(state.begin(at: at(1)), "it is fetched all the same")
+        #expect(state.begin(at: at(1)), "it is still fetched")
         #expect(state.demand(at: at(1), waiting: RemoteKeysState.maximumWaiters - 1) == .wait)
     }
 

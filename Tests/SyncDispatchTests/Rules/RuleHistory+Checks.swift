@@ -12,7 +12,7 @@ extension RuleHistory {
         switch verdict {
         case .rejected(let code, let isRepeated):
             let isSo = result.status == "rejected" && result.code == code && result.isReplayed == isRepeated
-            try expect(isSo, "is to be rejected with \(code)\(isRepeated ? " again" : ""): \(result.text)")
+            try expect(isSo, "should be rejected with \(code)\(isRepeated ? " again" : ""): \(result.text)")
         case .accepted(let mutation):
             try expect(result.isReplayed == false, "is new, and was answered as known: \(result.text)")
             try compare(mutation, result)

@@ -134,7 +134,7 @@ extension RuleHistory {
             return try refused(problem, batch, tenant, user, device, isStrict, after: after)
         }
         tenants[tenant].model.now = world.now
-        try expect(after ?? 0 <= watermark, "a gap was taken: \(answer.text)")
+        try expect(after ?? 0 <= watermark, "a gap was accepted: \(answer.text)")
         guard
             let verdicts = tenants[tenant].model.push(batch, device: device, user: user, isStrict: isStrict)
         else { throw breach("a strict push was taken that is to be refused: \(answer.text)") }
@@ -173,7 +173,7 @@ extension RuleHistory {
         let told = Set(
             problem.errors.compactMap { $0.pointer.split(separator: "/").dropFirst().first.flatMap { Int($0) } }
         )
-        try expect(refused == told, "strict: \(refused.sorted()) are to be refused, not \(told.sorted()): \(problem)")
+        try expect(refused == told, "strict: \(refused.sorted()) should be refused, not \(told.sorted()): \(problem)")
     }
 
     /// Stores the id that the gateway created.
@@ -181,9 +181,9 @@ extension RuleHistory {
         let name = RuleModel.name(of: mutation)
         guard mutation.serverID == name else { return }
         let id = result["server_id"]
-        try expect(id?.uuid != nil, "a create came to no id: \(result.text)")
+        try expect(id?.uuid != nil, "a create has no id: \(result.text)")
         guard let text = id?.text else { return }
-        try expect(tenants.allSatisfy { $0.model.notes[text] == nil }, "an id was given twice: \(text)")
+        try expect(tenants.allSatisfy { $0.model.notes[text] == nil }, "an id was assigned twice: \(text)")
         tenants[tenant].model.rename(name, to: text)
     }
 

@@ -37,13 +37,13 @@ extension RuleHistory {
             switch turn {
             case .goOn(let token, let unblocking): step = .goOn(token: token, unblocking: unblocking)
             case .released:
-                return try expect(next == nil || rest < 0, "\(name(next)) is to run, and the lane was released")
-            case .lost: return try expect(next == nil || isLeased, "\(name(next)) is to run, and the lane is not ready")
+                return try expect(next == nil || rest < 0, "\(name(next)) should run, and the lane was released")
+            case .lost: return try expect(next == nil || isLeased, "\(name(next)) should run, the lane is not ready")
             case .run(let dispatch):
-                try expect(!isLeased, "a lane was given to two workers")
+                try expect(!isLeased, "a lane was claimed by two workers")
                 try expect(
                     next?.entry.id == dispatch.mutation.id,
-                    "\(name(next)) is to run, not \(dispatch.mutation.id)"
+                    "\(name(next)) should run, not \(dispatch.mutation.id)"
                 )
                 guard let next else { return }
                 tenants[tenant].model.fly(next)
@@ -136,7 +136,7 @@ extension RuleHistory {
         if let key = known[revision] {
             try expect(key == request.idempotencyKey, "the key of \(revision) changed")
         } else {
-            try expect(!known.values.contains(request.idempotencyKey), "a key came twice: \(revision)")
+            try expect(!known.values.contains(request.idempotencyKey), "a key was used twice: \(revision)")
             tenants[tenant].people[person].keys[revision] = request.idempotencyKey
         }
         guard !mutation.overrides, let state = tenants[tenant].model.users[tenants[tenant].people[person].id] else {
@@ -147,7 +147,7 @@ extension RuleHistory {
             if case .text(let text) = segment { return "/" + text }
             return "/" + model.permanent(segment, of: mutation, state).trimmingCharacters(in: ["\""])
         }.joined()
-        try expect(request.path == path, "\(name(mutation)) goes to \(request.path), not \(path)")
+        try expect(request.path == path, "\(name(mutation)) is sent to \(request.path), not \(path)")
         let body = mutation.payload.map { payload in
             RuleEntry.json(payload.map { ($0.name, .text(model.permanent($0.value, of: mutation, state))) })
         }

@@ -23,11 +23,11 @@ extension RuleHistory {
         }
         do {
             try await ask(call, mutation.entry.id, tenant, user)
-            try expect(refusal == nil, "\(call) is to be refused with \(refusal?.code ?? "")")
+            try expect(refusal == nil, "\(call) should be refused with \(refusal?.code ?? "")")
         } catch let problem as Problem {
             try expect(
                 problem.code.rawValue == refusal?.code,
-                "\(call) is to be \(refusal?.code ?? "done"), not refused with \(problem)"
+                "\(call) should be \(refusal?.code ?? "done"), not refused with \(problem)"
             )
         }
     }

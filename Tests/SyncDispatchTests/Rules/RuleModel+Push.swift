@@ -52,7 +52,7 @@ extension RuleModel {
         for (rank, place) in order.enumerated() {
             verdicts[place] = judge(entries[place], rank, &user, &push)
         }
-        // an unknown device is stored with its first stored entry
+        // an unknown device is stored together with its first stored entry
         let isStored =
             verdicts.contains { $0?.isRejected == false } || user.refusals.values.contains { $0.device == device }
         if isStored || user.watermarks[device] != nil {

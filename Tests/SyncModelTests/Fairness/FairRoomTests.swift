@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncModel
 
-@Suite("Who waits for room")
+@Suite("Waiting for room")
 struct FairRoomTests {
     private static let start = ContinuousClock.now
     private let noisy = LaneKey(organization: UUID(), user: UUID())
@@ -25,7 +25,7 @@ struct FairRoomTests {
     }
 
     @Test
-    func `Organizations take turns, and so do the users of each`() {
+    func `Organizations take turns, and so do an organization's users`() {
         var room = room(8)
         room.take(8, for: LaneKey(organization: UUID(), user: UUID()))
         let colleague = LaneKey(organization: noisy.organization, user: UUID())

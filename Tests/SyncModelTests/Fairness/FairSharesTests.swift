@@ -2,7 +2,7 @@ import Foundation
 import SyncModel
 import Testing
 
-@Suite("How much of what is shared somebody may hold")
+@Suite("Shares of a common resource")
 struct FairSharesTests {
     private static let organizations = (0..<8).map { _ in UUID() }
 
@@ -15,7 +15,7 @@ struct FairSharesTests {
         var shares = FairShares(whole: 1_000)
         while case let user = Self.user(0), shares.mayTake(1, for: user) { shares.take(1, for: user) }
         #expect(shares.held(by: Self.organizations[0]) == 500)
-        #expect(shares.mayTake(500, for: Self.user(1)), "another finds as much free")
+        #expect(shares.mayTake(500, for: Self.user(1)), "another one finds as much free")
     }
 
     @Test(arguments: 1...6)

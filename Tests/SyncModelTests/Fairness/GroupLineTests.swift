@@ -3,7 +3,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-@Suite("What is committed together")
+@Suite("Batches of jobs")
 struct GroupLineTests {
     private var lastTicket = 0
     private var line = GroupLine(desks: 2, hasHeavyDesk: true, capacity: 4_096)
@@ -113,7 +113,7 @@ struct GroupLineTests {
         #expect(line.count == 2)
         #expect(tickets(line.take(at: 0)) == [1, 3])
         add(noisy)
-        #expect(tickets(line.drain(at: 0)) == [5], "behind what is at work there")
+        #expect(tickets(line.drain(at: 0)) == [5], "behind the running jobs")
         #expect(line.isIdle(for: 0) && line.isIdle(for: 2))
         #expect(line.finish(at: 0) == [])
     }
@@ -220,7 +220,7 @@ struct GroupLineTests {
             #expect(left)
         }
         #expect(line.count == 2)
-        #expect(tickets(line.take(at: 2)) == [], "its organization is at work")
+        #expect(tickets(line.take(at: 2)) == [], "its organization has a running job")
         #expect(!line.isIdle(for: 2))
         #expect(line.finish(at: 0) == [2])
         #expect(tickets(line.take(at: 0)) == [])

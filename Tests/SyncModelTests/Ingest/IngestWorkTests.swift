@@ -77,7 +77,7 @@ import Testing
         #expect(first.verdicts.count == 3)
         let rest = Samples.batch(events).part(3..<10)
         let second = planner.plan(rest, seen: [:], budget: 1_000, &state)
-        #expect(second.verdicts.count == 1, "one event is judged whatever it takes")
+        #expect(second.verdicts.count == 1, "one event is evaluated at any cost")
         #expect(state.entities.writes.count == 4)
     }
 

@@ -138,7 +138,7 @@ import Testing
             both(&snapshot)
             snapshot.backlog.hold = LaneHold(.failure, mutationIDs: [Sample.id])
         }
-        #expect(Self.codes(halted) == [.laneHalted], "the same is not said twice")
+        #expect(Self.codes(halted) == [.laneHalted], "it is not reported twice")
     }
 
     // MARK: - A requested mutation

@@ -15,7 +15,7 @@ import Testing
         let pace = OperationPace(perSecond: 50)
         #expect(pace.pause(after: 50, in: 0.25) == 0.75)
         #expect(pace.pause(after: 10, in: 0.1) == 0.1)
-        #expect(pace.pause(after: 0, in: 0.1) == 0, "what settles nothing floods nobody")
+        #expect(pace.pause(after: 0, in: 0.1) == 0, "a step without results needs no pause")
     }
 
     @Test func `does not catch up after a slow step`() {

@@ -100,7 +100,7 @@ import Testing
         let value = try JSONTree(parsing: Array(#""2026-01-02T00:00:00Z""#.utf8)).root
         let stored = SourceSettings.poller(planner.settings).state(from: value, at: "", &report)
         #expect(planner.request(planner.state(stored: stored)).path == "/contacts?since=2026-01-01T23%3A59%3A00.000Z")
-        #expect(planner.state(stored: Array(#"{"since": "17"}"#.utf8)).since == nil, "that is no time")
+        #expect(planner.state(stored: Array(#"{"since": "17"}"#.utf8)).since == nil, "this is no time")
     }
 
     // MARK: - What has not changed
@@ -114,7 +114,7 @@ import Testing
         #expect(request.etag == #""a""# && request.lastModified == response.lastModified)
         guard case .unchanged(state) = planner.reading(PollSamples.answer("", status: 304), to: request, in: state)
         else {
-            Issue.record("304 is no news")
+            Issue.record("304 means no change")
             return
         }
         let stored = planner.stored(state)
@@ -167,7 +167,7 @@ import Testing
         #expect(planner.request(first).path == "/contacts?n=2&c=a%20b")
         let second = try #require(try planner.step(page("7", PollSamples.item(2, at: later(-50))), first).more)
         #expect(planner.request(second).path == "/contacts?n=2&c=7")
-        #expect(second.since == nil, "only the end of a pass moves it")
+        #expect(second.since == nil, "only the end of a pass advances it")
         for end in ["null", "false", #""""#] {
             #expect(try planner.step(page(end), second).done?.since == .time(later(-5)))
         }
@@ -219,7 +219,7 @@ import Testing
             case .done: Issue.record("there is no end")
             }
         }
-        Issue.record("it went round for ever")
+        Issue.record("it continued without an end")
     }
 
     @Test func `stops at pages that repeat, with any numbering`() throws {

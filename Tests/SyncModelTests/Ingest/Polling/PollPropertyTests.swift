@@ -148,7 +148,7 @@ import Testing
         for _ in 0..<200 where ends < 2 {
             if poller.turn(&api, &clock, &random, trouble: 0, during: { _, _, _ in }) { ends += 1 }
         }
-        #expect(ends == 2, "it comes to an end; SLUICE_TEST_SEED=\(seed), round \(round)")
+        #expect(ends == 2, "the pass ends; SLUICE_TEST_SEED=\(seed), round \(round)")
         for (id, document) in api.documents {
             #expect(poller.told["\(id)"] == document.version, "\(way) \(id); SLUICE_TEST_SEED=\(seed), round \(round)")
         }
