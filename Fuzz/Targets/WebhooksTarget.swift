@@ -85,7 +85,7 @@ enum WebhooksTarget {
     private static func url(_ text: String) {
         guard let url = try? WebhookURL(text) else { return }
         expect((try? WebhookURL(url.text)) == url, "the normal form differs: \(url.text)")
-        guard let other = URLComponents(string: url.text) else { return expect(false, "other parsers fail: \(url.text)") }
+        guard let other = URLComponents(string: url.text) else { return expect(false, "no URL elsewhere: \(url.text)") }
         let host = other.host.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : $0 }
         expect(host == url.host, "other parsers find another host: \(String(describing: other.host)) in \(url.text)")
         expect(other.user == nil && other.fragment == nil, "more than host, path and query: \(url.text)")

@@ -157,8 +157,7 @@ import Testing
 
     // MARK: - Interruptions
 
-    @Test func `a worker that dies between commit and confirmation omits and repeats nothing`() async throws
-    {
+    @Test func `a worker that dies between commit and confirmation omits and repeats nothing`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)

@@ -326,7 +326,7 @@ import Testing
         try await work()
         let rows = try #require(try await two.store.keyRotation.sealRows(of: phone.organization.id, grace: 0) { _ in })
         #expect(rows.droppedKeys == 1 && rows.sealed > 3)
-        #expect(try await two.database.mentions(of: "sluice-sealed:1:1:").values.reduce(0, +) > 0, "the other organization")
+        #expect(try await two.database.mentions(of: "sluice-sealed:1:1:").values.reduce(0, +) > 0, "of the other")
         try await work()
         #expect(try await phone.push(entries).results.allSatisfy { $0.isReplayed == true })
         #expect(

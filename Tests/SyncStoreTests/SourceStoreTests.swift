@@ -151,8 +151,7 @@ import Testing
         #expect(try await gateway.store.sources.note(next, state: Array("{}".utf8)) == nil)
     }
 
-    @Test func `skips suspended organizations, and each poll resumes after the last one`() async throws
-    {
+    @Test func `skips suspended organizations, and each poll resumes after the last one`() async throws {
         let gateway = try await Gateway()
         var keys: [SourceKey] = []
         for name in ["a", "b"] {

@@ -241,8 +241,7 @@ struct FetchedKeysTests {
     }
 
     @Test
-    func `Changed files are loaded; broken files change nothing, and are reported once`() async throws
-    {
+    func `Changed files are loaded; broken files change nothing, and are reported once`() async throws {
         let read = Mutex(
             Result<TokenConfiguration, TokenConfigurationError>.success(TokenConfiguration(secret: Keys.secret))
         )

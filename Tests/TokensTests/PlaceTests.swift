@@ -140,8 +140,7 @@ struct PlaceTests {
     }
 
     @Test
-    func `Organizations are the member names of an object or the texts of a list, and never ids`() async throws
-    {
+    func `Organizations are the member names of an object or the texts of a list, and never ids`() async throws {
         var places = IdentityPlaces()
         places.organization = .keys(try place("$.organization"))
         func names(_ value: Any) async throws -> TokenClaims.Organization {

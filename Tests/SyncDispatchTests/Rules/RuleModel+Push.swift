@@ -13,7 +13,7 @@ extension RuleModel {
         init(_ code: String = "validation_failed") { self.code = code }
     }
 
-    /// A push's view of its own entries while they are evaluated.
+    /// The state of a push while its entries are evaluated.
     private struct Push {
         let device: UUID
         let entries: [Outgoing]

@@ -123,13 +123,13 @@ import Testing
 
     // MARK: - Waiting
 
-    @Test func `behind an event that waits, others about the entity do so, in their order`() {
+    @Test func `events behind a parked event of the entity are parked in their order`() {
         var state = Samples.state(Samples.stored(), [Samples.request(UUID(), answered: nil)])
         let patches = (1...3).map { Samples.event("\($0)", .patch, version: Int64($0), #"{"n":\#($0)}"#) }
         let plan = planner.plan(Samples.batch(patches), seen: [:], &state)
         #expect(plan.verdicts.allSatisfy { $0.result == .parked })
         #expect(plan.remembered.map(\.event.place) == [1, 2, 3])
-        // the outcome is known, but the three still wait
+        // the outcome is stored, but the three are still parked
         var answered = Samples.state(Samples.stored())
         answered.lastPlaces[Samples.contact] = 3
         let next = planner.plan(Samples.batch([Samples.event("4", .patch, version: 4, "{}")]), seen: [:], &answered)
@@ -139,7 +139,7 @@ import Testing
         #expect(answered.entities[Samples.contact]?.text == #"{"name":"Kari","n":3}"#)
     }
 
-    @Test func `content is compared by value, numbers to the digit`() {
+    @Test func `content is compared by value, and numbers to the last digit`() {
         func hash(_ text: String) -> ContentHash? { ContentHash(of: Array(text.utf8)) }
         let one = hash(#"{"a":[1,"1.0",0.5],"b":-120}"#)
         for other in [
@@ -155,7 +155,7 @@ import Testing
         #expect(hash("[1e400]") == hash("[10e399]") && hash("[1e400]") != hash("[1e401]"))
     }
 
-    @Test func `an event waits for a request in flight, and is judged by its outcome`() {
+    @Test func `an event waits for a request in flight, and is evaluated with its outcome`() {
         let key = UUID()
         let event = Samples.event("a", version: 4, #"{"name":"Kari","phone":"1"}"#, key: key)
         var flying = Samples.state(Samples.stored(), [Samples.request(key, answered: nil)])
@@ -170,30 +170,30 @@ import Testing
             [Samples.request(key, left: #"{"name":"Kari","phone":"1"}"#)]
         )
         #expect(planner.plan(released: waiting, &answered).verdicts.map(\.result) == [.echo, .applied])
-        // it had no effect, so what came is no echo
+        // the request had no effect, so the event is no echo
         var refused = Samples.state(Samples.stored())
         #expect(planner.plan(released: waiting, &refused).verdicts.map(\.result) == [.applied, .applied])
     }
 
-    @Test func `what is older than what is known does not wait`() {
+    @Test func `an event older than the stored version does not wait`() {
         var state = Samples.state(Samples.stored(), mark: SourceMark(version: 9), [Samples.request(answered: nil)])
         #expect(planner.judge(Samples.event("a", version: 8), in: &state)[0].result == .stale)
     }
 
-    @Test func `a new entity waits for creates that were sent before, and for no later ones`() {
+    @Test func `an event about a new entity waits for earlier creates, and not for later ones`() {
         var state = IngestState()
         state.firstCreates["contact"] = Samples.now.adding(seconds: -1)
         var other = state
         #expect(planner.judge(Samples.event("a", version: 1), in: &state)[0].result == .parked)
         #expect(planner.judge(Samples.event("b", .delete, version: 1), in: &other)[0].result == .applied)
-        // behind what waits for the create, it waits too
+        // an event behind a parked one is parked, too
         #expect(planner.judge(Samples.event("c", .delete, version: 2), in: &state)[0].result == .parked)
         var later = IngestState()
         later.firstCreates["contact"] = Samples.now.adding(seconds: 1)
         #expect(planner.judge(Samples.event("a", version: 1), in: &later)[0].result == .applied)
     }
 
-    @Test func `a create under way is matched by its key, and waited for by that alone where the id is known`() {
+    @Test func `a create in flight is matched by its key, and only such events of known entities wait`() {
         let key = UUID()
         var state = Samples.state(Samples.stored(), [Samples.request(key, of: nil, answered: nil, left: nil)])
         var other = state
@@ -208,7 +208,7 @@ import Testing
         )
         var state = Samples.state(Samples.stored(), [Samples.request(answered: nil, left: nil)])
         #expect(planner.plan(released: [late], &state).verdicts.map(\.result) == [.applied])
-        // nor for a request that cannot be under way any more
+        // nor for a request that cannot be in flight any more
         var lost = Samples.state(
             Samples.stored(),
             [Samples.request(sent: -SentRecord.flightSeconds, answered: nil, left: nil)]
@@ -216,7 +216,7 @@ import Testing
         #expect(planner.judge(late.event, in: &lost)[0].result == .applied)
     }
 
-    @Test func `only so many may wait`() {
+    @Test func `limits the parked events`() {
         var state = Samples.state(Samples.stored(), [Samples.request(answered: nil)])
         state.parkedCount = IngestPlanner.parkedLimit - 1
         let plan = planner.plan(

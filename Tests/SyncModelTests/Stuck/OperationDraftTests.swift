@@ -109,7 +109,7 @@ import Testing
         #expect(try Self.draft(#""kind":"retry","filter":{},"reason":"\#(longest)""#).reason == longest)
     }
 
-    @Test func `no more ids than a thousand`() throws {
+    @Test func `accepts at most a thousand ids`() throws {
         func ids(_ count: Int) -> String {
             let list = (0..<count).map { _ in "\"\(UUID().lowercased)\"" }.joined(separator: ",")
             return #""kind":"retry","filter":{"ids":[\#(list)]},\#(Self.reason)"#

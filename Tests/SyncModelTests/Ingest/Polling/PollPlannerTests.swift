@@ -16,8 +16,7 @@ import Testing
 
     // MARK: - Since
 
-    @Test func `the first pass requests everything, the next only items newer than the last ones`() throws
-    {
+    @Test func `the first pass requests everything, the next only items newer than the last ones`() throws {
         let planner = try PollSamples.planner()
         #expect(planner.request(PollState()).path == "/contacts")
         let items = list(
@@ -62,7 +61,7 @@ import Testing
     }
 
     @Test(arguments: ["null", "true", "{}", #""yesterday""#, "-5", "1e400", "99999999999999", #""""#])
-    func `what is no time is none, and an operator learns of it`(_ value: String) throws {
+    func `ignores an invalid time and warns of it`(_ value: String) throws {
         let planner = try PollSamples.planner(
             #""updated_since": {"parameter": "s", "form": "seconds", "from": "/at"}"#
         )
@@ -72,13 +71,13 @@ import Testing
         #expect(state.warning(at: later(90_000)) == nil)
     }
 
-    @Test func `texts and numbers of an API's own are sent back as they are, the greatest of them`() throws {
+    @Test func `sends the greatest of an API's own texts and numbers back unchanged`() throws {
         let planner = try PollSamples.planner(#""updated_since": {"parameter": "s", "form": "text", "from": "/n"}"#)
         let numbers = try planner.step(PollSamples.answer(#"[{"n":9},{"n":10},{"n":2}]"#), PollState()).done
         #expect(planner.request(try #require(numbers)).path == "/contacts?s=10")
         let texts = try planner.step(PollSamples.answer(#"[{"n":"a&b"},{"n":"a"}]"#), PollState()).done
         #expect(planner.request(try #require(texts)).path == "/contacts?s=a%26b")
-        // a token of the page: the last, whatever it says
+        // a token of the page: the last one, not the greatest
         let tokens = try PollSamples.planner(
             #""updated_since": {"parameter": "s", "form": "text", "from": "^/t"}, "items": "/d""#
         )
@@ -87,14 +86,14 @@ import Testing
         #expect(tokens.request(second).path == "/contacts?s=b")
     }
 
-    @Test func `a token that is too old has all read again, once`() throws {
+    @Test func `an expired token causes one full read`() throws {
         let planner = try PollSamples.planner(#""updated_since": {"parameter": "s", "form": "text", "from": "/n"}"#)
         let failure = try planner.failure(PollSamples.answer("", status: 410), PollState(since: .text("old")))
         #expect(failure.state?.since == nil && failure.state != nil)
         #expect(try planner.failure(PollSamples.answer("", status: 410)).state == nil)
     }
 
-    @Test func `where an operator has it begin it begins`() throws {
+    @Test func `starts at the operator's position`() throws {
         let planner = try PollSamples.planner()
         var report = SettingsReport()
         let value = try JSONTree(parsing: Array(#""2026-01-02T00:00:00Z""#.utf8)).root
@@ -103,9 +102,9 @@ import Testing
         #expect(planner.state(stored: Array(#"{"since": "17"}"#.utf8)).since == nil, "this is no time")
     }
 
-    // MARK: - What has not changed
+    // MARK: - Unchanged lists
 
-    @Test func `a list that is known is asked for by its tag, until something is asked for otherwise`() throws {
+    @Test func `requests a known list by its tag, unless the request changes`() throws {
         let planner = try PollSamples.planner("")
         var response = PollSamples.answer(list(PollSamples.item(1)), etag: #""a""#)
         response.lastModified = "Wed, 18 Nov 2026 08:00:00 GMT"
@@ -128,7 +127,7 @@ import Testing
         #expect(throws: Unexpected.self) { try planner.step(PollSamples.answer("", status: 304), PollState()) }
     }
 
-    @Test func `a list of several pages, and one with refused items, is read again`() throws {
+    @Test func `reads a list of several pages, and one with refused items, unconditionally`() throws {
         let planner = try PollSamples.planner(#""paging": {"link": true}"#)
         let first = PollSamples.answer(
             list(PollSamples.item(1)),
@@ -152,7 +151,7 @@ import Testing
 
     // MARK: - Pages
 
-    @Test func `cursors lead on until there is none`() throws {
+    @Test func `follows cursors until the last page`() throws {
         let planner = try PollSamples.planner(
             PollSamples.since
                 + #","items":"/d","paging":{"cursor":{"parameter":"c","pointer":"/m/next"}},"page_size":{"parameter":"n","value":2}"#

@@ -52,8 +52,7 @@ import Testing
         #expect(gone.map(\.operation) == [.delete] && gone[0].entityID == ServerID(7) && gone[0].document == nil)
     }
 
-    @Test func `rows of one log position have different names, which are stable across readings`() throws
-    {
+    @Test func `rows of one log position have different names, which are stable across readings`() throws {
         var names: [[String]] = []
         for _ in 0..<2 {
             var reader = try Self.reader(Self.plain)
